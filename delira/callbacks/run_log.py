@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
-from delira.logging.logger import frequency_of, reduction_of
+from delira.logging.logger import of_name
 from delira.logging.targets import given_handlers, identities_of, make_handlers
 from delira.logging.values import reduce_array
 from delira.utils.suggest import did_you_mean
@@ -187,9 +187,9 @@ class StepLog(AbstractCallback):
                 if isinstance(wanted, Mapping) and name not in wanted:
                     continue
                 logger.seen.add(name)
-                every = frequency_of(wanted, name)
+                every = of_name(wanted, name, 1)
                 if state.global_step % every == 0 and len(found := values.after(name, state.step_in_epoch - every)):
-                    value = reduce_array(found, reduction_of(logger.reductions, name))
+                    value = reduce_array(found, of_name(logger.reductions, name, "last"))
                     place = Place("step", state.global_step, state.epoch + 1, trainer.fold)
                     message = message_of(f"step/{name}", value, state.global_step, trainer.fold)
                     logger.log(message, place=place)

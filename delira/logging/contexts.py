@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +19,6 @@ from delira.utils.checks import check_texts
 from delira.utils.suggest import did_you_mean
 
 _NAMED: dict[str, MessageLogger] = {}
-_LOCK = threading.Lock()
 
 
 class LoggingContext:
@@ -65,16 +63,16 @@ class LoggingContext:
         self._stack: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> MessageLogger:
-        with contextlib.ExitStack() as stack:
-            if isinstance(self._given, MessageLogger):
-                logger = self._given
-            elif not self._handlers:
-                logger = get_logger(self._given)
-            else:
-                logger = make_logger(self._given, *self._handlers, **self._settings)
-                stack.callback(close_logger, self._given)
-            stack.enter_context(logger.opened())
-            self._stack.append(stack.pop_all())
+        stack = contextlib.ExitStack()
+        if isinstance(self._given, MessageLogger):
+            logger = self._given
+        elif not self._handlers:
+            logger = get_logger(self._given)
+        else:
+            logger = make_logger(self._given, *self._handlers, **self._settings)
+            stack.callback(close_logger, self._given)
+        stack.enter_context(logger.opened())
+        self._stack.append(stack)
         return logger
 
     def __exit__(self, *error: Any) -> None:
@@ -101,10 +99,8 @@ def make_logger(
         If there is a log of this name.
     """
     logger = MessageLogger(name, handlers, frequencies, reductions)
-    with _LOCK:
-        if name in _NAMED:
-            raise ConfigError(f"there is a log {name!r} already; call close_logger({name!r}), or use another name")
-        _NAMED[name] = logger
+    if _NAMED.setdefault(name, logger) is not logger:  # at once, also where threads make logs
+        raise ConfigError(f"there is a log {name!r} already; call close_logger({name!r}), or use another name")
     return logger
 
 
@@ -117,9 +113,7 @@ def close_logger(name: str) -> None:
         Its name; of none nothing happens.
     """
     check_texts("close_logger", name=name)
-    with _LOCK:
-        logger = _NAMED.pop(name, None)
-    if logger is not None:
+    if (logger := _NAMED.pop(name, None)) is not None:
         logger.close()
 
 
@@ -138,11 +132,11 @@ def get_logger(name: str | None = None) -> MessageLogger:
     """
     if name is not None:
         check_texts("get_logger", name=name)
-    logger = CURRENT.get() if name is None else _NAMED.get(name)
-    if logger is None and name is None:
+        if name not in _NAMED:
+            raise ConfigError(f"there is no log {name!r}{did_you_mean(name, _NAMED)}; make one by make_logger")
+        return _NAMED[name]
+    if (logger := CURRENT.get()) is None:
         raise ConfigError("no log is open here: no training runs, and there is no LoggingContext")
-    if logger is None:
-        raise ConfigError(f"there is no log {name!r}{did_you_mean(str(name), _NAMED)}; make one by make_logger")
     return logger
 
 

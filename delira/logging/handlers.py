@@ -1,9 +1,11 @@
 """Handlers of Python's logging that show messages; a record whose message is no dictionary is none of them."""
 
 import dataclasses
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from delira.errors import ConfigError
 from delira.logging.drawing import draw, pixels_of
@@ -77,7 +79,7 @@ class MessageHandler(logging.Handler):
     def __init__(self, level: int | str = logging.NOTSET):
         check_level(self, level)
         super().__init__(level)
-        self._counts: dict[tuple[str, str], int] = {}
+        self._steps: defaultdict[tuple[str, str], Iterator[int]] = defaultdict(itertools.count)
         self._is_told = False
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -123,86 +125,18 @@ class MessageHandler(logging.Handler):
     def __repr__(self) -> str:
         return type(self).__name__
 
-    def __deepcopy__(self, memo: object) -> "MessageHandler":
+    def __deepcopy__(self, memo: object) -> Self:
         return self  # open files and connections are not doubled
 
     def _placed(self, message: Message, place: Place | None) -> Message:
         """With a step: that of the message, of the run, or how often this name came before."""
         if message.step is not None:
             return message
-        if place is not None:
-            return dataclasses.replace(message, step=place.step)
-        key = (message.kind, message.name)
-        self._counts[key] = step = self._counts.get(key, -1) + 1
+        step = next(self._steps[message.kind, message.name]) if place is None else place.step
         return dataclasses.replace(message, step=step)
 
 
-class _SeveralHandlers(logging.Handler):
-    """What handlers made of others do alike."""
-
-    handlers: Sequence[logging.Handler]
-
-    def flush(self) -> None:
-        """Flush all."""
-        for handler in self.handlers:
-            handler.flush()
-
-    def close(self) -> None:
-        """Close all; streams that were given stay open."""
-        for handler in self.handlers:
-            handler.close()
-        super().close()
-
-    def __deepcopy__(self, memo: object) -> Any:
-        return self
-
-
-class MultiStreamHandler(_SeveralHandlers):
-    r"""Write every record to several streams, as lines of text.
-
-    Parameters
-    ----------
-    *streams
-        Files that are open for writing text, e.g. ``sys.stdout``; they stay open.
-    level
-        Records below it are left out.
-
-    Examples
-    --------
-    >>> import io, logging
-    >>> one, other = io.StringIO(), io.StringIO()
-    >>> logger = logging.Logger("mine")
-    >>> logger.addHandler(MultiStreamHandler(one, other))
-    >>> logger.info({"text": "half of it is done"})
-    >>> one.getvalue() == other.getvalue() == "{'text': 'half of it is done'}\n"
-    True
-    """
-
-    def __init__(self, *streams: Any, level: int | str = logging.NOTSET):
-        check_level(self, level)
-        super().__init__(level)
-        for stream in streams:
-            if not hasattr(stream, "write"):
-                raise ConfigError(f"{type(self).__name__}: a stream is a file or sys.stdout, got {stream!r}")
-        self.handlers = [logging.StreamHandler(stream) for stream in streams]
-
-    def setFormatter(self, fmt: logging.Formatter | None) -> None:
-        """Use a formatter for all streams."""
-        super().setFormatter(fmt)
-        for handler in self.handlers:
-            handler.setFormatter(fmt)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record to all streams."""
-        for handler in self.handlers:
-            handler.handle(record)
-
-
-#: the spelling of the introduction of the old library
-MultistreamHandler = MultiStreamHandler
-
-
-class CombinedHandler(_SeveralHandlers):
+class CombinedHandler(logging.Handler):
     """Hand every record to several handlers.
 
     Parameters
@@ -234,6 +168,58 @@ class CombinedHandler(_SeveralHandlers):
         for handler in self.handlers:
             if isinstance(handler, (MessageHandler, CombinedHandler)):
                 handler.continue_from(epoch, step)
+
+    def flush(self) -> None:
+        """Flush all."""
+        for handler in self.handlers:
+            handler.flush()
+
+    def close(self) -> None:
+        """Close all; streams that were given stay open."""
+        for handler in self.handlers:
+            handler.close()
+        super().close()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class MultiStreamHandler(CombinedHandler):
+    r"""Write every record to several streams, as lines of text.
+
+    Parameters
+    ----------
+    *streams
+        Files that are open for writing text, e.g. ``sys.stdout``; they stay open.
+    level
+        Records below it are left out.
+
+    Examples
+    --------
+    >>> import io, logging
+    >>> one, other = io.StringIO(), io.StringIO()
+    >>> logger = logging.Logger("mine")
+    >>> logger.addHandler(MultiStreamHandler(one, other))
+    >>> logger.info({"text": "half of it is done"})
+    >>> one.getvalue() == other.getvalue() == "{'text': 'half of it is done'}\n"
+    True
+    """
+
+    def __init__(self, *streams: Any, level: int | str = logging.NOTSET):
+        for stream in streams:
+            if not hasattr(stream, "write"):
+                raise ConfigError(f"{type(self).__name__}: a stream is a file or sys.stdout, got {stream!r}")
+        super().__init__([logging.StreamHandler(stream) for stream in streams], level)
+
+    def setFormatter(self, fmt: logging.Formatter | None) -> None:
+        """Use a formatter for all streams."""
+        super().setFormatter(fmt)
+        for handler in self.handlers:
+            handler.setFormatter(fmt)
+
+
+#: the spelling of the introduction of the old library
+MultistreamHandler = MultiStreamHandler
 
 
 def as_picture(message: Message) -> Any:

@@ -3,8 +3,10 @@
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,7 +19,6 @@ from delira.utils.checks import check_functions, check_texts
 _log = logging.getLogger("delira")
 #: the log that :func:`delira.logging.log` writes to
 CURRENT: contextvars.ContextVar["MessageLogger | None"] = contextvars.ContextVar("delira_log", default=None)
-_TOLD: set[str] = set()
 
 Frequencies = int | Mapping[str, int]
 Reductions = Reduction | Mapping[str, Reduction]
@@ -75,20 +76,12 @@ class MessageLogger:
             raise ConfigError(f"MessageLogger: handlers are handlers of Python's logging, got {handlers!r}")
         self.name, self.frequencies, self.reductions = name, frequencies, reductions
         self._place, self._process = place or (lambda: None), os.getpid()
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._held: dict[str, list[Any]] = {}
-        # made directly: the registry of Python never forgets a logger
-        self._python = logging.Logger(f"delira.{name}", logging.NOTSET)
-        self._python.propagate = False
         #: names that were logged
         self.seen: set[str] = set()
-        for handler in handlers:
-            self.add_handler(handler)
-
-    @property
-    def handlers(self) -> list[logging.Handler]:
-        """The handlers that messages are handed to."""
-        return list(self._python.handlers)
+        #: what messages are handed to
+        self.handlers: list[logging.Handler] = list(dict.fromkeys(handlers))
 
     def add_handler(self, handler: logging.Handler) -> None:
         """Hand messages to one more handler.
@@ -98,7 +91,8 @@ class MessageLogger:
         handler
             A handler of Python's logging.
         """
-        self._python.addHandler(handler)
+        if handler not in self.handlers:
+            self.handlers.append(handler)
 
     def log(self, message: Mapping[str, Any], *, place: Place | None = None) -> None:
         """Log a message; it is not changed.
@@ -121,24 +115,21 @@ class MessageLogger:
         if self._process != os.getpid():  # files and connections are those of the process that opened them
             tell_once("log was called in a worker process, which has no log, so the message goes nowhere")
             return
-        if not self._python.handlers:
+        if not self.handlers:
             tell_once(f"the log {self.name!r} has no handler, so messages go nowhere: give save_path or logging_type")
             return
         for (key, content), one in zip(message.items(), self._read(message), strict=True):
-            if one is not None:
-                refuse_traced(one)
-            shown = {key: content}
-            if one is not None and place is None:
-                due = self._due(one)
-                if due is None:
-                    continue
-                if due is not one:
-                    shown, one = _rewritten(key, due), due
-            self._emit(shown, one, place or self._place())
+            if one is None:
+                self._emit({key: content}, [], place)
+                continue
+            refuse_traced(one)
+            due = self._due(one) if place is None else one
+            if due is not None:
+                self._emit({key: content} if due is one else _rewritten(key, due), [read(due)], place)
 
     def _read(self, message: Mapping[str, Any]) -> list[Message | None]:
         """Return what is known of a message; kinds that are not are for handlers of others, if there are some."""
-        has_foreign = any(getattr(handler, "takes_any_kind", True) for handler in self._python.handlers)
+        has_foreign = any(getattr(handler, "takes_any_kind", True) for handler in self.handlers)
         found: list[Message | None] = []
         for key, content in message.items():
             try:
@@ -149,26 +140,27 @@ class MessageLogger:
                 found.append(None)
         return found
 
-    def _emit(self, shown: Mapping[str, Any], message: Message | None, place: Place | None) -> None:
-        record = logging.LogRecord(self._python.name, logging.INFO, "", 0, shown, None, None)
-        record.place, record.messages = place, [] if message is None else [read(message)]
-        self._python.handle(record)
+    def _emit(self, shown: Mapping[str, Any], messages: list[Message], place: Place | None) -> None:
+        record = logging.LogRecord(f"delira.{self.name}", logging.INFO, "", 0, shown, None, None)
+        record.place, record.messages = place or self._place(), messages
+        for handler in self.handlers:
+            if record.levelno >= handler.level:
+                handler.handle(record)
 
     def _due(self, message: Message) -> Message | None:
         """Return the message that is to be shown now, if one is: it, or what is left of several."""
         name = message.name
         self.seen.add(name)
-        every = frequency_of(self.frequencies, name)
+        every, how = of_name(self.frequencies, name, 1), of_name(self.reductions, name, "last")
         if every == 1:
             return message
-        count = self._counts[name] = self._counts.get(name, 0) + 1
-        how = reduction_of(self.reductions, name)
-        if message.kind != "scalar" or how == "last":
-            return message if count % every == 0 else None
-        self._held.setdefault(name, []).append(kept(message.value))
-        if count % every:
+        self._counts[name] += 1
+        is_reduced = message.kind == "scalar" and how != "last"
+        if is_reduced:
+            self._held.setdefault(name, []).append(kept(message.value))
+        if self._counts[name] % every:
             return None
-        return dataclasses.replace(message, value=reduce(self._held.pop(name), how))
+        return dataclasses.replace(message, value=reduce(self._held.pop(name), how)) if is_reduced else message
 
     def state_dict(self) -> dict[str, Any]:
         """Return what must survive a restart: counters, and numbers that wait for others; they are read."""
@@ -178,7 +170,7 @@ class MessageLogger:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self._counts = dict(state.get("counts", {}))
+        self._counts = Counter(state.get("counts", {}))
         self._held = {name: list(values) for name, values in state.get("held", {}).items()}
 
     def flush(self) -> None:
@@ -195,8 +187,8 @@ class MessageLogger:
             Handlers that are only flushed.
         """
         kept = {id(handler) for handler in keep}
-        for handler in self.handlers:
-            self._python.removeHandler(handler)
+        while self.handlers:
+            handler = self.handlers.pop(0)
             try:
                 handler.flush()
                 if id(handler) not in kept:
@@ -217,39 +209,35 @@ class MessageLogger:
         return f"MessageLogger({self.name!r}, {self.handlers})"
 
 
+@functools.cache
 def tell_once(text: str) -> None:
     """Warn of something, and not again in this process."""
-    if text not in _TOLD:
-        _TOLD.add(text)
-        _log.warning("%s", text)
+    _log.warning("%s", text)
 
 
-def frequency_of(frequencies: Frequencies, name: str, default: int = 1) -> int:
-    """Of how many messages of a name one is shown."""
-    return int(frequencies.get(name, default) if isinstance(frequencies, Mapping) else frequencies)
-
-
-def reduction_of(reductions: Reductions, name: str) -> Reduction:
-    """Return what several numbers of a name become."""
-    return reductions.get(name, "last") if isinstance(reductions, Mapping) else reductions
+def of_name(given: Any, name: str, default: int | str) -> Any:
+    """Return the frequency, or the reduction, of a name: one is given for all, or several by name."""
+    return given.get(name, default) if isinstance(given, Mapping) else given
 
 
 def check_frequencies(frequencies: object, setting: str = "frequencies") -> None:
     """Refuse anything but a positive integer, or several by name."""
-    given = frequencies if isinstance(frequencies, Mapping) else {"": frequencies}
-    for name, value in given.items():
+    for where, value in _by_place(frequencies, setting):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            where = f"{setting}[{name!r}]" if name else setting
             raise ConfigError(f"{where} must be an integer of at least 1 (of how many one is shown), got {value!r}")
 
 
 def check_reductions(reductions: object, setting: str = "reductions") -> None:
     """Refuse anything but the name of a reduction, or a function, or several by name."""
-    given = reductions if isinstance(reductions, Mapping) else {"": reductions}
-    for name, how in given.items():
+    for where, how in _by_place(reductions, setting):
         if not callable(how) and not (isinstance(how, str) and how in REDUCTIONS):
-            where = f"{setting}[{name!r}]" if name else setting
             raise ConfigError(f"{where} must be one of {', '.join(map(repr, REDUCTIONS))}, or a function, got {how!r}")
+
+
+def _by_place(given: object, setting: str) -> list[tuple[str, object]]:
+    """Return the values of a setting, each with the place where it stands."""
+    named = given if isinstance(given, Mapping) else {"": given}
+    return [(f"{setting}[{name!r}]" if name else setting, value) for name, value in named.items()]
 
 
 def _rewritten(key: str, message: Message) -> dict[str, Any]:

@@ -68,15 +68,14 @@ class MessageFileHandler(MessageHandler):
             make_folder(self.path.parent)
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open until the end
         where = {} if place is None else {"axis": place.axis, "epoch": place.epoch, "fold": place.fold}
-        line = {"kind": message.kind, "name": message.name, "step": message.step, **where, **_content(message)}
+        value, options = _plain(message.value), {"options": _plain(message.options)} if message.options else {}
+        shown = value if isinstance(message.value, np.ndarray) else {"value": value}
+        line = {"kind": message.kind, "name": message.name, "step": message.step, **where, **shown, **options}
         text, end = json.dumps(line).encode() + b"\n", self._file.tell()
         if self._file.write(text) != len(text):  # a full disk takes a part
             self._file.truncate(end)
             raise OSError(f"{self.path} took a part of a line; is the disk full?")
         self.n_lines += 1
-
-    def flush(self) -> None:
-        """Nothing is held back: every line is written at once."""
 
     def close(self) -> None:
         """Close the file."""
@@ -90,15 +89,6 @@ class MessageFileHandler(MessageHandler):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
-
-
-def _content(message: Message) -> dict[str, Any]:
-    value = message.value
-    options = {name: _plain(option) for name, option in message.options.items()}
-    shown = {"options": options} if options else {}
-    if isinstance(value, np.ndarray):
-        return {"shape": list(value.shape), **shown}
-    return {"value": _plain(value), **shown}
 
 
 def _plain(value: object) -> Any:

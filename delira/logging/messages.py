@@ -136,10 +136,8 @@ def _values_of(kind: str) -> tuple[str, ...]:
 
 
 def _positional(key: str, args: Sequence[Any]) -> list[tuple[str, Any]]:
-    if key == "text" or not args or not isinstance(args[0], str):
-        order = ["value", "name", "step"]
-    else:
-        order = ["name", "value", "step"]
+    is_named_first = key != "text" and args and isinstance(args[0], str)
+    order = ["name", "value", "step"] if is_named_first else ["value", "name", "step"]
     if len(args) > len(order):
         raise ConfigError(f"a message of the kind {key!r} has {len(args)} arguments without a name; name them")
     return list(zip(order, args, strict=False))

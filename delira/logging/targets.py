@@ -94,12 +94,10 @@ def make_handlers(
                 own["exp_name"] = f"{own['exp_name']}_{fold:02d}"
             if (name != "tensorboardx" or "log_dir" in own) and importlib.util.find_spec(TARGETS[name][1]):
                 made.append(TARGETS[name][0](**own))
-        elif isinstance(target, type) and not issubclass(target, logging.Handler):
-            made.append(TrixiHandler(target, **arguments))
-        elif isinstance(target, type):
+        elif isinstance(target, type) and issubclass(target, logging.Handler):
             made.append(target(**arguments))
-        else:
-            made.append(target if isinstance(target, logging.Handler) else TrixiHandler(target))
+        else:  # a logger of trixi, or the class of one
+            made.append(target if isinstance(target, logging.Handler) else TrixiHandler(target, **arguments))
     return made
 
 
@@ -123,8 +121,8 @@ def _paired(targets: object, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mappi
             raise ConfigError("logging_kwargs are given, but logging_type=None writes nothing")
         return [(target, kwargs) for target in listed]
     names = [_label(target) for target in listed]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"logging_type names {sorted(twice)[0]!r} twice")
+    if twice := sorted(name for name in names if names.count(name) > 1):
+        raise ConfigError(f"logging_type names {twice[0]!r} twice")
     for name, arguments in kwargs.items():
         if name not in names:
             raise ConfigError(
@@ -153,7 +151,6 @@ def _check_installed(name: str, *, is_default: bool) -> None:
     _, package, install = TARGETS[name]
     if importlib.util.find_spec(package) is not None:
         return
-    how = f"logging_type={name!r} needs the package {package!r}, which is not installed. Install it with: pip install "
     if is_default:  # nobody asked for it
         tell_once(
             f"nothing is written for TensorBoard, as the package {package!r} is not installed (pip install {install}); "
@@ -162,7 +159,10 @@ def _check_installed(name: str, *, is_default: bool) -> None:
     elif name == "visdom":
         raise MissingBackendError(NO_VISDOM.format(what="logging_type='visdom'"))
     else:
-        raise MissingBackendError(how + install)
+        raise MissingBackendError(
+            f"logging_type={name!r} needs the package {package!r}, which is not installed. Install it with: pip "
+            f"install {install}"
+        )
 
 
 def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
@@ -171,12 +171,9 @@ def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
     passed_to = {"tensorboardx": "SummaryWriter", "visdom": "Visdom", "wandb": "init"}.get(name)
     own = inspect.signature(cls).parameters
     others = {key: value for key, value in arguments.items() if key not in own}
-    if not others:
-        return
     if passed_to is None:
-        guess = did_you_mean(next(iter(others)), own)
-        raise ConfigError(f"logging_kwargs names {next(iter(others))!r}, which {cls.__name__} does not take{guess}")
-    if importlib.util.find_spec(package) is not None:
+        _bind(cls, others, cls.__name__)
+    elif others and importlib.util.find_spec(package) is not None:
         _bind(getattr(importlib.import_module(package), passed_to), others, f"{package}.{passed_to}", is_open=False)
 
 

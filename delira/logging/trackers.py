@@ -17,6 +17,7 @@ from delira.errors import ConfigError, MissingBackendError
 from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
 from delira.logging.image_files import file_name
 from delira.logging.messages import Message
+from delira.logging.writers import numbers_of
 from delira.utils.checks import check_choice, check_paths, check_texts
 from delira.utils.optional import import_optional
 from delira.utils.pixels import as_bytes
@@ -31,6 +32,10 @@ _SERVICES = ("databricks", "databricks-uc", "uc")
 _MOST_PARAMETERS = 100
 #: MLflow's own would wait four minutes and more for a server that is not there
 _WAITING = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
+_SERVER_HINT = (
+    ". Is the server running, and its address right? The environment variables MLFLOW_HTTP_REQUEST_TIMEOUT "
+    "(seconds) and MLFLOW_HTTP_REQUEST_MAX_RETRIES let a slow one have more time"
+)
 
 
 class MLflowHandler(MessageHandler):
@@ -76,32 +81,30 @@ class MLflowHandler(MessageHandler):
         try:
             with _short_waiting():
                 # a client, not mlflow.start_run: that would be the run of the whole process
-                self._client = mlflow.MlflowClient(tracking_uri)
-                self.run_id = self._open(experiment, run_name, run_id)
+                self._client = client = mlflow.MlflowClient(tracking_uri)
+                if run_id is not None:
+                    client.update_run(run_id, status="RUNNING")
+                else:
+                    found = client.get_experiment_by_name(experiment)
+                    number = found.experiment_id if found else client.create_experiment(experiment)
+                    run_id = client.create_run(number, run_name=run_name).info.run_id
+                self.run_id = run_id
         except mlflow.exceptions.MlflowException as error:
             uri = str(tracking_uri or mlflow.get_tracking_uri())
-            raise ConfigError(f"MLflow cannot write to {uri!r}: {error}{_server_hint(uri)}") from error
+            hint = _SERVER_HINT if uri.startswith(("http:", "https:")) else ""
+            raise ConfigError(f"MLflow cannot write to {uri!r}: {error}{hint}") from error
         except ModuleNotFoundError as error:
             uri = tracking_uri or mlflow.get_tracking_uri()
             raise MissingBackendError(
                 f"MLflow needs the package {error.name!r} for {uri!r}; install it, or choose another tracking_uri"
             ) from error
 
-    def _open(self, experiment: str, run_name: str | None, run_id: str | None) -> str:
-        if run_id is not None:
-            self._client.update_run(run_id, status="RUNNING")
-            return run_id
-        found = self._client.get_experiment_by_name(experiment)
-        number = found.experiment_id if found else self._client.create_experiment(experiment)
-        opened: str = self._client.create_run(number, run_name=run_name).info.run_id
-        return opened
-
     def describe_run(self, facts: Mapping[str, Any]) -> None:
         """Write parameters, seed, fold and versions as MLflow's parameters; those of a continued run stay."""
         param = importlib.import_module("mlflow.entities").Param
         known = self._client.get_run(self.run_id).data.params
-        new = [param(_NOT_MLFLOW.sub("_", name), str(value)) for name, value in facts.items()]
-        new = [one for one in new if one.key not in known]
+        told = {_NOT_MLFLOW.sub("_", name): str(value) for name, value in facts.items()}
+        new = [param(name, value) for name, value in told.items() if name not in known]
         for start in range(0, len(new), _MOST_PARAMETERS):
             self._client.log_batch(self.run_id, params=new[start : start + _MOST_PARAMETERS])
 
@@ -257,24 +260,3 @@ def _short_waiting() -> Iterator[None]:
     finally:
         for name in own:
             os.environ.pop(name, None)
-
-
-def _server_hint(uri: str) -> str:
-    if not uri.startswith(("http:", "https:")):
-        return ""
-    return (
-        ". Is the server running, and its address right? The environment variables MLFLOW_HTTP_REQUEST_TIMEOUT "
-        "(seconds) and MLFLOW_HTTP_REQUEST_MAX_RETRIES let a slow one have more time"
-    )
-
-
-def numbers_of(name: str, value: object) -> Iterator[tuple[str, float]]:
-    """Return a number, or all of nested lists and dictionaries under names like ``name/0``."""
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from numbers_of(f"{name}/{key}", part)
-    elif isinstance(value, (list, tuple)):
-        for position, part in enumerate(value):
-            yield from numbers_of(f"{name}/{position}", part)
-    elif isinstance(value, (bool, int, float)):
-        yield name, float(value)

@@ -136,13 +136,9 @@ def grid(value: object, message: Message) -> np.ndarray:
     pictures = array(value)
     if pictures.ndim not in (2, 3, 4):
         raise ConfigError(f"a grid of images has the shape (n, channels, height, width), got {pictures.shape}")
-    if pictures.ndim == 2:
-        pictures = pictures[None, None]
-    elif pictures.ndim == 3:
-        pictures = pictures[:, None]
-    else:
-        example = value[0] if isinstance(value, (list, tuple)) else value
-        pictures = np.stack([_channels_first(each, example, message.given("channels_last")) for each in pictures])
+    example = value[0] if isinstance(value, (list, tuple)) else value
+    each = [pictures] if pictures.ndim == 2 else pictures
+    pictures = np.stack([_channels_first(pixels, example, message.given("channels_last")) for pixels in each])
     columns = message.given("nrow", default=min(8, math.ceil(math.sqrt(len(pictures)))))
     return side_by_side(as_numbers(pictures), int(columns), int(message.given("padding", default=2)))
 

@@ -8,7 +8,7 @@ import logging
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,8 @@ class VisdomParams:
         check_texts(self, server=self.server, base_url=self.base_url)
         check_whole(self, at_least=0, port=self.port)
         check_numbers(self, at_most=65535, port=self.port)
-        for name in ("env", "username", "password"):
-            if getattr(self, name) is not None:
-                check_texts(self, **{name: getattr(self, name)})
+        named = {"env": self.env, "username": self.username, "password": self.password}
+        check_texts(self, **{name: text for name, text in named.items() if text is not None})
         if not isinstance(self.options, Mapping):
             raise ConfigError(f"VisdomParams: options is a dictionary, got {self.options!r}")
 
@@ -111,45 +110,40 @@ class VisdomWriter:
         self._is_lost = False
         self._lines: set[str] = set()
 
-    def _send(self, send: Callable[[], Any]) -> None:
-        if self._is_lost:
-            return
+    def _send(self, method: str, *args: Any, **options: Any) -> Any:
+        """Return what the server answers; None if it is gone."""
         try:
-            send()
+            return None if self._is_lost else getattr(self._server, method)(*args, **options)
         except OSError as error:
             self._is_lost = True
             _log.warning("the server of visdom is gone (%s); nothing is sent to it any more", error)
+            return None
 
     def add_scalar(self, tag: str, value: float, step: int) -> None:
         """Add a point to the line of a window; what the window had at this step, and after it, is gone."""
-        options = {"title": tag, "xlabel": "step"}
+        is_new = tag not in self._lines
+        points = [*(self._points(tag, step) if is_new else ()), (step, value)]
+        x, y = map(list, zip(*points, strict=True))
+        update = None if is_new else "append"
+        self._send("line", y, x, win=tag, env=self.env, update=update, opts={"title": tag, "xlabel": "step"})
+        self._lines.add(tag)
 
-        def send() -> None:
-            is_new = tag not in self._lines
-            x, y = self._points(tag, step) if is_new else ([], [])
-            update = None if is_new else "append"
-            self._server.line([*y, value], [*x, step], win=tag, env=self.env, update=update, opts=options)
-            self._lines.add(tag)
-
-        self._send(send)
-
-    def _points(self, tag: str, end: int) -> tuple[list[float], list[float]]:
+    def _points(self, tag: str, end: int) -> list[tuple[float, float]]:
         """Points of a window before a step: of the fit that is continued."""
-        window = json.loads(self._server.get_window_data(tag, env=self.env) or "{}")
+        window = json.loads(self._send("get_window_data", tag, env=self.env) or "{}")
         lines = (window.get("content") or {}).get("data") or [{}]
         points = zip(lines[0].get("x", ()), lines[0].get("y", ()), strict=True)
-        kept = [point for point in points if point[0] < end]
-        return [x for x, _ in kept], [y for _, y in kept]
+        return [point for point in points if point[0] < end]
 
     def add_text(self, tag: str, text: str, step: int | None = None) -> None:
         """Show a text in a window; the one before is overwritten."""
-        self._send(lambda: self._server.text(text, win=tag, env=self.env, opts={"title": tag}))
+        self.add_plot("text", tag, text)
 
     def add_image(self, tag: str, image: np.ndarray, step: int | None = None) -> None:
         """Show an image of shape ``(C, H, W)``, values from 0 to 1; the one before is overwritten."""
-        self._send(lambda: self._server.image(image, win=tag, env=self.env, opts={"title": tag}))
+        self.add_plot("image", tag, image)
 
-    def add_plot(self, kind: str, tag: str, values: np.ndarray, **options: Any) -> None:
+    def add_plot(self, kind: str, tag: str, values: np.ndarray | str, **options: Any) -> None:
         """Show a plot in a window; the one before is overwritten.
 
         Parameters
@@ -164,24 +158,18 @@ class VisdomWriter:
             Further arguments; ``opts`` are those of the plot.
         """
         options["opts"] = {"title": tag, **options.get("opts", {})}
-        self._send(lambda: getattr(self._server, kind)(values, win=tag, env=self.env, **options))
+        self._send(kind, values, win=tag, env=self.env, **options)
 
     def flush(self) -> None:
         """Do nothing: nothing is held back."""
 
     def close(self) -> None:
         """Let the server store the environment."""
-        self._send(lambda: self._server.save([self.env]))
+        self._send("save", [self.env])
 
 
-class _Shared:
-    """A writer and its users."""
-
-    def __init__(self, writer: Any):
-        self.writer, self.users = writer, set[Any]()
-
-
-_OPEN: dict[Any, _Shared] = {}
+#: the writers that are open, each with its users
+_OPEN: dict[tuple[Path, bool], tuple[Any, set[Hashable]]] = {}
 
 
 def get_writer(
@@ -229,13 +217,11 @@ def get_writer(
     if visdom_params is not None and not isinstance(visdom_params, VisdomParams):
         raise ConfigError(f"get_writer: visdom_params are VisdomParams(...), got {visdom_params!r}")
     if key not in _OPEN:
-        if visdom:
-            writer: Any = VisdomWriter(visdom_params or VisdomParams(), Path(log_dir).name)
-        else:
-            writer = open_events(log_dir, **kwargs)
-        _OPEN[key] = _Shared(writer)
-    _OPEN[key].users.add(user)
-    return _OPEN[key].writer
+        params = visdom_params or VisdomParams()
+        _OPEN[key] = VisdomWriter(params, Path(log_dir).name) if visdom else open_events(log_dir, **kwargs), set()
+    writer, users = _OPEN[key]
+    users.add(user)
+    return writer
 
 
 def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
@@ -247,13 +233,11 @@ def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
         As they were given to :func:`get_writer`.
     """
     key = _key(log_dir, user, visdom)
-    shared = _OPEN.get(key)
-    if shared is None or user not in shared.users:
-        return
-    shared.users.remove(user)
-    if not shared.users:
+    writer, users = _OPEN.get(key, (None, set()))
+    if users == {user}:
         del _OPEN[key]
-        shared.writer.close()
+        writer.close()
+    users.discard(user)
 
 
 def _key(log_dir: str | Path, user: object, visdom: bool) -> tuple[Path, bool]:
@@ -338,9 +322,7 @@ def since(done: int, steps: int = 0, name: str = "") -> dict[str, Any]:
 
 
 def write_values(writer: Any, name: str, value: Any, step: int) -> None:
-    """Write a number, or all numbers of nested lists and dictionaries under names like ``name/0``.
-
-    What is no number, or not finite, is left out: tensorboardX complains of it without a name.
+    """Write what :func:`numbers_of` finds; a number that is not finite is left out: tensorboardX complains of it.
 
     Parameters
     ----------
@@ -353,11 +335,17 @@ def write_values(writer: Any, name: str, value: Any, step: int) -> None:
     step
         Its place on the axis.
     """
+    for key, number in numbers_of(name, value):
+        if math.isfinite(number):
+            writer.add_scalar(key, number, step)
+
+
+def numbers_of(name: str, value: object) -> Iterator[tuple[str, float]]:
+    """Return a number, or all of nested lists and dictionaries under names like ``name/0``; all else is left out."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = dict(enumerate(value))
     if isinstance(value, Mapping):
         for key, part in value.items():
-            write_values(writer, f"{name}/{key}", part, step)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for position, part in enumerate(value):
-            write_values(writer, f"{name}/{position}", part, step)
-    elif isinstance(value, numbers.Real) and math.isfinite(value):
-        writer.add_scalar(name, float(value), step)
+            yield from numbers_of(f"{name}/{key}", part)
+    elif isinstance(value, numbers.Real):
+        yield name, float(value)

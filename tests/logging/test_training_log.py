@@ -28,6 +28,7 @@ from delira.logging import (
     log,
     make_logger,
 )
+from delira.logging.logger import tell_once
 from delira.state import LOSS
 from delira.training.callbacks import AbstractCallback, on_step_training
 
@@ -517,8 +518,8 @@ def test_a_context_of_no_log_is_told():
         close_logger("digits")
 
 
-def test_a_message_where_no_log_is_open_is_told_once(caplog, monkeypatch):
-    monkeypatch.setattr("delira.logging.logger._TOLD", set())
+def test_a_message_where_no_log_is_open_is_told_once(caplog):
+    tell_once.cache_clear()
     for _ in range(2):
         log({"value": 0.5})
     (record,) = caplog.records
@@ -608,7 +609,7 @@ def test_arguments_for_what_is_made_already_are_refused(kit, tmp_path):
 def test_a_missing_package_is_told_with_the_line_that_installs_it(kit, tmp_path, monkeypatch, caplog, batches):
     find, hidden = importlib.util.find_spec, {"tensorboardX", "mlflow", "wandb", "visdom"}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in hidden else find(name, *rest))
-    monkeypatch.setattr("delira.logging.logger._TOLD", set())
+    tell_once.cache_clear()
     installs = {"mlflow": "pip install mlflow-skinny", "wandb": "pip install wandb", "visdom": "'setuptools<81'"}
     for name, line in installs.items():
         with pytest.raises(ImportError, match=f"logging_type='{name}' needs the package.*{line}"):
