@@ -68,8 +68,7 @@ def array(value: object) -> np.ndarray:
     """Return an array of any framework, or nested lists, as one of numpy."""
     if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
         return np.stack([array(each) for each in value])
-    found: np.ndarray = read_arrays([as_array(value)])[0]
-    return found
+    return read_arrays([as_array(value)])[0]
 
 
 def number(value: object) -> Any:

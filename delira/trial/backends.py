@@ -45,5 +45,4 @@ def _framework_of(model: Network) -> str | None:
 
 def backend_of(model: Network) -> Backend:
     """Return the verbs of the framework that a module belongs to; errors as of :func:`shown`."""
-    backend: Backend = shown(model, "NetworkTrainer").backend
-    return backend
+    return shown(model, "NetworkTrainer").backend

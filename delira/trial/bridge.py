@@ -26,66 +26,48 @@ def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, se
         several optimizers, a closure or a loader of its own.
     """
     state, backend = trial.state, trial.backend
-    if not backend.is_differentiable:
-        return _of_estimator(trial, name, save_path, settings)
-    _refuse(trial)
-    network = _network_class(pkgutil.resolve_name(backend.network_class), _copied(state[keys.MODEL]))
-    optimizer = state[keys.OPTIMIZER]
-
-    def build(model: Network, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return {"default": backend.optimizers.copy(optimizer, state[keys.MODEL], model.module)}
-
-    given = {
-        "losses": {"loss": state[keys.CRITERION]}, "val_metrics": _metrics_of(trial), "optim_fn": build,
-        "callbacks": list(trial.callbacks), **trial.settings, **settings,
-    }  # fmt: skip
-    return shown(state[keys.MODEL], "Experiment")({}, network, name=name, save_path=save_path, **given)
-
-
-def _copied(module: Network) -> Any:
-    try:
-        return copy.deepcopy(module)
-    except TypeError as error:  # Keras builds its own from their configuration
-        raise ConfigError(
-            f"each fold trains a copy of the {type(module).__name__}, and it cannot be copied: {str(error)[:200]}"
-        ) from error
-
-
-def _of_estimator(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
-    """The experiment of an estimator of scikit-learn."""
-    _refuse_fitted(trial)
-    given = {"val_metrics": _metrics_of(trial), "callbacks": list(trial.callbacks), **trial.settings, **settings}
-    model = trial.state[keys.MODEL]
-    return shown(model, "Experiment").of(copy.deepcopy(model), name, save_path, **given)
-
-
-def _metrics_of(trial: Any) -> dict[str, Any]:
-    """What the trial reports, by name; of an experiment each is one number."""
-    state = trial.state
-    metrics = [metric for metric in trial.given_metrics if metric != "loss"]
-    backend = trial.backend
-    known = known_of(state)
-    known = known if known.class_axis else known._replace(class_axis=-1 if backend.channels_last else 1)
-    names = [metric if isinstance(metric, str) else MetricList([metric]).names[0] for metric in metrics]
-    return {
-        str(name): in_form(metric, str(name), known, state[keys.MODEL])
-        for name, metric in zip(names, metrics, strict=True)
-    }
-
-
-def _refuse_fitted(trial: Any) -> None:
+    model, optimizer = state[keys.MODEL], state[keys.OPTIMIZER]
+    experiment = shown(model, "Experiment")
     if trial.history:
         raise ConfigError(
             "the trial was fitted already, so every fold would begin with what it is tested on; call to_experiment "
             "before run"
         )
+    if backend.is_differentiable:
+        _refuse(trial)
+    given = {"val_metrics": _metrics_of(trial), "callbacks": list(trial.callbacks), **trial.settings, **settings}
+    if not backend.is_differentiable:
+        return experiment.of(copy.deepcopy(model), name, save_path, **given)
+    try:
+        module = copy.deepcopy(model)
+    except TypeError as error:  # Keras builds its own from their configuration
+        raise ConfigError(
+            f"each fold trains a copy of the {type(model).__name__}, and it cannot be copied: {str(error)[:200]}"
+        ) from error
+
+    def build(model: Network, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return {"default": backend.optimizers.copy(optimizer, state[keys.MODEL], model.module)}
+
+    network = _network_class(pkgutil.resolve_name(backend.network_class), module)
+    given = {"losses": {"loss": state[keys.CRITERION]}, "optim_fn": build, **given}
+    return experiment({}, network, name=name, save_path=save_path, **given)
+
+
+def _metrics_of(trial: Any) -> dict[str, Any]:
+    """What the trial reports, by name; of an experiment each is one number."""
+    known, model = known_of(trial.state), trial.state[keys.MODEL]
+    known = known if known.class_axis else known._replace(class_axis=-1 if trial.backend.channels_last else 1)
+    named = {
+        str(metric if isinstance(metric, str) else MetricList([metric]).names[0]): metric
+        for metric in trial.given_metrics
+        if metric != "loss"
+    }
+    return {name: in_form(metric, name, known, model) for name, metric in named.items()}
 
 
 def _refuse(trial: Any) -> None:
     state = trial.state
-    criterion = state[keys.CRITERION]
-    _refuse_fitted(trial)
-    if takes_state_only(criterion):
+    if takes_state_only(state[keys.CRITERION]):
         raise ConfigError("an experiment needs a criterion of predictions and targets: criterion(prediction, target)")
     model = state[keys.MODEL]
     if needed_inputs(model) > 1 or "state" in parameters_of(model):

@@ -48,35 +48,28 @@ def as_batch(values: Tree) -> Batch:
         If it is nothing, a text or a single number, or a tuple or list of more than two, of which nobody knows what is
         the target.
     """
-    batch = _in_parts(values)
-    if type(batch[X_ENTRY]) in _NUMBERS or (batch[X_ENTRY] is None and batch[Y_ENTRY] is None and not _is_pair(values)):
-        raise DataError(f"a batch is {values!r}, {_FORM}; steps without data: for_train_steps")
-    return batch
+    given, target = _in_parts(values)
+    is_pair = isinstance(values, (tuple, list)) and len(values) == 2
+    is_nothing = given is None and target is None and not is_pair
+    if is_nothing or type(given) in (int, float, bool, complex):
+        raise DataError(
+            f"a batch is {values!r}, and a trial takes (input, target), several inputs as ((x1, x2), target), all of "
+            "them arrays; steps without data: for_train_steps"
+        )
+    return Batch({X_ENTRY: given, Y_ENTRY: target})
 
 
-_FORM = "and a trial takes (input, target), several inputs as ((x1, x2), target), all of them arrays"
-_NUMBERS = {int, float, bool, complex}
-
-
-def _is_pair(values: Tree) -> bool:
-    return isinstance(values, (tuple, list)) and len(values) == 2
-
-
-def _in_parts(values: Tree) -> Batch:
-    if isinstance(values, (str, bytes)) or (isinstance(values, (tuple, list)) and len(values) not in (1, 2)):
-        what = repr(values) if isinstance(values, (str, bytes)) else f"a {type(values).__name__} of {len(values)} parts"
+def _in_parts(values: Tree) -> tuple[Any, Any]:
+    is_list = isinstance(values, (tuple, list))
+    if isinstance(values, (str, bytes)) or (is_list and len(values) not in (1, 2)):
+        what = f"a {type(values).__name__} of {len(values)} parts" if is_list else repr(values)
         raise DataError(f"a batch is {what}; a trial takes (input, target), several inputs as ((x1, x2), target)")
-    if type(values) is dict and values.keys() == _OF_MANAGERS:
-        return Batch({X_ENTRY: values["data"], Y_ENTRY: values["label"]})
-    if _is_pair(values):
-        return Batch({X_ENTRY: values[0], Y_ENTRY: values[1]})
-    if isinstance(values, Mapping):
-        rest = {key: value for key, value in values.items() if key != "label"}
-        given = rest["data"] if rest.keys() == {"data"} else rest
-        return Batch({X_ENTRY: given, Y_ENTRY: values.get("label")})
-    if isinstance(values, (tuple, list)):
-        return Batch({X_ENTRY: values[0], Y_ENTRY: None})
-    return Batch({X_ENTRY: values, Y_ENTRY: None})
+    if is_list:
+        return values[0], values[1] if len(values) == 2 else None
+    if not isinstance(values, Mapping):
+        return values, None
+    rest = {key: value for key, value in values.items() if key != "label"}
+    return rest["data"] if rest.keys() == {"data"} else rest, values.get("label")
 
 
 class TrialData:
@@ -134,11 +127,10 @@ class TrialData:
 
     def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, shuffle: bool = False) -> Iterator[Batch]:
         """The batches of an epoch, from one on."""
-        if self.steps is None and self.n_batches is None:
-            return self._to_its_end(start)
-        if self._is_managed:
+        is_plain = self.steps is None and self.loader is None and not self.keeps_iterator
+        if is_plain and isinstance(self.generator, BaseDataManager):
             return self._managed((seed, fold, epoch), start, shuffle)
-        return self._counted((seed, fold, epoch), start, shuffle)
+        return self._drawn((seed, fold, epoch), start, shuffle)
 
     def anew(self) -> "TrialData":
         """Return the same data without the iterator that a fit goes on with."""
@@ -152,27 +144,26 @@ class TrialData:
         n_steps = state.step_in_epoch or (state.history[-1]["train_steps"] if state.history else 1)
         return itertools.islice(batches, int(n_steps))
 
-    @property
-    def _is_managed(self) -> bool:
-        """Whether an epoch is that of a data manager, as it comes."""
-        own = self.steps is None and self.loader is None and not self.keeps_iterator
-        return own and isinstance(self.generator, BaseDataManager)
-
     def _managed(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
+        """The batches of a data manager, as they come."""
         with contextlib.closing(self.generator.epoch(*counters, start=start, shuffle=shuffle)) as batches:
             self.state[keys.ITERATOR] = batches
             yield from map(as_batch, batches)
 
-    def _counted(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
-        """As many batches as there are steps, without end if there is none."""
-        state, source = self.state, self._source(counters, start, shuffle)
-        for _ in itertools.count(start) if self.steps == ENDLESS else range(start, self.n_batches or 0):
+    def _drawn(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
+        """As many batches as there are steps; of a generator of which nobody knows the number, all; or without end."""
+        state, number = self.state, self.n_batches
+        is_open = self.steps is None and number is None
+        source = itertools.islice(self.generator, start, None) if is_open else self._source(counters, start, shuffle)
+        for _ in itertools.count() if number is None else range(start, number):
             state[keys.ITERATOR] = source
             try:
                 batch = self._next(source)
             except StopIteration:
+                if is_open:
+                    return
                 why = "; a generator gives its batches once: pass a list, or a loader"
-                once = why if _is_spent(self.generator) else ""
+                once = why if hasattr(self.generator, "__next__") else ""
                 raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
             yield batch
             if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
@@ -181,41 +172,30 @@ class TrialData:
     def _next(self, source: Iterator[Any] | None) -> Batch:
         """The next batch; what a loader of the user's leaves out is not that of the batch before."""
         state = self.state
-        if self.loader is None:
-            return Batch({X_ENTRY: None, Y_ENTRY: None}) if source is None else as_batch(self._checked(next(source)))
-        state[keys.X] = state[keys.Y_TRUE] = None
-        self.loader(state)
-        return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE]})
-
-    def _checked(self, values: Tree) -> Any:
-        """What a loader gave; entries of a dict whose names say nothing are refused."""
+        if self.loader is not None:
+            state[keys.X] = state[keys.Y_TRUE] = None
+            self.loader(state)
+            return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE]})
+        if source is None:
+            return Batch({X_ENTRY: None, Y_ENTRY: None})
+        values = next(source)
+        # entries of a dict whose names say nothing
         is_named = isinstance(values, Mapping) and not values.keys() & _OF_MANAGERS
         if is_named and not isinstance(self.generator, BaseDataManager):
             raise DataError(
                 f"a batch is a dict of {[*values]}, and nothing says what is the target; a trial takes (input, "
                 "target), or a dict of 'data' and 'label'"
             )
-        return values
-
-    def _to_its_end(self, start: int) -> Iterator[Batch]:
-        """The batches of a generator whose number nobody knows, from one on."""
-        source = itertools.islice(iter(self.generator), start, None)
-        while True:
-            self.state[keys.ITERATOR] = source
-            try:
-                batch = self._next(source)
-            except StopIteration:
-                return
-            yield batch
+        return as_batch(values)
 
     def _source(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any] | None:
         """The batches, over and over again, from one on; None without data."""
         if self.generator is None:
             return None
-        if self.keeps_iterator and shuffle:  # not where they are only evaluated
-            self._kept = self._kept or self._going_on(counters)
-            return self._kept
-        return self._again(counters, start, shuffle)
+        if not (self.keeps_iterator and shuffle):  # they are kept for learning only
+            return self._again(counters, start, shuffle)
+        self._kept = self._kept or self._going_on(counters)
+        return self._kept
 
     def go_to(self, place: tuple[int, int]) -> None:
         """Let the iterator that is kept go on from a place."""
@@ -232,11 +212,16 @@ class TrialData:
             yield batch
 
     def _again(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Any]:
+        """The batches of the generator from one on, over and over; each round through it has an order of its own."""
+        seed, fold, epoch = counters
         length = count_batches(self.generator) if start else None
         first, start = divmod(start, length) if length else (0, 0)
         for round_ in itertools.count(first):
             is_empty = True
-            batches = self._once(counters, round_, start, shuffle)
+            if has_epochs(self.generator):
+                batches = self.generator.epoch(seed, fold, epoch + round_ * 2**20, start=start, shuffle=shuffle)
+            else:
+                batches = itertools.islice(self.generator, start, None)
             try:
                 for batch in batches:
                     is_empty = False
@@ -247,18 +232,6 @@ class TrialData:
             if is_empty and not start:
                 return
             start = 0
-
-    def _once(self, counters: tuple[int, int, int], round_: int, start: int, shuffle: bool) -> Any:
-        """The batches of the generator from one on; each round through it has an order of its own."""
-        if not has_epochs(self.generator):
-            return itertools.islice(self.generator, start, None) if start else self.generator
-        seed, fold, epoch = counters
-        return self.generator.epoch(seed, fold, epoch + round_ * 2**20, start=start, shuffle=shuffle)
-
-
-def _is_spent(generator: Data) -> bool:
-    """Whether it is an iterator, which nobody can go through twice."""
-    return hasattr(generator, "__next__")
 
 
 def check_generator(generator: Data) -> None:

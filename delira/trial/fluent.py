@@ -11,11 +11,12 @@ from delira.state import State
 from delira.trial.data import ENDLESS, TrialData, check_generator, check_steps
 from delira.utils.checks import check_flags, check_functions
 
-_TRAIN = (keys.TRAIN_GENERATOR, keys.TRAIN_STEPS, keys.TRAIN_DATA)
-_VALIDATION = (keys.VALIDATION_GENERATOR, keys.VALIDATION_STEPS, keys.VALIDATION_DATA)
-_TEST = (keys.TEST_GENERATOR, keys.TEST_STEPS, keys.TEST_DATA)
-#: key of a data set -> keys of its generator, its steps, and both of them
-SETS = {keys.TRAIN_DATA: _TRAIN, keys.VALIDATION_DATA: _VALIDATION, keys.TEST_DATA: _TEST}
+#: key of a data set, under which its generator and its steps are -> keys of each of them
+SETS = {
+    keys.TRAIN_DATA: (keys.TRAIN_GENERATOR, keys.TRAIN_STEPS),
+    keys.VALIDATION_DATA: (keys.VALIDATION_GENERATOR, keys.VALIDATION_STEPS),
+    keys.TEST_DATA: (keys.TEST_GENERATOR, keys.TEST_STEPS),
+}
 
 
 class FluentData:
@@ -25,18 +26,18 @@ class FluentData:
 
     def __init__(self) -> None:
         self._data: dict[Any, TrialData | None] = dict.fromkeys(SETS)
-        for generator, steps, both in SETS.values():
+        for both, (generator, steps) in SETS.items():
             self.state.update({generator: None, steps: None, both: (None, None)})
 
     def _set(self, data_key: Any, generator: Data = None, steps: int | None = None) -> Self:
         """Take a generator, or steps, for one of the data sets."""
-        names, state = SETS[data_key], self.state
+        (generator_key, steps_key), state = SETS[data_key], self.state
         if generator is not None:
             check_generator(generator)
-            state[names[0]] = generator
+            state[generator_key] = generator
         if steps is not None:
-            state[names[1]] = check_steps(steps)
-        state[names[2]] = (state[names[0]], state[names[1]])
+            state[steps_key] = check_steps(steps)
+        state[data_key] = (state[generator_key], state[steps_key])
         self._data[data_key] = None
         return self
 

@@ -14,21 +14,22 @@ from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
+from delira.trial.fluent import FluentData
 from delira.trial.objective import TrialObjective
 from delira.utils.trees import iterate_leaves
 
+#: entries of a record that are no metrics
+_COUNTS = ("epoch", "train_steps", "validation_steps")
 _TITLES: dict[str, str] = {keys.TRAIN_DATA: "training", keys.VALIDATION_DATA: "validation", keys.TEST_DATA: "test"}
 
 
-class Passes:
+class Passes(FluentData):
     """The passes of a trial over its data."""
 
-    state: State
     verbose: int
     trainer: Any
     callbacks: CallbackList
     metrics: Any
-    data_of: Any
     closure: Any
     objective: TrialObjective
     _is_fitting = False
@@ -86,23 +87,25 @@ class Passes:
     @property
     def timings(self) -> dict[str, Any]:
         """Where the time of its fits went: ``version``, ``steps``, ``seconds`` by phase, ``note``."""
-        times: dict[str, Any] = self.trainer.timings
-        return times
+        return self.trainer.timings
 
     @contextlib.contextmanager
     def _shown(self, verbose: int) -> Iterator[None]:
         """Scope of one call whose printer comes before all other callbacks, as it shows what metrics gave."""
-        verbose = self.verbose if verbose == -1 else verbose
-        check_verbose(verbose)
-        if verbose <= 0:
-            yield
-            return
-        printer = Tqdm(on_epoch=verbose == 1)
-        self._use_callbacks([printer, *self.trainer.callbacks])
+        printers = self._printers(verbose)
+        if printers:
+            self._use_callbacks([*printers, *self.trainer.callbacks])
         try:
             yield
         finally:
-            self._use_callbacks(callback for callback in self.trainer.callbacks if callback is not printer)
+            if printers:
+                self._use_callbacks(callback for callback in self.trainer.callbacks if callback not in printers)
+
+    def _printers(self, verbose: int) -> list[Tqdm]:
+        """Return the printer of a call, if there is one; -1: as the trial was told."""
+        verbose = self.verbose if verbose == -1 else verbose
+        check_verbose(verbose)
+        return [Tqdm(on_epoch=verbose == 1)] if verbose > 0 else []
 
     def _use_callbacks(self, callbacks: Iterable[Any]) -> None:
         """Call these; the step stays as it is, as no printer looks into it."""
@@ -161,8 +164,7 @@ class Passes:
         self.objective.tell_stopped(watcher, data, f"the pass over the {_TITLES[data_key]} data")
         if watcher.kept is not None:
             self.state[keys.FINAL_PREDICTIONS] = self._joined(watcher.kept)
-        values: dict[str, Any] = trainer.events.end_pass({}, "on_end_validation")
-        return values
+        return trainer.events.end_pass({}, "on_end_validation")
 
     def _joined(self, predictions: list[Any]) -> Any:
         if not predictions:
@@ -186,7 +188,7 @@ class Passes:
         if not self._is_fitting:
             yield
             return
-        trainer, state, metrics = self.trainer, self.state, self.metrics
+        state, metrics = self.state, self.metrics
         before, kept = dict(state), metrics.state_dict()
         try:
             yield
@@ -194,7 +196,7 @@ class Passes:
             for key in keys.SINCE.keys() - {keys.FINAL_PREDICTIONS}:
                 state.pop(key, None)
             state.update({key: value for key, value in before.items() if key in keys.SINCE})
-            trainer.run.phase = "fit"
+            self.trainer.run.phase = "fit"
             if state.get(keys.DATA) == keys.TRAIN_DATA:
                 metrics.train()
             else:
@@ -224,9 +226,7 @@ class Passes:
         one_batch
             Whether each pass has one batch instead of as many as there were.
         """
-        verbose = self.verbose if verbose == -1 else verbose
-        printers = [Tqdm(on_epoch=verbose == 1)] if verbose > 0 else []
-        listeners = CallbackList([*printers, *(callbacks or ())])
+        listeners = CallbackList([*self._printers(verbose), *(callbacks or ())])
         records = list(self.history)  # type: ignore[attr-defined]
         lasting = {key: value for key, value in self.state.items() if key not in keys.SINCE}
         state = State({
@@ -238,48 +238,36 @@ class Passes:
         return self
 
 
-#: entries of a record that are no metrics
-_COUNTS = ("epoch", "train_steps", "validation_steps")
-
-
-def _values(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in _COUNTS}
-
-
-def _has_validation(record: Mapping[str, Any]) -> bool:
-    """Whether there was one; records of experiments do not count its steps."""
-    return bool(record.get("validation_steps", any(name.startswith("val_") for name in record)))
-
-
 def _replay_epochs(listeners: CallbackList, state: State, records: list[dict[str, Any]], one_batch: bool) -> None:
     listeners.fire("on_start", state, "replay")
     for epoch, record in enumerate(records):
+        values = {name: value for name, value in record.items() if name not in _COUNTS}
         state[keys.EPOCH], state[keys.METRICS] = epoch, {}
         listeners.fire("on_start_epoch", state, "replay")
-        _replay_pass(listeners, state, record, "training", one_batch)
-        if _has_validation(record):
-            _replay_pass(listeners, state, record, "validation", one_batch)
-        state[keys.METRICS] = _values(record)
+        _replay_pass(listeners, state, values, "training", record.get("train_steps"), one_batch)
+        steps = record.get("validation_steps")
+        # records of experiments do not count them
+        if steps or ("validation_steps" not in record and any(name.startswith("val_") for name in record)):
+            _replay_pass(listeners, state, values, "validation", steps, one_batch)
+        state[keys.METRICS] = values
         listeners.fire("on_end_epoch", state, "replay")
         if state[keys.STOP_TRAINING]:
             break
 
 
-def _replay_pass(listeners: CallbackList, state: State, record: Mapping[str, Any], name: str, one_batch: bool) -> None:
+def _replay_pass(
+    listeners: CallbackList, state: State, values: Mapping[str, Any], name: str, steps: int | None, one_batch: bool
+) -> None:
     is_validation = name == "validation"
-    steps = record.get("validation_steps" if is_validation else "train_steps")
-    state[keys.STEPS] = steps
-    state[keys.DATA] = keys.VALIDATION_DATA if is_validation else keys.TRAIN_DATA
-    state[keys.METRICS] = {
-        key: value for key, value in _values(record).items() if key.startswith("val_") == is_validation
-    }
-    ending = "_validation" if is_validation else ""
+    state.update({
+        keys.STEPS: steps, keys.DATA: keys.VALIDATION_DATA if is_validation else keys.TRAIN_DATA,
+        keys.METRICS: {key: value for key, value in values.items() if key.startswith("val_") == is_validation},
+    })  # fmt: skip
+    in_step = ("on_sample", "on_forward", "on_criterion")
+    hooks = [f"{hook}_validation" for hook in in_step] if is_validation else [*in_step, "on_backward"]
     listeners.fire(f"on_start_{name}", state, "replay")
     for batch in range(1 if one_batch else steps or 0):
         state[keys.BATCH] = batch
-        for hook in ("on_sample", "on_forward", "on_criterion"):
-            listeners.fire(hook + ending, state, "replay")
-        if not is_validation:
-            listeners.fire("on_backward", state, "replay")
-        listeners.fire(f"on_step_{name}", state, "replay")
+        for hook in (*hooks, f"on_step_{name}"):
+            listeners.fire(hook, state, "replay")
     listeners.fire(f"on_end_{name}", state, "replay")

@@ -6,7 +6,7 @@ import numbers
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList
@@ -26,15 +26,13 @@ from delira.trial.bridge import experiment_of
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of
 from delira.trial.data import X_ENTRY
 from delira.trial.estimators import EstimatorObjective
-from delira.trial.fluent import FluentData
-from delira.trial.moving import Movable
 from delira.trial.objective import TrialObjective
 from delira.trial.passes import Passes
 from delira.utils.checks import check_flags
 from delira.utils.files import as_path
 
 
-class Trial(FluentData, Passes, Movable):
+class Trial(Passes):
     """A fit of any module: ``Trial(model, optimizer, criterion, ["acc", "loss"]).with_train_data(x, y).run(10)``.
 
     It is a face of the same training loop that experiments have: every setting of a trainer may be given, and
@@ -139,8 +137,7 @@ class Trial(FluentData, Passes, Movable):
     @property
     def fold(self) -> int:
         """Fold of a cross-validation; a counter of every random decision."""
-        fold: int = self.settings.get("fold", 0)
-        return fold
+        return self.settings.get("fold", 0)
 
     def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The optimizers of the state by name, as a backend asks for them, with those under keys of closures."""
@@ -159,14 +156,79 @@ class Trial(FluentData, Passes, Movable):
 
     def learning_rates(self) -> list[float]:
         """The learning rates as they are now, as far as the optimizers tell them."""
-        rates: list[float] = self.trainer.learning_rates()
-        return rates
+        return self.trainer.learning_rates()
 
     def criterion_of(self, criterion: Criterion) -> StateFunction:
         """The criterion as a function of the state."""
         if self._criteria is None or self._criteria[0] is not criterion:
             self._criteria = (criterion, bind_criterion(criterion))
         return self._criteria[1]
+
+    # ------------------------------------------------------------------ where it computes, and in which mode
+
+    def to(self, device: Any = None, dtype: Any = None) -> Self:
+        """Compute somewhere else, or in another number format: network, optimizers' states and later batches.
+
+        Parameters
+        ----------
+        device
+            As the setting ``device`` takes it, or a device of PyTorch; None: stay. A dtype may be given in its place.
+        dtype
+            A floating-point dtype of PyTorch; None: stay. In other frameworks the network is built with its dtype.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such device, or the framework cannot change the number format of a network.
+        """
+        if dtype is None and device is not None and type(device).__name__ == "dtype":
+            device, dtype = None, device
+        device = None if device is None else str(device)
+        resolve = self.backend.devices.resolve  # refuses a device that is not there
+        if self._trainer is not None or dtype is not None:
+            run, state = self.trainer.run, self.state
+            devices = run.devices if device is None else resolve((), device)
+            run.backend.devices.move(run.network, run.optimizers, devices, dtype)
+            run.devices, run.n_replaced = devices, run.n_replaced + 1
+            state[keys.DEVICE], state[keys.DATA_TYPE] = devices.input, dtype or state[keys.DATA_TYPE]
+        elif device is not None:
+            resolve((), device)
+            self.settings = {**self.settings, "device": device}
+        return self
+
+    def cuda(self, device: int | None = None) -> Self:
+        """Compute on a GPU.
+
+        Parameters
+        ----------
+        device
+            Its number.
+        """
+        return self.to("cuda" if device is None else f"cuda:{device}")
+
+    def cpu(self) -> Self:
+        """Compute on the CPU."""
+        return self.to("cpu")
+
+    def train(self) -> Self:
+        """Put network and metrics into training mode; each pass of the trial sets its own."""
+        if callable(getattr(self.state[keys.MODEL], "train", None)):
+            self.state[keys.MODEL].train()
+        self.metrics.train()
+        return self
+
+    def eval(self, data_key: Any = None) -> Self:
+        """Put network and metrics into evaluation mode; each pass of the trial sets its own.
+
+        Parameters
+        ----------
+        data_key
+            Of the data that the metrics name their values after; by default those to validate on.
+        """
+        if callable(getattr(self.state[keys.MODEL], "eval", None)):
+            self.state[keys.MODEL].eval()
+        self.metrics.eval(data_key)
+        return self
 
     # ------------------------------------------------------------------ what is done in a step
 
@@ -280,8 +342,7 @@ class Trial(FluentData, Passes, Movable):
         Path
             The file.
         """
-        written: Path = self.trainer.save_state(path)
-        return written
+        return self.trainer.save_state(path)
 
     def load(self, path: str | Path, resume: bool = True) -> "Trial":
         """Continue from a file of :meth:`save`, of a checkpointing callback, or of an experiment.
@@ -315,8 +376,7 @@ class Trial(FluentData, Passes, Movable):
         """One record for each finished epoch, those in the folder of the trial included."""
         if self.save_path is not None:
             self.trainer  # noqa: B018 - continues from the folder
-        found: list[dict[str, Any]] = self.state[keys.HISTORY]
-        return found
+        return self.state[keys.HISTORY]
 
     def __repr__(self) -> str:
         state = self.state
