@@ -35,13 +35,13 @@ def check_model(owner: str, model: Any, kind: Any, what: str) -> None:
 
 def check_saved(
     owner: str,
-    optimizers: object,
-    epoch: object,
+    optimizers: Any,
+    epoch: object = None,
     *,
     is_optimizer: Callable[[Any], bool] = lambda optimizer: False,
     what: str = "optimizer",
 ) -> None:
-    """Refuse optimizers that are no dictionary of them, and an epoch that is no number.
+    """Refuse optimizers that are no dictionary of them, and an epoch that is no number; None is none.
 
     Parameters
     ----------
@@ -59,38 +59,32 @@ def check_saved(
     ConfigError
         Naming what was given.
     """
-    check_optimizers(owner, optimizers, is_optimizer, what)
+    is_named = isinstance(optimizers, Mapping) and all(isinstance(name, str) for name in optimizers)
+    if optimizers is not None and not (is_named and all(map(is_optimizer, optimizers.values()))):
+        raise ConfigError(f"{owner}: optimizers is a dict, name -> {what}, got {optimizers!r}")
     if epoch is not None:
         check_whole(owner, at_least=0, epoch=epoch)
 
 
-def check_kept(tree: Mapping[str, Any]) -> None:
+def check_kept(tree: object, place: str = "", depth: int = 0) -> None:
     """Refuse a tree that holds itself, or masked arrays, before anything copies it: masks would be lost.
+
+    Parameters
+    ----------
+    tree
+        The tree, or a part of it.
+    place, depth
+        Where the part is.
 
     Raises
     ------
     CheckpointError
         Naming the place.
     """
-    waiting: list[tuple[str, Any, int]] = [("", tree, 0)]
-    while waiting:
-        place, value, depth = waiting.pop()
-        if depth > DEEPEST:
-            raise CheckpointError(
-                f"checkpoint entry {place[:80]}… is nested deeper than {DEEPEST} levels, or holds itself"
-            )
-        if isinstance(value, np.ma.MaskedArray):
-            raise CheckpointError(f"checkpoint entry {place} is a MaskedArray, which cannot be stored safely")
-        if isinstance(value, Mapping):
-            waiting += [(f"{place}/{name}", item, depth + 1) for name, item in value.items()]
-        elif isinstance(value, (list, tuple)):
-            waiting += [(f"{place}/{number}", item, depth + 1) for number, item in enumerate(value)]
-
-
-def check_optimizers(owner: str, optimizers: Any, is_optimizer: Callable[[Any], bool], what: str) -> None:
-    """Refuse optimizers that are no dictionary of them; see :func:`check_saved`."""
-    if optimizers is None:
-        return
-    is_named = isinstance(optimizers, Mapping) and all(isinstance(name, str) for name in optimizers)
-    if not is_named or not all(map(is_optimizer, optimizers.values())):
-        raise ConfigError(f"{owner}: optimizers is a dict, name -> {what}, got {optimizers!r}")
+    if depth > DEEPEST:
+        raise CheckpointError(f"checkpoint entry {place[:80]}… is nested deeper than {DEEPEST} levels, or holds itself")
+    if isinstance(tree, np.ma.MaskedArray):
+        raise CheckpointError(f"checkpoint entry {place} is a MaskedArray, which cannot be stored safely")
+    parts = enumerate(tree) if isinstance(tree, (list, tuple)) else ()
+    for name, part in tree.items() if isinstance(tree, Mapping) else parts:
+        check_kept(part, f"{place}/{name}", depth + 1)

@@ -25,6 +25,7 @@ BESIDE = "beside"
 LAST, PREVIOUS, NEXT = "last", "previous", "next"
 #: version of the layout of checkpoints
 FORMAT = 1
+Write = Callable[[BinaryIO, Mapping[str, Any]], None]
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -41,11 +42,11 @@ class CheckpointFolder:
     folder: Path
     suffix: str
     """Ending of the files, with the dot."""
-    write: Callable[[BinaryIO, Mapping[str, Any]], None]
+    write: Write
     """Serialises a tree."""
     read: Callable[[Path], dict[str, Any]]
     """Reads a tree back."""
-    beside: Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]] = dataclasses.field(default_factory=dict)
+    beside: Mapping[str, Write] = dataclasses.field(default_factory=dict)
     """Files that are written, linked and deleted with each checkpoint, though none is read: ending -> writer."""
 
     def __post_init__(self) -> None:
@@ -88,7 +89,10 @@ class CheckpointFolder:
             if is_there(last):
                 self._link(last, previous, durable=False)  # the folder is synced with the next name
             if path == self.path(NEXT):
-                self._move(path, last)
+                self._put_beside(publish_link, path, last)  # while the names change both must be whole
+                os.replace(path, last)
+                sync_folder(self.folder)
+                self._remove_next()
             else:
                 self._link(path, last)
         if _is_same(previous, last) or not is_there(previous):
@@ -108,8 +112,8 @@ class CheckpointFolder:
         """Serialise ``tree``; the files beside it go first, and it names their checksums."""
         digests = {}
         for ending, write in self.beside.items():
-            fill = functools.partial(_fill, write, tree)
-            digests[ending] = digest_of(publish(self._beside(path, ending), fill))
+            file = publish(self._beside(path, ending), functools.partial(_fill, write, tree))
+            digests[ending] = digest_of(file)
         whole = {**tree, BESIDE: digests} if digests else tree
         return publish(path, lambda file: self.write(file, whole))
 
@@ -119,24 +123,17 @@ class CheckpointFolder:
         return path.with_name(base + ending + aside if found else path.stem + ending)
 
     def _link(self, source: Path, target: Path, *, durable: bool = True) -> None:
-        self._link_beside(source, target)
+        self._put_beside(publish_link, source, target)
         publish_link(source, target, durable=durable)
 
-    def _link_beside(self, source: Path, target: Path) -> None:
+    def _put_beside(self, put: Callable[[Path, Path], object], source: Path, target: Path) -> None:
+        """Link or copy what lies beside a checkpoint, to lie beside another one."""
         for ending in self.beside:
             if (beside := self._beside(source, ending)).exists():
-                publish_link(beside, self._beside(target, ending))
-
-    def _move(self, source: Path, target: Path) -> None:
-        self._link_beside(source, target)  # while the names change both must be whole
-        os.replace(source, target)
-        sync_folder(self.folder)
-        self._remove_next()
+                put(beside, self._beside(target, ending))
 
     def _copy(self, source: Path, target: Path) -> None:
-        for ending in self.beside:
-            if (beside := self._beside(source, ending)).exists():
-                publish_copy(beside, self._beside(target, ending))
+        self._put_beside(publish_copy, source, target)
         publish_copy(source, target)
 
     def _rename(self, path: Path, ending: str) -> Path | None:
@@ -158,11 +155,8 @@ class CheckpointFolder:
 
     def numbered(self) -> list[tuple[tuple[int, int], Path]]:
         """``((finished epochs, steps of the next), path)`` of all numbered checkpoints, newest first."""
-        found = []
-        for name in self._names():
-            if name.endswith(self.suffix) and (match := _EPOCH_NAME.fullmatch(name.removesuffix(self.suffix))):
-                found.append(((int(match[1]), int(match[2] or 0)), self.folder / name))
-        return sorted(found, reverse=True)
+        places = {name: _place_in(name, self.suffix) for name in self._names() if name.endswith(self.suffix)}
+        return sorted(((place, self.folder / name) for name, place in places.items() if place), reverse=True)
 
     def _names(self) -> list[str]:
         """Return what is in the folder: an error if it may not be listed, which is not the same as empty."""
@@ -283,6 +277,10 @@ def _is_same(one: Path, other: Path) -> bool:
     return is_there(one) and is_there(other) and one.exists() and other.exists() and one.samefile(other)
 
 
+def _fill(write: Write, tree: Mapping[str, Any], file: BinaryIO) -> None:
+    write(file, tree)
+
+
 def is_there(path: Path) -> bool:
     """Return True if something has this name, be it a link to nothing.
 
@@ -293,9 +291,9 @@ def is_there(path: Path) -> bool:
     """
     try:
         read_patiently(path, lambda: os.lstat(path))
-    except OSError as error:
-        if isinstance(error, UnreadableError):
-            raise
+    except UnreadableError:
+        raise
+    except OSError:
         return False
     return True
 
@@ -332,8 +330,8 @@ def check_name(path: Path, tree: Mapping[str, Any], suffix: str) -> None:
     CheckpointError
         Naming the file, and what is in it.
     """
-    match = _EPOCH_NAME.fullmatch(path.name.removesuffix(suffix))
-    if match is None or "epoch" not in tree or place_of(tree) == (int(match[1]), int(match[2] or 0)):
+    named = _place_in(path.name, suffix)
+    if named is None or "epoch" not in tree or place_of(tree) == named:
         return
     epoch, step = place_of(tree)
     own = f"checkpoint_epoch_{epoch}{f'_step_{step}' if step else ''}{suffix}"
@@ -343,8 +341,10 @@ def check_name(path: Path, tree: Mapping[str, Any], suffix: str) -> None:
     )
 
 
-def _fill(write: Callable[[BinaryIO, Mapping[str, Any]], None], tree: Mapping[str, Any], file: BinaryIO) -> None:
-    write(file, tree)
+def _place_in(name: str, suffix: str) -> tuple[int, int] | None:
+    """Return the place that the name of a numbered checkpoint says; None of another name."""
+    match = _EPOCH_NAME.fullmatch(name.removesuffix(suffix))
+    return (int(match[1]), int(match[2] or 0)) if match else None
 
 
 def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:

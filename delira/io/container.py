@@ -50,7 +50,12 @@ def write_tree(file: BinaryIO, tree: Mapping[str, Any]) -> None:
         If the tree holds anything else, or itself, naming the place; or numbers and strings that do not fit into
         256 MiB of text.
     """
-    _check_arguments(file, tree)
+    can_write = getattr(file, "writable", None)
+    is_open = callable(getattr(file, "write", None)) and not getattr(file, "closed", False)
+    if not is_open or isinstance(file, io.TextIOBase) or (can_write is not None and not can_write()):
+        raise ConfigError(f"write_tree: file is a file open for writing bytes, open(path, 'wb'), got {file!r}")
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"write_tree: tree is a dictionary, got {tree!r}")
     arrays: list[np.ndarray] = []
     text = json.dumps(_to_plain(tree, "", arrays), indent=1)
     if len(text) > _LONGEST_TREE:
@@ -94,15 +99,6 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
     return read_patiently(place, lambda: _read_tree(place, only))
 
 
-def _check_arguments(file: object, tree: object) -> None:
-    can_write = getattr(file, "writable", None)
-    is_open = callable(getattr(file, "write", None)) and not getattr(file, "closed", False)
-    if not is_open or isinstance(file, io.TextIOBase) or (can_write is not None and not can_write()):
-        raise ConfigError(f"write_tree: file is a file open for writing bytes, open(path, 'wb'), got {file!r}")
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"write_tree: tree is a dictionary, got {tree!r}")
-
-
 def _read_tree(path: Path, only: Sequence[str] | None) -> dict[str, Any]:
     try:
         with open_regular(path) as file:
@@ -126,11 +122,10 @@ def _to_plain(value: Any, place: str, arrays: list[np.ndarray], depth: int = 0) 
     if depth > DEEPEST:
         raise CheckpointError(f"checkpoint entry {place[:80]}… is nested deeper than {DEEPEST} levels, or holds itself")
     if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str) or key.startswith("$"):
-                raise CheckpointError(
-                    f"checkpoint entry {place or '/'} has the key {key!r}; keys must be plain strings"
-                )
+        if wrong := [key for key in value if not isinstance(key, str) or key.startswith("$")]:
+            raise CheckpointError(
+                f"checkpoint entry {place or '/'} has the key {wrong[0]!r}; keys must be plain strings"
+            )
         return {key: _to_plain(item, f"{place}/{key}", arrays, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_to_plain(item, f"{place}/{number}", arrays, depth + 1) for number, item in enumerate(value)]

@@ -1,6 +1,6 @@
 """A trained network as a file for other programs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +64,18 @@ def _inputs(
     network: Any, backend: Any, example: Mapping[str, Any], key_mapping: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """Return the network's arguments by name, out of a batch or out of themselves."""
+    known = backend.calls.arguments_of(network)
     if key_mapping is not None:
-        _check_mapping(key_mapping, network, backend)
-    if key_mapping is None:
+        _check_mapping(key_mapping, type(network).__name__, known)
+    else:
+        are_arguments = known is None or example.keys() <= known
         try:
             key_mapping = backend.calls.key_mapping(network)
         except ConfigError:
-            if not _are_arguments(example, network, backend):
+            if not are_arguments:
                 raise
             return dict(example)
-        if not example.keys() >= set(key_mapping.values()) and _are_arguments(example, network, backend):
+        if are_arguments and not example.keys() >= set(key_mapping.values()):
             return dict(example)
     _check(key_mapping, example, "the example")
     devices = backend.devices.of(network)
@@ -82,24 +84,17 @@ def _inputs(
     return {argument: prepared[key] for argument, key in key_mapping.items()}
 
 
-def _check_mapping(key_mapping: Any, network: Any, backend: Any) -> None:
+def _check_mapping(key_mapping: Any, network: str, known: Collection[str] | None) -> None:
     is_dict = isinstance(key_mapping, Mapping)
     if not is_dict or not all(isinstance(name, str) for pair in key_mapping.items() for name in pair):
         raise ConfigError(
             f"export: key_mapping is a dict, argument of the network -> entry of the batch, got {key_mapping!r}"
         )
-    arguments = backend.calls.arguments_of(network)
-    unknown = [name for name in key_mapping if arguments is not None and name not in arguments]
-    if unknown:
+    if known is not None and (unknown := [name for name in key_mapping if name not in known]):
         raise ConfigError(
             f"export: key_mapping={dict(key_mapping)} names {unknown[0]!r}, which is no argument of "
-            f"{type(network).__name__}; it takes {sorted(arguments)}{did_you_mean(unknown[0], arguments)}"
+            f"{network}; it takes {sorted(known)}{did_you_mean(unknown[0], known)}"
         )
-
-
-def _are_arguments(example: Mapping[str, Any], network: Any, backend: Any) -> bool:
-    arguments = backend.calls.arguments_of(network)
-    return arguments is None or example.keys() <= arguments
 
 
 def _check(key_mapping: Mapping[str, str], batch: Mapping[str, Any], what: str) -> None:

@@ -24,9 +24,9 @@ _TYPES = {
     **{"BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"},
     **{"U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64"},
     **{"F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64"},
+    # numpy knows these once ml_dtypes is imported
+    **{"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"},
 }
-#: the same for types that numpy knows once ml_dtypes is imported
-_MORE_TYPES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
 
 
 def save_weights(network: object, path: str | Path) -> Path:
@@ -54,7 +54,7 @@ def save_weights(network: object, path: str | Path) -> Path:
     backend, path = find_backend(network), as_target(path)
     safetensors = import_optional("safetensors.numpy", "save_weights", "delira[export]")
     weights = backend.weights.named(network)
-    known = {*_TYPES.values(), *_MORE_TYPES.values()}
+    known = _TYPES.values()
     if wrong := [f"{name} is {array.dtype}" for name, array in weights.items() if array.dtype.name not in known]:
         raise CheckpointError(f"{path}: safetensors cannot hold all weights of the network: {'; '.join(wrong)}")
     metadata = {
@@ -154,8 +154,7 @@ def _sha256(header: bytes, data: memoryview) -> bytes:
 
 
 def _array(path: str | Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
-    dtype = _TYPES.get(entry["dtype"])
-    if dtype is None:
-        dtype = _MORE_TYPES[entry["dtype"]]
+    dtype = _TYPES[entry["dtype"]]
+    if dtype.startswith(("bfloat", "float8")):
         import_optional("ml_dtypes", f"{path}, whose weight {name!r} is {dtype},", "delira[export]")
     return np.frombuffer(entry["data"], np.dtype(dtype)).reshape(entry["shape"])

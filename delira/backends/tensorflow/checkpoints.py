@@ -15,7 +15,7 @@ from delira.backends.tensorflow.weights import assign, refuse_lazy, set_learned_
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.errors import CheckpointError, ConfigError
-from delira.io.arguments import check_kept, check_model, check_optimizers, check_saved
+from delira.io.arguments import check_kept, check_model, check_saved
 from delira.io.checkpoint import check_format
 from delira.io.container import read_tree, write_tree
 from delira.io.verify import verify_zip
@@ -198,7 +198,7 @@ def load_checkpoint_tf(
     """
     path = as_path(file, "file")
     check_model("load_checkpoint_tf", model, keras.Model | None, "a Keras model")
-    check_optimizers("load_checkpoint_tf", optimizers, _is_optimizer, _OPTIMIZER)
+    check_saved("load_checkpoint_tf", optimizers, is_optimizer=_is_optimizer, what=_OPTIMIZER)
     if optimizers and model is None:
         raise ConfigError(f"load_checkpoint_tf: optimizers={sorted(optimizers)} get their state with their model=…")
     verify_zip(path)
