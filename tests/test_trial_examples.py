@@ -37,9 +37,9 @@ def needs(backend):
 
 
 @pytest.fixture
-def load(kit, tmp_path, monkeypatch):
+def load(backend, tmp_path, monkeypatch):
     """Imports an example, whose files go into a folder of its own."""
-    needs(kit)
+    needs(backend)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))
 

@@ -9,7 +9,7 @@ nnx = pytest.importorskip("flax.nnx")
 optax = pytest.importorskip("optax")
 
 import jax.numpy as jnp  # noqa: E402
-from delira.utils.kit_of import find_backend  # noqa: E402
+from delira.utils.backend_of import find_backend  # noqa: E402
 
 import delira.models  # noqa: E402
 from delira.backends.jax.backend import BACKEND  # noqa: E402

@@ -7,7 +7,7 @@ from ready_networks import DRAWS_NOT, READY, Ready, assert_as_moved
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from delira.utils.kit_of import find_backend  # noqa: E402
+from delira.utils.backend_of import find_backend  # noqa: E402
 
 import delira.models  # noqa: E402
 from delira.backends.tensorflow.networks.layers import batch_norm  # noqa: E402

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from delira.utils.kit_of import find_backend
+from delira.utils.backend_of import find_backend
 from ready_networks import Ready
 
 import delira.models
