@@ -9,7 +9,6 @@ nnx = pytest.importorskip("flax.nnx")
 optax = pytest.importorskip("optax")
 
 import jax.numpy as jnp  # noqa: E402
-from delira.utils.backend_of import find_backend  # noqa: E402
 
 import delira.models  # noqa: E402
 from delira.backends.jax.backend import BACKEND  # noqa: E402
@@ -27,6 +26,7 @@ from delira.models import (  # noqa: E402
     transfer_weights,
 )
 from delira.training import JaxNetworkTrainer, JaxOptimizer, create_optims_gan_default_jax  # noqa: E402
+from delira.utils.backend_of import find_backend  # noqa: E402
 
 LOSSES = {
     "ce": lambda pred, label: jnp.mean(

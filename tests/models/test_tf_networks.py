@@ -7,8 +7,6 @@ from ready_networks import DRAWS_NOT, READY, Ready, assert_as_moved
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from delira.utils.backend_of import find_backend  # noqa: E402
-
 import delira.models  # noqa: E402
 from delira.backends.tensorflow.networks.layers import batch_norm  # noqa: E402
 from delira.backends.tensorflow.networks.vae import kl_to_standard_normal  # noqa: E402
@@ -24,6 +22,7 @@ from delira.models import (  # noqa: E402
     transfer_weights,
 )
 from delira.training import TfNetworkTrainer, create_optims_gan_default_tf  # noqa: E402
+from delira.utils.backend_of import find_backend  # noqa: E402
 
 LOSSES = {
     "ce": lambda pred, label: tf.reduce_mean(

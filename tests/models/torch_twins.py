@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from delira.utils.backend_of import find_backend
 from ready_networks import Ready
 
 import delira.models
 from delira.training import PyTorchNetworkTrainer, create_optims_gan_default_pytorch
+from delira.utils.backend_of import find_backend
 
 LOSSES = {
     "ce": torch.nn.CrossEntropyLoss(),
