@@ -7,13 +7,7 @@ Keys of random numbers are made of the seed of the epoch and the number of the s
 
 from delira.backends.jax.arrays import convert_jax_array_to_npy
 from delira.backends.jax.checkpoints import load_checkpoint_jax, save_checkpoint_jax
-from delira.backends.jax.losses import (
-    BCEFocalLossJax,
-    BCEFocalLossLogitJax,
-    DiceCELossJax,
-    DiceLossJax,
-    TverskyLossJax,
-)
+from delira.backends.jax.losses import BCEFocalLossJax, BCEFocalLossLogitJax, DiceCELossJax, DiceLossJax, TverskyLossJax
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks import (
     ClassificationNetworkBaseJax,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from delira.contract import ArraysRole
-from delira.contract.kinds import Tree
+from delira.contract.kinds import Array, Tree
 from delira.utils.trees import map_leaves
 
 
@@ -19,9 +19,12 @@ def snapshot(tree: object, previous: object = None) -> Any:
 
 def to_host(value: object) -> np.ndarray:
     """An array of the network's own type, which later steps do not change."""
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        value = jax.random.key_data(value)
-    return np.array(value)
+    return np.array(jax.random.key_data(value) if is_key(value) else value)
+
+
+def is_key(value: object) -> bool:
+    """Return True for keys of generators, which are numbers only to who asks."""
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 class JaxArrays(ArraysRole):
@@ -35,11 +38,8 @@ class JaxArrays(ArraysRole):
         """An array as one on the host (bfloat16 becomes float32); keys of generators as the numbers that they are."""
         if not isinstance(value, jax.Array):
             return value
-        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jax.random.key_data(value)
-        if value.dtype == jnp.bfloat16:
-            return np.asarray(value).astype(np.float32)
-        return np.array(value)  # what asarray gives cannot be written to
+        array = to_host(value)  # what asarray gives cannot be written to
+        return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
 
     @staticmethod
     def join(arrays: Sequence[jax.Array]) -> jax.Array:
@@ -57,9 +57,9 @@ def convert_jax_array_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], dict
     return JaxArrays.convert(args, kwargs)
 
 
-def to_device(array: jax.Array, like: object) -> Any:
+def to_device(array: Array, like: Array) -> Any:
     """An array of the host as one of JAX, of the type and in the place of ``like``; it shares no memory."""
-    if isinstance(like, jax.Array) and jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
+    if is_key(like):
         keys = jax.random.wrap_key_data(np.array(array), impl=jax.random.key_impl(like))
         return jax.device_put(keys, like.sharding)
     if not isinstance(like, jax.Array):

@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -29,8 +29,8 @@ UNTRACEABLE = (
 #: usual names of arguments that say whether a network learns
 _MODES = frozenset({"train", "training", "is_training", "deterministic"})
 
-#: network -> functions compiled for it, each with what the network was then
-_FORWARDS: weakref.WeakKeyDictionary[Any, list[tuple[graph.Mould, Any]]] = weakref.WeakKeyDictionary()
+#: network -> functions compiled for it
+_FORWARDS: weakref.WeakKeyDictionary[Any, graph.Compiled] = weakref.WeakKeyDictionary()
 
 #: networks that are called as they are, operation by operation, in prediction too
 _EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -78,9 +78,8 @@ class JaxCalls(CallsRole):
         if is_eager(network):
             return network(**inputs)
         parts = graph.parts_of(network)
-        words = np.array([GENERATOR.seed & 0xFFFFFFFF, GENERATOR.seed >> 32, 0xFFFFFFFF], dtype=np.uint32)
         try:
-            return _forward_of(network, parts)(parts.values(), arrays_of(dict(inputs)), words)
+            return _forward_of(network, parts)(parts.values(), arrays_of(dict(inputs)), GENERATOR.words(0xFFFFFFFF))
         except UNTRACEABLE:
             be_eager(network)
             return network(**inputs)
@@ -91,18 +90,16 @@ class JaxCalls(CallsRole):
         return [graph.raw(leaf) for leaf in graph.take_apart(value).leaves]
 
 
-def _forward_of(network: Network, parts: graph.Parts) -> Any:
-    known = _FORWARDS.setdefault(network, [])
-    for mould, function in known:
-        if mould.graphdef == parts.graphdef:
-            return function
-    mould = graph.Mould.of(parts)
+def _forward_of(network: Network, parts: graph.Parts) -> Callable[..., Any]:
+    functions = _FORWARDS.setdefault(network, graph.Compiled()).functions_of(parts)
+    if "forward" not in functions:
+        mould = graph.Mould.of(parts)
 
-    def predict(arrays: Any, inputs: Any, words: Any) -> Any:
-        return mould.build(arrays, key_of(words))(**inputs)
+        def predict(arrays: Any, inputs: Any, words: Any) -> Any:
+            return mould.build(arrays, key_of(words))(**inputs)
 
-    known.append((mould, jax.jit(predict)))
-    return known[-1][1]
+        functions["forward"] = jax.jit(predict)
+    return functions["forward"]
 
 
 def be_eager(network: nnx.Module, eager: bool = True) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 from flax import nnx
 
 from delira.backends.jax import graph
-from delira.backends.jax.arrays import snapshot, to_device, to_host
+from delira.backends.jax.arrays import is_key, snapshot, to_device, to_host
 from delira.backends.jax.optimizers import JaxOptimizer
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
-from delira.contract.kinds import Tree
+from delira.contract.kinds import Array, Tree
 from delira.errors import CheckpointError
 from delira.io.arguments import check_kept, check_model, check_saved
 from delira.io.container import read_tree, write_tree
@@ -27,26 +27,20 @@ def state_tree(network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> d
     model = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}
     tree: dict[str, Any] = {"model": model, "optimizer": {}}
     for name, optimizer in optimizers.items():
-        tree["optimizer"][name] = {place: to_host(leaf) for place, leaf in _placed(optimizer.state["optax"])}
-        tree.setdefault("pending", {})[name] = jax.tree.map(_plain, optimizer.pending_state())
+        places = _by_place(optimizer.state["optax"])
+        tree["optimizer"][name] = {place: to_host(leaf) for place, leaf in places.items()}
+        tree.setdefault("pending", {})[name] = map_leaves(_plain, optimizer.pending_state())
     return tree
 
 
-def _plain(leaf: object) -> Any:
+def _plain(leaf: Array) -> Any:
     return to_host(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
-def _placed(tree: object) -> list[tuple[str, Any]]:
+def _by_place(tree: Tree) -> dict[str, Any]:
     """The leaves of a state of optax with names for their places."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [("/".join(map(_step_name, path)), leaf) for path, leaf in leaves]
-
-
-def _step_name(step: object) -> str:
-    for attribute in ("key", "idx", "name"):
-        if hasattr(step, attribute):
-            return str(getattr(step, attribute))
-    return str(step)
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
 def load_state_tree(tree: Mapping[str, Any], network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> None:
@@ -66,9 +60,7 @@ def load_state_tree(tree: Mapping[str, Any], network: nnx.Module, optimizers: Ma
     check_fit(network, weights, variables, differs)
     states = optimizer_states(tree, optimizers)
     pending = tree.get("pending", {})
-    loaded = {name: _loaded(name, optimizer, states[name]) for name, optimizer in optimizers.items()}
-    for name, optimizer in optimizers.items():
-        _check_pending(name, optimizer, pending.get(name, {}))
+    loaded = {name: _loaded(name, one, states[name], pending.get(name, {})) for name, one in optimizers.items()}
     for name, optimizer in optimizers.items():
         optimizer.state = {**optimizer.state, "optax": loaded[name]}
         optimizer.load_pending_state(pending.get(name, {}))
@@ -76,17 +68,13 @@ def load_state_tree(tree: Mapping[str, Any], network: nnx.Module, optimizers: Ma
         variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
 
-def _stored_shape(value: Tree) -> tuple[int, ...]:
-    return to_host(value).shape if _is_key(value) else np.shape(value)
+def _stored_shape(value: Array) -> tuple[int, ...]:
+    return np.shape(jax.random.key_data(value) if is_key(value) else value)
 
 
-def _is_key(value: object) -> bool:
-    return isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
-
-
-def _loaded(name: str, optimizer: JaxOptimizer, state: Mapping[str, Any]) -> Any:
-    """A stored state of optax as arrays of JAX."""
-    own = dict(_placed(optimizer.state["optax"]))
+def _loaded(name: str, optimizer: JaxOptimizer, state: Mapping[str, Any], pending: Mapping[str, Any]) -> Any:
+    """A stored state of optax as arrays of JAX; refuses that of another optimizer."""
+    own = _by_place(optimizer.state["optax"])
     wrong = sorted(own.keys() ^ state.keys())
     wrong += [place for place in own if place in state and np.shape(state[place]) != _stored_shape(own[place])]
     if wrong:
@@ -94,17 +82,14 @@ def _loaded(name: str, optimizer: JaxOptimizer, state: Mapping[str, Any]) -> Any
             f"the checkpoint does not fit the optimizer {name!r}: {', '.join(wrong[:5])} is missing, unknown or of "
             "another shape; build the optimizer as it was"
         )
-    structure = jax.tree.structure(optimizer.state["optax"])
-    return jax.tree.unflatten(structure, [to_device(state[place], leaf) for place, leaf in own.items()])
-
-
-def _check_pending(name: str, optimizer: JaxOptimizer, pending: Mapping[str, Any]) -> None:
     sums = {weight: np.shape(array) for weight, array in pending.get("sums", {}).items()}
     if sums and sums != optimizer.shapes:
         raise CheckpointError(
             f"the checkpoint does not fit the optimizer {name!r}: its accumulated gradients are not of the weights "
             f"{', '.join(optimizer.shapes)}; build the network as it was"
         )
+    structure = jax.tree.structure(optimizer.state["optax"])
+    return jax.tree.unflatten(structure, [to_device(state[place], leaf) for place, leaf in own.items()])
 
 
 class JaxCheckpoints(CheckpointsRole):
@@ -114,7 +99,7 @@ class JaxCheckpoints(CheckpointsRole):
     load_state_tree = staticmethod(load_state_tree)
 
     def write(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
-        write_tree(file, map_leaves(lambda leaf: to_host(leaf) if isinstance(leaf, jax.Array) else leaf, tree))
+        write_tree(file, map_leaves(_plain, tree))
 
 
 def save_checkpoint_jax(

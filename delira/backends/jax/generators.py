@@ -11,14 +11,21 @@ from delira.contract import GeneratorsRole
 class Generator:
     """A seed and the number of keys that were taken of it."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self) -> None:
+        self.restart(0)
+
+    def restart(self, seed: int) -> None:
+        """Begin anew with a seed."""
         self.seed, self.count = seed, 0
 
+    def words(self, count: int) -> np.ndarray:
+        """What one key is made of by :func:`key_of`, uint32 of shape (3,); nothing is computed on a device."""
+        return np.array([self.seed & 0xFFFFFFFF, self.seed >> 32, count], dtype=np.uint32)
+
     def next_words(self) -> np.ndarray:
-        """What the next key is made of by :func:`key_of`, uint32 of shape (3,); nothing is computed on a device."""
-        words = np.array([self.seed & 0xFFFFFFFF, self.seed >> 32, self.count], dtype=np.uint32)
+        """What the next key is made of."""
         self.count += 1
-        return words
+        return self.words(self.count - 1)
 
     def next_key(self) -> jax.Array:
         """The next key, for ``jax.random`` and ``nnx.Rngs``."""
@@ -44,11 +51,6 @@ GENERATOR = Generator()
 class JaxGenerators(GeneratorsRole):
     """The generator of the backend."""
 
-    def seed(self, seed: int) -> None:
-        GENERATOR.seed, GENERATOR.count = seed, 0
-
-    def state(self) -> dict[str, Any]:
-        return GENERATOR.state()
-
-    def set_state(self, state: Any) -> None:
-        GENERATOR.set_state(state)
+    seed = staticmethod(GENERATOR.restart)
+    state = staticmethod(GENERATOR.state)
+    set_state = staticmethod(GENERATOR.set_state)

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,12 +21,17 @@ _MODES = ("deterministic", "use_running_average")
 _PASSING = (nnx.RngState, nnx.Intermediate, nnx.Perturbation)
 
 
-def _is_not_frozen(path: Any, variable: Any) -> bool:
-    return not variable.get_metadata(FROZEN, False)
+def is_frozen(variable: nnx.Variable) -> bool:
+    """Return True for weights that stay as they are, whatever their gradients are."""
+    return bool(variable.get_metadata(FROZEN, False))
+
+
+def _is_learned(path: Sequence[Any], variable: nnx.Variable) -> bool:
+    return isinstance(variable, nnx.Param) and not is_frozen(variable)
 
 
 #: filter of the weights that gradients change
-LEARNED = nnx.All(nnx.Param, _is_not_frozen)
+LEARNED = _is_learned
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,9 +44,13 @@ class Parts:
     leaves: tuple[Any, ...]
     """The variables of the network itself, in the order of ``paths``; arrays that are no variables as they are."""
 
-    @property
-    def names(self) -> list[str]:
-        return [dotted(path) for path in self.paths]
+    @functools.cached_property
+    def variables(self) -> list[Any]:
+        """The variables in their places; ``None`` for random streams, and for arrays that are no variables."""
+        return [
+            leaf if isinstance(leaf, nnx.Variable) and not isinstance(leaf, nnx.RngState) else None
+            for leaf in self.leaves
+        ]
 
     def values(self) -> list[Any]:
         """The arrays as they are now; ``None`` for the random streams."""
@@ -52,13 +62,7 @@ class Parts:
 
     def variable_values(self) -> list[Any]:
         """The arrays of variables, no two of which share memory; ``None`` for all else."""
-        values = [
-            leaf.get_raw_value() if isinstance(leaf, nnx.Variable) and not isinstance(leaf, nnx.RngState) else None
-            for leaf in self.leaves
-        ]
-        there = [id(value) for value in values if value is not None]
-        if len(set(there)) == len(there):
-            return values
+        values = [None if variable is None else variable.get_raw_value() for variable in self.variables]
         seen: set[int] = set()
         for number, value in enumerate(values):
             if value is not None and id(value) in seen:  # a callback gave two variables one array
@@ -68,15 +72,13 @@ class Parts:
 
     def copy_values(self) -> None:
         """Give all variables memory that is nobody else's."""
-        for leaf in self.leaves:
-            if isinstance(leaf, nnx.Variable) and not isinstance(leaf, nnx.RngState):
-                leaf.set_raw_value(jax.tree.map(jnp.copy, leaf.get_raw_value()))
+        self.set_values([None if value is None else jax.tree.map(jnp.copy, value) for value in self.variable_values()])
 
     def set_values(self, values: Sequence[Any]) -> None:
         """Put arrays into the network's variables."""
-        for leaf, value in zip(self.leaves, values, strict=True):
-            if isinstance(leaf, nnx.Variable) and value is not None:
-                leaf.set_raw_value(value)
+        for variable, value in zip(self.variables, values, strict=True):
+            if variable is not None:
+                variable.set_raw_value(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +131,21 @@ class Mould:
             None if kind is None or kind[2] is not None else raw(now[path]) if path in now else value
             for kind, path, value in zip(self.kinds, self.paths, before, strict=True)
         ]
+
+
+class Compiled:
+    """The functions that were compiled for a network: others when a layer's settings have changed."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Any, dict[Any, Callable[..., Any]]]] = []
+
+    def functions_of(self, parts: Parts) -> dict[Any, Callable[..., Any]]:
+        """Those for a network like this, by whatever tells them apart; a caller adds what is missing."""
+        for graphdef, functions in self._known:
+            if graphdef == parts.graphdef:
+                return functions
+        self._known.append((parts.graphdef, {}))
+        return self._known[-1][1]
 
 
 def fresh_stream(cls: type, shape: tuple[int, ...], key: jax.Array, number: int) -> jax.Array:
@@ -206,8 +223,8 @@ def state_variables(network: nnx.Module) -> dict[str, Any]:
     """The variables that a checkpoint keeps, each under the first of its names."""
     parts = parts_of(network)
     return {
-        name: leaf
-        for name, leaf in zip(parts.names, parts.leaves, strict=True)
+        dotted(path): leaf
+        for path, leaf in zip(parts.paths, parts.leaves, strict=True)
         if isinstance(leaf, nnx.Variable) and not isinstance(leaf, _PASSING)
     }
 
@@ -216,6 +233,11 @@ def weights_of(module: nnx.Module) -> dict[str, Any]:
     """The weights of a module or of its gradients, learned and frozen ones, by name."""
     flat = nnx.to_flat_state(nnx.state(module, nnx.Param)) if isinstance(module, nnx.Module) else flat_state(module)
     return {dotted(path): variable for path, variable in flat}
+
+
+def weight_values(module: nnx.Module) -> dict[str, Any]:
+    """The arrays of the weights of a module by name."""
+    return {name: variable.get_raw_value() for name, variable in weights_of(module).items()}
 
 
 def flat_state(state: object) -> Any:
@@ -255,11 +277,7 @@ def _children(node: object) -> list[tuple[Any, Any]]:
 
 def learned_names(network: nnx.Module) -> frozenset[str]:
     """Names of the weights that gradients change."""
-    return frozenset(
-        name
-        for name, variable in state_variables(network).items()
-        if isinstance(variable, nnx.Param) and _is_not_frozen((), variable)
-    )
+    return frozenset(learned_weights(network))
 
 
 def learned_weights(network: nnx.Module) -> dict[str, Any]:

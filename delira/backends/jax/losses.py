@@ -39,37 +39,32 @@ OPS = loss_formulas.ArrayOps(
 )
 
 
+class _JaxLoss(loss_formulas.CalledLoss):
+    ops = OPS
+
+
 @described_by_base
-class BCEFocalLossJax(loss_formulas.BCEFocalLoss, loss_formulas.CalledLoss):
+class BCEFocalLossJax(loss_formulas.BCEFocalLoss, _JaxLoss):
     """Focal loss of probabilities, in JAX."""
 
-    ops = OPS
-
 
 @described_by_base
-class BCEFocalLossLogitJax(loss_formulas.BCEFocalLossLogit, loss_formulas.CalledLoss):
+class BCEFocalLossLogitJax(loss_formulas.BCEFocalLossLogit, _JaxLoss):
     """Focal loss of logits, in JAX."""
 
-    ops = OPS
-
 
 @described_by_base
-class DiceLossJax(loss_formulas.DiceLoss, loss_formulas.CalledLoss):
+class DiceLossJax(loss_formulas.DiceLoss, _JaxLoss):
     """Dice loss, in JAX."""
 
-    ops = OPS
-
 
 @described_by_base
-class TverskyLossJax(loss_formulas.TverskyLoss, loss_formulas.CalledLoss):
+class TverskyLossJax(loss_formulas.TverskyLoss, _JaxLoss):
     """Tversky loss, in JAX."""
 
-    ops = OPS
-
 
 @described_by_base
-class DiceCELossJax(loss_formulas.DiceCELoss, loss_formulas.CalledLoss):
+class DiceCELossJax(loss_formulas.DiceCELoss, _JaxLoss):
     """Dice loss and cross-entropy, in JAX."""
 
-    ops = OPS
     _dice_cls = DiceLossJax

@@ -62,7 +62,6 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
     rngs = _MadeByInit()
 
     def __init__(self, **kwargs: Any) -> None:
-        AbstractNetwork.__init__(self, **_Arguments(kwargs))
         object.__setattr__(self, "init_kwargs", _Arguments(kwargs))
         self.rngs = nnx.Rngs(GENERATOR.next_key())
 
@@ -91,14 +90,11 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
         DataError
             If an integer does not fit into 32 bit.
         """
-        prepared = {}
-        for key, value in batch.items():
-            place = _place(input_device if key == "data" else output_device)
-            if type(value) is np.ndarray:
-                prepared[key] = _to_array(value, key, place)
-            else:  # nested entries, arrays of JAX, lists, texts
-                prepared[key] = map_leaves(functools.partial(_to_array, key=key, place=place), value)
-        return prepared
+        inputs, others = _place(input_device), _place(output_device)
+        return {
+            key: map_leaves(functools.partial(_to_array, key=key, place=inputs if key == "data" else others), value)
+            for key, value in batch.items()
+        }
 
     closure = staticmethod(default_closure(BACKEND))
 

@@ -13,6 +13,7 @@ import optax
 from flax import nnx
 
 from delira.backends.jax import graph, schedules
+from delira.backends.jax.arrays import is_key
 from delira.contract import UpdateConfig, WrappedOptimizers
 from delira.contract.kinds import Array, Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
@@ -21,19 +22,12 @@ from delira.utils.optimizing import both_of, building
 #: what optax calls it
 RATE = "learning_rate"
 
-#: entries of an optimizer's state that are there while gradients are added up
-PENDING = ("parts", "group")
-
 
 class Plan(NamedTuple):
     """What an update does; a compiled step is traced once for each."""
 
     is_part: bool = False
     """More parts of the batch follow."""
-    has_parts: bool = False
-    """Parts of the batch came before."""
-    has_group: bool = False
-    """Batches came before since the last update."""
     applies: bool = True
     """The weights change."""
 
@@ -70,22 +64,22 @@ class JaxOptimizer:
             raise ConfigError(f"a JaxOptimizer learns the weights of a module of flax.nnx, got {module!r}")
         self.module, self.transformation = module, optax.with_extra_args_support(transformation)
         self.config = UpdateConfig()
-        weights = {name: variable.get_raw_value() for name, variable in graph.weights_of(module).items()}
+        weights = graph.weight_values(module)
         if not weights:
             raise ConfigError(f"{type(module).__name__} has no weights (nnx.Param) that an optimizer could learn")
         self.shapes = {name: tuple(value.shape) for name, value in weights.items()}
-        self.state: dict[str, Any] = {"optax": self._placed(self.transformation.init(weights), weights)}
+        self.state: dict[str, Any] = {"optax": self._placed(self.transformation.init(weights))}
+        #: sums for an update to come: of the ``"parts"`` of a batch, and of the batches of a ``"group"``
+        self.pending: dict[str, Any] = {}
         self.plan, self.n_samples, self.num_calls = Plan(), np.float32(1), 0  # of the closure call at hand
         #: a network and its gradients, which a closure of a trial has left for the update
         self.left: tuple[Any, Any] | None = None
-        self._call = (1, True, False)
-        self._num_updates, self._group, self._n_parts = 0, 0, 0  # since the beginning, the last update, in the batch
+        self._num_updates, self._group = 0, 0  # since the beginning, and batches since the last one
         self._rate: float | None = None  # the learning rate without the rounding of the device
 
-    @staticmethod
-    def _placed(tree: Tree, weights: Mapping[str, Any]) -> Any:
+    def _placed(self, tree: Tree) -> Any:
         """The arrays where the weights are, and of the types that they have after an update."""
-        sharding = next(iter(weights.values())).sharding
+        sharding = next(iter(graph.weight_values(self.module).values())).sharding
         replicated = sharding if len(sharding.device_set) > 1 else next(iter(sharding.device_set))
         return jax.tree.map(lambda leaf: jax.device_put(_strong(leaf), replicated), tree)
 
@@ -141,7 +135,7 @@ class JaxOptimizer:
             )
         return {
             name: jnp.zeros_like(variable.get_raw_value())
-            if name not in given or variable.get_metadata(graph.FROZEN, False)
+            if name not in given or graph.is_frozen(variable)
             else given[name]
             for name, variable in weights.items()
         }
@@ -153,37 +147,32 @@ class JaxOptimizer:
 
     def _combine(self, gradients: dict[str, Any], is_fine: Any) -> tuple[dict[str, Any], Any] | None:
         """Gradients to update with, and whether to (``None``: yes); ``None`` if more are to be added first."""
-        plan, state, accumulates = self.plan, dict(self.state), self.config.accumulation_steps > 1
-        pending = {name: state.pop(name) for name in PENDING if name in state}
-        total = jnp.asarray(self.n_samples, jnp.float32)
-        is_sum = False
-        if plan.is_part or plan.has_parts:
-            gradients, is_sum = _scaled(gradients, total), True
-            if plan.has_parts:
-                before = pending["parts"]
-                gradients, total = _added(gradients, before["sums"]), total + before["samples"]
-                is_fine = None if is_fine is None else is_fine & before["fine"]
-            if plan.is_part:
-                fine = {} if is_fine is None else {"fine": is_fine}
-                self.state = {**self.state, "parts": {"sums": gradients, "samples": total, **fine}}
-                return None
+        plan, parts, group = self.plan, self.pending.get("parts"), self.pending.get("group")
+        accumulates, total = self.config.accumulation_steps > 1, jnp.asarray(self.n_samples, jnp.float32)
+        is_sum = accumulates or plan.is_part or parts is not None
+        if is_sum:
+            gradients = optax.tree.scale(total, gradients)
+        if parts is not None:
+            gradients, total = jax.tree.map(jnp.add, (gradients, total), (parts["sums"], parts["samples"]))
+            is_fine = None if is_fine is None else is_fine & parts["fine"]
+        if plan.is_part:
+            fine = {} if is_fine is None else {"fine": is_fine}
+            self.pending = {**self.pending, "parts": {"sums": gradients, "samples": total, **fine}}
+            return None
+        self.pending = {}
         if is_fine is not None:
-            state["skipped"] = state["skipped"] + (~is_fine).astype(jnp.int32)
+            self.state["skipped"] += (~is_fine).astype(jnp.int32)
         if accumulates:
-            gradients, is_sum = gradients if is_sum else _scaled(gradients, total), True
             if is_fine is not None:
-                gradients = {name: jnp.where(is_fine, array, 0) for name, array in gradients.items()}
-                total = jnp.where(is_fine, total, 0)
-            if plan.has_group:
-                before = pending["group"]
-                gradients, total = _added(gradients, before["sums"]), total + before["samples"]
+                gradients, total = jax.tree.map(lambda array: jnp.where(is_fine, array, 0), (gradients, total))
+            if group is not None:
+                gradients, total = jax.tree.map(jnp.add, (gradients, total), (group["sums"], group["samples"]))
             if not plan.applies:
-                self.state = {**state, "group": {"sums": gradients, "samples": total}}
+                self.pending = {"group": {"sums": gradients, "samples": total}}
                 return None
             is_fine = None if is_fine is None else total > 0
-        self.state = state
         if is_sum:
-            gradients = _scaled(gradients, 1 / jnp.maximum(total, 1))
+            gradients = optax.tree.scale(1 / jnp.maximum(total, 1), gradients)
         return gradients, is_fine
 
     def _apply(
@@ -195,20 +184,17 @@ class JaxOptimizer:
         if config.clip_norm is not None:
             # as torch does: a norm of 0 must not divide
             factor = jnp.minimum(1, config.clip_norm / (optax.tree.norm(gradients) + 1e-6))
-            gradients = _scaled(gradients, factor)
+            gradients = optax.tree.scale(factor, gradients)
         if config.clip_value is not None:
-            limit = config.clip_value
-            gradients = {name: jnp.clip(array, -limit, limit) for name, array in gradients.items()}
+            gradients = optax.tree.clip(gradients, -config.clip_value, config.clip_value)
         updates, after = self.transformation.update(gradients, before, values, **extra)
         changed = optax.apply_updates(values, updates)
-        frozen = {name for name, variable in weights.items() if variable.get_metadata(graph.FROZEN, False)}
-        if frozen:
-            changed = {name: values[name] if name in frozen else array for name, array in changed.items()}
+        if frozen := {name for name, variable in weights.items() if graph.is_frozen(variable)}:
+            changed |= {name: values[name] for name in frozen}
             after = _kept(after, before, frozen)
         if is_fine is not None:
-            self.state["updates"] = self.state["updates"] + is_fine.astype(jnp.int32)
-            keep = lambda new, old: jnp.where(is_fine, new, old)  # noqa: E731
-            changed, after = jax.tree.map(keep, changed, values), jax.tree.map(keep, after, before)
+            self.state["updates"] += is_fine.astype(jnp.int32)
+            changed, after = optax.tree.where(is_fine, (changed, after), (values, before))
         self.state["optax"] = after
         for name, variable in weights.items():
             variable.set_raw_value(changed[name])
@@ -232,55 +218,43 @@ class JaxOptimizer:
         part
             Whether more parts of the same batch follow; only with ``in_parts``.
         """
-        self._call = (n_samples, is_last, part)
+        applies = not part and (is_last or self._group + 1 >= self.config.accumulation_steps)
+        self.plan, self.n_samples = Plan(part, applies), np.float32(n_samples)
 
     def end_batch(self) -> None:
         """Do nothing: calls are counted one by one."""
 
     def begin_call(self) -> Plan:
         """What the update of the coming closure call will do."""
-        n_samples, is_last, part = self._call
-        steps = self.config.accumulation_steps
-        applies = not part and (is_last or self._group + 1 >= steps)
-        self.plan = Plan(part, self._n_parts > 0, self._group > 0, applies)
-        self.n_samples, self.num_calls = np.float32(n_samples), 0
+        self.num_calls = 0
         return self.plan
 
     def end_call(self, num_calls: int) -> None:
         """Count what the closure call did."""
-        plan, self.num_calls = self.plan, num_calls
-        if not num_calls:
-            return
-        if plan.is_part:
-            self._n_parts += 1
-            return
-        self._n_parts = 0
-        if plan.applies:
+        self.num_calls = num_calls
+        if num_calls and self.plan.applies:
             self._group, self._num_updates = 0, self._num_updates + num_calls
-        else:
+        elif num_calls and not self.plan.is_part:
             self._group += 1
 
-    def traced(self, plan: Plan, state: dict[str, Any], n_samples: Any) -> "JaxOptimizer":
+    def traced(self, plan: Plan, state: dict[str, Any], pending: dict[str, Any], n_samples: Any) -> "JaxOptimizer":
         """A twin with other arrays, for one call inside of a compiled step."""
         twin = copy.copy(self)
-        twin.plan, twin.state, twin.n_samples, twin.num_calls = plan, state, n_samples, 0
+        twin.plan, twin.state, twin.pending, twin.n_samples, twin.num_calls = plan, state, pending, n_samples, 0
         return twin
 
     def discard_parts(self) -> bool:
         """Forget the parts of the batch at hand; whether it can be computed again: not if it is in an update."""
-        can_repeat = self.plan.is_part or not self.num_calls
-        self._n_parts = 0
-        self.state.pop("parts", None)
-        return can_repeat
+        self.pending.pop("parts", None)
+        return self.plan.is_part or not self.num_calls
 
     def flush(self) -> None:
         """Apply what is left of a group when the epoch ends."""
         if not self._group:
             return
-        group = self.state.pop("group")
+        group = self.pending.pop("group")
         is_fine = group["samples"] > 0 if self.config.skip_nonfinite else None
-        self.state = dict(self.state)
-        gradients = _scaled(group["sums"], 1 / jnp.maximum(group["samples"], 1))
+        gradients = optax.tree.scale(1 / jnp.maximum(group["samples"], 1), group["sums"])
         self._apply(graph.weights_of(self.module), gradients, is_fine, {})
         self._group, self._num_updates = 0, self._num_updates + 1
 
@@ -335,40 +309,32 @@ class JaxOptimizer:
         if self._rate is not None:
             state["rate"] = self._rate
         if self._group:
-            state |= {"length": self._group, **self.state["group"]}
+            state |= {"length": self._group, **self.pending["group"]}
         return state
 
     def load_pending_state(self, state: Mapping[str, Any]) -> None:
         """Continue inside the group that :meth:`pending_state` described; the state of optax is put back before."""
-        self.state = {name: part for name, part in self.state.items() if name not in PENDING}
         self._num_updates = int(state.get("num_updates", self._num_updates))
-        self._group, self._n_parts, self._rate = int(state.get("length", 0)), 0, state.get("rate", self._rate)
+        self._group, self._rate, self.pending = int(state.get("length", 0)), state.get("rate", self._rate), {}
         if "skipped" in self.state:
             numbers = {"skipped": state.get("num_skipped", 0), "updates": self._num_updates}
             self.state |= {name: jnp.asarray(number, jnp.int32) for name, number in numbers.items()}
         if self._group:
-            weights = {name: variable.get_raw_value() for name, variable in graph.weights_of(self.module).items()}
             group = {"sums": dict(state["sums"]), "samples": np.float32(state["samples"])}
-            self.state["group"] = self._placed(group, weights)
+            self.pending["group"] = self._placed(group)
 
 
 def _strong(leaf: Array) -> Any:
     """An array whose type does not depend on what it is combined with."""
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return leaf
-    return np.array(leaf, dtype=jnp.asarray(leaf).dtype)
+    return leaf if is_key(leaf) else np.array(leaf, dtype=jnp.asarray(leaf).dtype)
 
 
 def _nodes(tree: Tree) -> Iterator[Any]:
     """Every container of a state of optax."""
     yield tree
-    children: Iterable[Any] = ()
-    if isinstance(tree, Mapping):
-        children = tree.values()
-    elif isinstance(tree, (tuple, list)):
-        children = tree
-    for child in children:
-        yield from _nodes(child)
+    if isinstance(tree, (Mapping, tuple, list)):
+        for child in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from _nodes(child)
 
 
 def _kept(after: Any, before: Any, frozen: Set[str]) -> Any:
@@ -376,14 +342,6 @@ def _kept(after: Any, before: Any, frozen: Set[str]) -> Any:
     return jax.tree_util.tree_map_with_path(
         lambda path, new, old: old if any(getattr(step, "key", None) in frozen for step in path) else new, after, before
     )
-
-
-def _scaled(gradients: Mapping[str, Any], factor: Any) -> dict[str, Any]:
-    return {name: array * factor for name, array in gradients.items()}
-
-
-def _added(gradients: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: array + others[name] for name, array in gradients.items()}
 
 
 def _shortened(names: Iterable[str]) -> str:

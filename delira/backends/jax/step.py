@@ -1,6 +1,6 @@
 """Steps of JAX: traced and compiled as a whole, or operation by operation."""
 
-import logging
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +12,7 @@ from flax import nnx
 from delira.backends.jax import graph
 from delira.backends.jax.calls import UNTRACEABLE, arrays_of, be_eager
 from delira.backends.jax.generators import GENERATOR, key_of
-from delira.backends.jax.optimizers import PENDING, JaxOptimizer, Plan
+from delira.backends.jax.optimizers import JaxOptimizer, Plan
 from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
 from delira.contract.kinds import Network, Optimizer, Tree
 from delira.contract.step import counters_of, is_traced
@@ -20,9 +20,6 @@ from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import refuse_losses
 from delira.utils.trees import map_leaves
-
-_log = logging.getLogger("delira")
-
 
 _DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
 
@@ -56,7 +53,7 @@ class JaxStep(StepRole):
         if compiling.jit:
             raise ConfigError("jit_compile is of TensorFlow; JAX compiles steps with XLA anyway, so leave it out")
         if not is_traced(compiling, arguments.get("hooks")):
-            return EagerStep(closure, network, arguments)
+            return eager_step(closure, network, arguments)
         options = dict(compiling.compiled) if isinstance(compiling.compiled, Mapping) else None
         return CompiledStep(closure, network, arguments, options)
 
@@ -151,24 +148,23 @@ def _refuse_constant(total: jax.Array, network: Network, losses: Mapping[str, An
         )
 
 
-class EagerStep:
+def eager_step(closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any]) -> Callable[..., Any]:
     """The closure called as it is, operation by operation."""
+    optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
+    dtype = _dtype_of(optimizers)
+    be_eager(network)
 
-    def __init__(self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any]):
-        self._closure, self._network, self._arguments = closure, network, arguments
-        self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
-        self._dtype = _dtype_of(self._optimizers)
-        be_eager(network)
-
-    def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
-        for optimizer in self._optimizers.values():
+    def step(batch: dict[str, Any], **counters: int) -> Any:
+        for optimizer in optimizers.values():
             optimizer.begin_call()
-        graph.reseed(self._network, GENERATOR.next_key())
-        with graph.computing_in(self._network, self._dtype):
-            result = self._closure(self._network, batch, **self._arguments, **counters)
-        for optimizer in self._optimizers.values():
+        graph.reseed(network, GENERATOR.next_key())
+        with graph.computing_in(network, dtype):
+            result = closure(network, batch, **arguments, **counters)
+        for optimizer in optimizers.values():
             optimizer.end_call(optimizer.num_calls)
         return result
+
+    return step
 
 
 class CompiledStep:
@@ -184,58 +180,47 @@ class CompiledStep:
         self._closure, self._network, self._arguments, self._options = closure, network, arguments, options
         be_eager(network, False)
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
-        self._dtype = _dtype_of(self._optimizers)
-        self._counters = counters_of(closure)
+        self._dtype, self._counters = _dtype_of(self._optimizers), counters_of(closure)
         # a batch may be computed again, with the same weights, when the memory ran out
         self._donates = not any(optimizer.config.in_parts for optimizer in self._optimizers.values())
         self._parts: graph.Parts | None = None
-        self._arrays: list[Any] = []  # of the network, but no variables: never donated
-        self._moulds: list[tuple[graph.Mould, dict[Any, Any]]] = []
+        self._compiled = graph.Compiled()
         self._functions: dict[Any, Any] = {}
+        self._further: dict[str, Any] = {}  # arrays of the network that are no variables: never donated
 
     def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
-        parts = graph.parts_of(self._network)
+        parts, optimizers = graph.parts_of(self._network), self._optimizers
         if parts is not self._parts:
-            self._parts, self._functions, self._arrays = parts, self._functions_of(parts), parts.arrays()
+            self._parts, self._functions, arrays = parts, self._compiled.functions_of(parts), parts.arrays()
+            self._further = {"arrays": arrays} if any(array is not None for array in arrays) else {}
             if self._donates:  # whoever kept a weight between epochs keeps it
                 parts.copy_values()
-        optimizers = self._optimizers
         plans = tuple([(name, optimizer.begin_call()) for name, optimizer in optimizers.items()])
         function = self._functions.get(plans)
         if function is None:
-            function = self._functions[plans] = self._compiled(graph.Mould.of(parts), plans)
-        states, pending = _split({name: optimizer.state for name, optimizer in optimizers.items()})
+            function = self._functions[plans] = self._compile(graph.Mould.of(parts), plans)
+        states = {name: optimizer.state for name, optimizer in optimizers.items()}
+        pending = {name: optimizer.pending for name, optimizer in optimizers.items()}
         facts = {
             "words": GENERATOR.next_words(),
             "counters": {name: np.int32(counters[name]) for name in self._counters if name in counters},
             "samples": {name: optimizer.n_samples for name, optimizer in optimizers.items() if not optimizer.is_plain},
+            **self._further,
         }
-        if any(array is not None for array in self._arrays):
-            facts["arrays"] = self._arrays
-        result, values, states, calls = function(parts.variable_values(), states, pending, arrays_of(batch), facts)
+        result, values, after, calls = function(parts.variable_values(), states, pending, arrays_of(batch), facts)
         parts.set_values(values)
-        for name, optimizer in optimizers.items():
-            optimizer.state = states[name]
-            optimizer.end_call(calls.numbers[name])
+        for (name, optimizer), number in zip(optimizers.items(), calls.numbers, strict=True):
+            optimizer.state, optimizer.pending = after[name]
+            optimizer.end_call(number)
         return result
 
-    def _functions_of(self, parts: graph.Parts) -> dict[Any, Any]:
-        """The functions compiled for a network like this; another one if a layer's settings changed."""
-        for mould, functions in self._moulds:
-            if mould.graphdef == parts.graphdef:
-                return functions
-        self._moulds.append((graph.Mould.of(parts), {}))
-        return self._moulds[-1][1]
-
-    def _compiled(self, mould: graph.Mould, plans: tuple[tuple[str, Plan], ...]) -> Any:
+    def _compile(self, mould: graph.Mould, plans: tuple[tuple[str, Plan], ...]) -> Any:
         def step(values: Tree, states: Any, pending: Any, batch: Tree, facts: Any) -> Any:
             if "arrays" in facts:
                 values = [v if array is None else array for v, array in zip(values, facts["arrays"], strict=True)]
             network = mould.build(values, key_of(facts["words"]))
             twins = {
-                name: self._optimizers[name].traced(
-                    plan, {**states[name], **pending[name]}, facts["samples"].get(name, 1)
-                )
+                name: self._optimizers[name].traced(plan, states[name], pending[name], facts["samples"].get(name, 1))
                 for name, plan in plans
             }
             arguments = {**self._arguments, **facts["counters"]}
@@ -243,8 +228,9 @@ class CompiledStep:
                 arguments["optimizers"] = twins
             with graph.computing_in(network, self._dtype):
                 result = unpack_closure(self._closure(network, batch, **arguments))
-            calls = Calls({name: twin.num_calls for name, twin in twins.items()})
-            return result, mould.values_of(network, values), {name: twin.state for name, twin in twins.items()}, calls
+            after = {name: (twin.state, twin.pending) for name, twin in twins.items()}
+            calls = Calls(tuple(twin.num_calls for twin in twins.values()))
+            return result, mould.values_of(network, values), after, calls
 
         # sums of gradients are gone after an update: there is nothing that their memory could be used for
         donated = (0, 1) if any(plan.applies for _, plan in plans) else (0, 1, 2)
@@ -252,24 +238,11 @@ class CompiledStep:
 
 
 @jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
 class Calls:
-    """How often a closure called each optimizer; found when it was traced."""
+    """How often a closure called each optimizer, in their order; found when it was traced."""
 
-    def __init__(self, numbers: dict[str, int]):
-        self.numbers = numbers
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Calls) and self.numbers == other.numbers
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.numbers.items()))
-
-
-def _split(states: Mapping[str, dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The states of optimizers, and apart from them the gradients that are added up."""
-    lasting = {name: {key: part for key, part in state.items() if key not in PENDING} for name, state in states.items()}
-    pending = {name: {key: state[key] for key in PENDING if key in state} for name, state in states.items()}
-    return lasting, pending
+    numbers: tuple[int, ...]
 
 
 def _dtype_of(optimizers: Mapping[str, JaxOptimizer]) -> Any:

@@ -1,7 +1,7 @@
 """Weights of JAX by name: learned, averaged, as arrays and in other layouts, and the layers that hold them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +13,20 @@ from delira.backends.jax.arrays import to_device, to_host
 from delira.contract import WeightsRole
 from delira.contract.kinds import Network, Tree
 from delira.models.layer_settings import Settings, conv_settings
+from delira.models.layouts import Layout, Layouts, layout_of
 from delira.models.weights import check_named_weights
-
-_NORMALISED = {"scale": "weight", "mean": "running_mean", "var": "running_var"}
 
 _NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)
 
-_Change = Callable[[np.ndarray], np.ndarray]
+_LAYOUTS: Layouts = (
+    (
+        _NORMALISATIONS,
+        {"scale": Layout("weight"), "mean": Layout("running_mean"), "var": Layout("running_var")},
+    ),
+    (nnx.Embed, {"embedding": Layout("weight")}),
+    (nnx.Linear, {"kernel": Layout("weight", (1,))}),
+    ((nnx.Conv, nnx.ConvTranspose), {"kernel": Layout("weight", (-1, -2))}),
+)
 
 
 class JaxWeights(WeightsRole):
@@ -54,12 +61,13 @@ class JaxWeights(WeightsRole):
             variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
     def portable(self, network: nnx.Module) -> dict[str, np.ndarray]:
-        return {name: part.out(to_host(part.variable.get_raw_value())).copy() for name, part in _parts(network)}
+        parts = _parts(network)
+        return {name: layout.to_portable(to_host(variable.get_raw_value())).copy() for name, variable, layout in parts}
 
     def load_portable(self, network: nnx.Module, weights: Mapping[str, np.ndarray]) -> None:
-        for name, part in _parts(network):
-            own = part.variable.get_raw_value()
-            part.variable.set_raw_value(to_device(np.ascontiguousarray(part.back(weights[name])), own))
+        for name, variable, layout in _parts(network):
+            own = variable.get_raw_value()
+            variable.set_raw_value(to_device(layout.from_portable(weights[name], own.shape), own))
 
     def layers(self, network: nnx.Module) -> dict[str, Any]:
         modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
@@ -92,67 +100,27 @@ def _moved(average: Any, weights: Tree, part: Any) -> Any:
     return jax.tree.map(lambda mean, weight: mean + (weight - mean) * part.astype(mean.dtype), average, weights)
 
 
-class _Portable(NamedTuple):
-    """One weight: its variable, and the way from its array to the portable one and back."""
-
-    variable: Any
-    out: _Change
-    back: _Change
-
-
 def _by_axis(value: Tree, n_axes: int) -> tuple[int, ...]:
     return (value or 1,) * n_axes if value is None or isinstance(value, int) else tuple(value)
 
 
-def _parts(network: nnx.Module) -> Iterator[tuple[str, _Portable]]:
+def _parts(network: nnx.Module) -> Iterator[tuple[str, nnx.Variable, Layout]]:
+    """Each weight by its portable name, and its layout."""
     modules = {graph.dotted(path): module for path, module in nnx.iter_modules(network)}
     for name, variable in graph.state_variables(network).items():
         prefix, _, entry = name.rpartition(".")
-        entry, out, back = _layout(modules.get(prefix), entry)
-        place = _without_layers(prefix, modules)
-        yield f"{place}.{entry}" if place else entry, _Portable(variable, out, back)
+        layer, place = modules.get(prefix), _without_layers(prefix, modules)
+        layout = layout_of(layer, entry, _LAYOUTS)
+        if isinstance(layer, nnx.ConvTranspose) and layout.first and not layer.transpose_kernel:
+            layout = Layout("weight", (-2, -1), is_mirrored=True)
+        yield f"{place}.{layout.entry}" if place else layout.entry, variable, layout
 
 
 def _without_layers(path: str, modules: Mapping[str, Any]) -> str:
     """The path as other frameworks have it: what is in a sequence is ``body.0`` there, ``body.layers.0`` in flax."""
-    parts: list[str] = []
     steps = path.split(".")
-    for number, step in enumerate(steps):
-        if step == "layers" and isinstance(modules.get(".".join(steps[:number])), nnx.Sequential):
-            continue
-        parts.append(step)
-    return ".".join(parts)
 
+    def is_of_sequence(number: int) -> bool:
+        return steps[number] == "layers" and isinstance(modules.get(".".join(steps[:number])), nnx.Sequential)
 
-def _layout(layer: object, entry: str) -> tuple[str, _Change, _Change]:
-    if isinstance(layer, _NORMALISATIONS):
-        return _NORMALISED.get(entry, entry), _same, _same
-    if isinstance(layer, nnx.Embed) and entry == "embedding":
-        return "weight", _same, _same
-    if entry == "kernel":
-        if isinstance(layer, nnx.Linear):
-            return "weight", np.transpose, np.transpose
-        if isinstance(layer, nnx.Conv):  # (kernel axes, in, out) -> (out, in, kernel axes)
-            return "weight", _last_first, lambda array: np.moveaxis(array, (0, 1), (-1, -2))
-        if isinstance(layer, nnx.ConvTranspose) and layer.transpose_kernel:  # (kernel axes, out, in)
-            return "weight", _last_first, lambda array: np.moveaxis(array, (0, 1), (-1, -2))
-        if isinstance(layer, nnx.ConvTranspose):  # (kernel axes, in, out), and mirrored
-            return "weight", _mirrored, lambda array: _flip(np.moveaxis(array, (0, 1), (-2, -1)), 0)
-    return entry, _same, _same
-
-
-def _same(array: np.ndarray) -> np.ndarray:
-    return array
-
-
-def _last_first(array: np.ndarray) -> np.ndarray:
-    return np.moveaxis(array, (-1, -2), (0, 1))
-
-
-def _mirrored(array: np.ndarray) -> np.ndarray:
-    return _flip(np.moveaxis(array, (-2, -1), (0, 1)), 2)
-
-
-def _flip(array: np.ndarray, first: int) -> np.ndarray:
-    """Mirror the kernel axes, the first of which is ``first``."""
-    return np.flip(array, tuple(range(first, first + array.ndim - 2)))
+    return ".".join(step for number, step in enumerate(steps) if not is_of_sequence(number))

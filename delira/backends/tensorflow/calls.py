@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -13,39 +14,30 @@ from delira.backends.tensorflow.checkpoints import finish_building
 from delira.backends.tensorflow.devices import settle
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import is_built
-from delira.backends.tensorflow.replicas import (
-    Shares,
-)
-from delira.backends.tensorflow.runtime import calls, mode, runtime_of
+from delira.backends.tensorflow.replicas import Shares
+from delira.backends.tensorflow.runtime import calls, computing, mode, runtime_of
 from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
-from delira.contract import (
-    CallsRole,
-)
+from delira.contract import CallsRole
 from delira.contract.kinds import Network
 from delira.errors import DataError, DeliraError
-
-
-def call_parameters(network: Network) -> dict[str, inspect.Parameter]:
-    """Arguments of ``call`` that a batch can fill."""
-    parameters = inspect.signature(network.call).parameters
-    return {name: parameter for name, parameter in parameters.items() if name not in ("training", "mask")}
 
 
 class TfCalls(CallsRole):
     """Networks are Keras models with a ``call``."""
 
     method = "call"
-    parameters = staticmethod(call_parameters)
+
+    def parameters(self, network: Network) -> dict[str, inspect.Parameter]:
+        found = inspect.signature(network.call).parameters
+        return {name: parameter for name, parameter in found.items() if name not in ("training", "mask")}
 
     @contextlib.contextmanager
     def training(self, network: object) -> Iterator[None]:
         with GENERATORS.learning(network), mode(network, True):
             yield
 
-    @contextlib.contextmanager
-    def evaluating(self, network: object) -> Iterator[None]:
-        with mode(network, False):
-            yield
+    def evaluating(self, network: keras.Model) -> contextlib.AbstractContextManager[None]:
+        return mode(network, False)
 
     def forward(self, network: Network, inputs: Mapping[str, Any]) -> Any:
         runtime = runtime_of(network)
@@ -54,24 +46,21 @@ class TfCalls(CallsRole):
         arrays = only_arrays(inputs)
         if runtime.compiled is False or arrays.keys() != inputs.keys():
             with _blaming_texts(inputs):
-                outputs, runtime.added, masks = _predict(network, inputs)
-                return _with_masks(outputs, masks)
-        if runtime.forward is None or runtime.forward[0] != (runtime.compiled, runtime.jit):
-            traces = Traces(functools.partial(_predict, network), network, options_of(network))
-            runtime.forward = ((runtime.compiled, runtime.jit), traces)
-        frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
-        outputs, runtime.added, masks = runtime.forward[1](arrays, (runtime.mode, frozen))
-        return _with_masks(outputs, masks)
+                found = _predict(network, inputs)
+        else:
+            how = (runtime.compiled, runtime.jit)
+            if runtime.forward is None or runtime.forward[0] != how:
+                runtime.forward = how, Traces(functools.partial(_predict, network), network, options_of(network))
+            frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
+            found = runtime.forward[1](arrays, (runtime.mode, frozen))
+        outputs, runtime.added, masks = found
+        for leaf, mask in zip(tf.nest.flatten(outputs), tf.nest.flatten(masks), strict=True):
+            if mask is not None:  # which a graph returns as a tensor of its own
+                leaf._keras_mask = mask
+        return outputs
 
-    @contextlib.contextmanager
-    def calling(self, network: object) -> Iterator[None]:
-        runtime = runtime_of(network)
-        if not is_built(network):
-            with giving_shapes(network):
-                yield
-            return
-        with calls(network, runtime.mode), tf.device(runtime.device):
-            yield
+    def calling(self, network: keras.Model) -> contextlib.AbstractContextManager[None]:
+        return computing(network, runtime_of(network).mode) if is_built(network) else giving_shapes(network)
 
     def added_losses(self, network: object) -> dict[str, Any]:
         runtime = runtime_of(network)
@@ -88,7 +77,7 @@ def build(network: Network, inputs: Mapping[str, Any]) -> None:
 @contextlib.contextmanager
 def giving_shapes(network: object) -> Iterator[None]:
     """Scope of the call that gives weights their shapes."""
-    with GENERATORS.undisturbed(), calls(network, False), tf.device(runtime_of(network).device):
+    with GENERATORS.undisturbed(), computing(network, False):
         yield
     settle(network)
     finish_building(network)
@@ -110,24 +99,11 @@ def _blaming_texts(inputs: Mapping[str, Any]) -> Iterator[None]:
         ) from error
 
 
-def _masks_of(outputs: object) -> Any:
-    """What layers say of outputs, for each: which of its entries a loss of Keras counts, or ``None`` for all."""
-    return tf.nest.map_structure(lambda leaf: getattr(leaf, "_keras_mask", None), outputs)
-
-
-def _with_masks(outputs: object, masks: tf.Tensor) -> Any:
-    """Outputs with their masks, which a graph returns as tensors of their own."""
-    for leaf, mask in zip(tf.nest.flatten(outputs), tf.nest.flatten(masks), strict=True):
-        if mask is not None:
-            leaf._keras_mask = mask
-    return outputs
-
-
 def regularisation(network: Network) -> dict[str, Any]:
     """What the layers of a network add to the loss, after a call; empty if they add nothing."""
-    return (
-        {"regularisation": tf.add_n([tf.cast(loss, tf.float32) for loss in network.losses])} if network.losses else {}
-    )
+    if not network.losses:
+        return {}
+    return {"regularisation": tf.add_n([tf.cast(loss, tf.float32) for loss in network.losses])}
 
 
 def _predict(network: Network, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
@@ -140,7 +116,9 @@ def _predict(network: Network, inputs: Mapping[str, Any]) -> tuple[Any, dict[str
     def call(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
         with calls(network, runtime.mode):
             outputs = network(**given)
-            return outputs, regularisation(network), _masks_of(outputs)
+            # which entries of an output a loss of Keras counts; None for all
+            masks = tf.nest.map_structure(lambda leaf: getattr(leaf, "_keras_mask", None), outputs)
+            return outputs, regularisation(network), masks
 
     if runtime.strategy is None or only_arrays(inputs).keys() != inputs.keys():
         with tf.device(runtime.device):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from delira.backends.tensorflow.arrays import exact
-from delira.backends.tensorflow.names import is_built, layers_of, named_variables
+from delira.backends.tensorflow.names import generators_of, is_built, named_variables
 from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.backends.tensorflow.weights import assign, refuse_lazy, set_learned_names
@@ -26,20 +26,18 @@ from delira.utils.trees import map_leaves
 def state_tree(network: keras.Model, optimizers: Mapping[str, Any]) -> dict[str, Any]:
     """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
     refuse_lazy(network, CheckpointError, "so there is no state of them")
-    weights = {name: variable.value.read_value() for name, variable in named_variables(network).items()}
-    return {"model": weights, **_optimizer_tree(optimizers)}
-
-
-def _optimizer_tree(optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {
+        "model": {name: variable.value.read_value() for name, variable in named_variables(network).items()},
+        "optimizer": {},
+    }
     pending = {}
-    states = {}
     for name, wrapped in optimizers.items():
         wrapped.build()
         variables = [variable.value.read_value() for variable in wrapped.optimizer.variables]
-        states[name] = {"class": type(wrapped.optimizer).__name__, "variables": variables}
+        tree["optimizer"][name] = {"class": type(wrapped.optimizer).__name__, "variables": variables}
         if state := wrapped.pending_state():
             pending[name] = state
-    return {"optimizer": states, **({"pending": pending} if pending else {})}
+    return {**tree, "pending": pending} if pending else tree
 
 
 def load_state_tree(tree: Mapping[str, Any], network: keras.Model, optimizers: Mapping[str, Any]) -> None:
@@ -54,16 +52,26 @@ def load_state_tree(tree: Mapping[str, Any], network: keras.Model, optimizers: M
     if not is_built(network):
         runtime_of(network).waiting = (map_leaves(exact, tree), dict(optimizers))
         return
-    variables = named_variables(network)
-    weights = tree.get("model", {})
-    _check_weights(weights, variables, network)
+    weights, variables, pending = tree.get("model", {}), named_variables(network), tree.get("pending", {})
+
+    def differs(name: str) -> str | None:
+        found, variable = np.asarray(exact(weights[name])), variables[name]
+        shape, dtype = tuple(variable.shape), variable.dtype
+        if (found.shape, found.dtype.name) == (shape, dtype):
+            return None
+        return (
+            f"{name} has shape {found.shape} and type {found.dtype.name} in the checkpoint, {shape} and {dtype} in the "
+            "network"
+        )
+
+    check_fit(network, weights, variables, differs)
     for name, wrapped in optimizers.items():
-        _check_optimizer(name, wrapped, states[name], tree.get("pending", {}).get(name, {}))
+        _check_optimizer(name, wrapped, states[name], pending.get(name, {}))
     assign(list(variables.values()), [weights[name] for name in variables])
     for name, wrapped in optimizers.items():
         assign(wrapped.optimizer.variables, states[name]["variables"])
-        wrapped.load_pending_state(tree.get("pending", {}).get(name, {}))
-    ids = {id(generator.state) for layer in layers_of(network) for generator in layer._seed_generators}
+        wrapped.load_pending_state(pending.get(name, {}))
+    ids = {id(generator.state) for generator in generators_of(network)}
     found = {name: exact(weights[name]) for name, variable in variables.items() if id(variable) in ids}
     runtime_of(network).generators = found or None
 
@@ -77,20 +85,6 @@ def finish_building(network: keras.Model) -> None:
         load_state_tree(waiting[0], network, waiting[1])
     if learned is not None:
         set_learned_names(network, learned)
-
-
-def _check_weights(weights: Mapping[str, Any], variables: Mapping[str, Any], network: keras.Model) -> None:
-    def differs(name: str) -> str | None:
-        found, variable = np.asarray(exact(weights[name])), variables[name]
-        shape, dtype = tuple(variable.shape), variable.dtype
-        if (found.shape, found.dtype.name) == (shape, dtype):
-            return None
-        return (
-            f"{name} has shape {found.shape} and type {found.dtype.name} in the checkpoint, {shape} and {dtype} in the "
-            "network"
-        )
-
-    check_fit(network, weights, variables, differs)
 
 
 def _check_optimizer(name: str, wrapped: Any, state: Any, pending: Mapping[str, Any]) -> None:

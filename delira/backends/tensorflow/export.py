@@ -1,10 +1,9 @@
 """Networks as SavedModels: folders that TensorFlow, TensorFlow Serving and others read."""
 
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow.generators import GENERATORS
-from delira.backends.tensorflow.runtime import calls, runtime_of
+from delira.backends.tensorflow.runtime import calls, mode
 from delira.backends.tensorflow.weights import refuse_lazy
-from delira.contract import (
-    ExportRole,
-    named_outputs,
-)
+from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
 from delira.contract.kinds import Network
 from delira.errors import ConfigError, DataError, NetworkError
@@ -57,12 +53,17 @@ class TfExport(ExportRole):
         note = f"while {type(network).__name__} was exported"
         with (
             GENERATORS.undisturbed(),
-            _predicting(network),
+            mode(network, False),
             noting(note, spared=(ConfigError, DataError, NetworkError)),
         ):
             outputs = named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
             refuse_lazy(network, NetworkError, "so it cannot be exported")
-            _check_outputs(outputs)
+            for name, value in outputs.items():
+                if not isinstance(value, tf.Tensor):
+                    raise NetworkError(
+                        f"output {name!r} is a {type(value).__name__}; in a SavedModel every output of the network is "
+                        "a tensor"
+                    )
             _publish(_archive(network, inputs), path)
 
 
@@ -70,24 +71,6 @@ def _tensor(value: object) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return tf.convert_to_tensor(value.astype(np.float32) if value.dtype == np.float64 else value)
     return value
-
-
-def _check_outputs(outputs: Mapping[str, Any]) -> None:
-    for name, value in outputs.items():
-        if not isinstance(value, tf.Tensor):
-            raise NetworkError(
-                f"output {name!r} is a {type(value).__name__}; in a SavedModel every output of the network is a tensor"
-            )
-
-
-@contextlib.contextmanager
-def _predicting(network: object) -> Iterator[None]:
-    runtime = runtime_of(network)
-    before, runtime.mode = runtime.mode, False
-    try:
-        yield
-    finally:
-        runtime.mode = before
 
 
 def _archive(network: Network, inputs: Mapping[str, Any]) -> tf.Module:

@@ -39,37 +39,32 @@ OPS = loss_formulas.ArrayOps(
 )
 
 
+class _TfLoss(loss_formulas.CalledLoss):
+    ops = OPS
+
+
 @described_by_base
-class BCEFocalLossTf(loss_formulas.BCEFocalLoss, loss_formulas.CalledLoss):
+class BCEFocalLossTf(loss_formulas.BCEFocalLoss, _TfLoss):
     """Focal loss of probabilities, in TensorFlow."""
 
-    ops = OPS
-
 
 @described_by_base
-class BCEFocalLossLogitTf(loss_formulas.BCEFocalLossLogit, loss_formulas.CalledLoss):
+class BCEFocalLossLogitTf(loss_formulas.BCEFocalLossLogit, _TfLoss):
     """Focal loss of logits, in TensorFlow."""
 
-    ops = OPS
-
 
 @described_by_base
-class DiceLossTf(loss_formulas.DiceLoss, loss_formulas.CalledLoss):
+class DiceLossTf(loss_formulas.DiceLoss, _TfLoss):
     """Dice loss, in TensorFlow."""
 
-    ops = OPS
-
 
 @described_by_base
-class TverskyLossTf(loss_formulas.TverskyLoss, loss_formulas.CalledLoss):
+class TverskyLossTf(loss_formulas.TverskyLoss, _TfLoss):
     """Tversky loss, in TensorFlow."""
 
-    ops = OPS
-
 
 @described_by_base
-class DiceCELossTf(loss_formulas.DiceCELoss, loss_formulas.CalledLoss):
+class DiceCELossTf(loss_formulas.DiceCELoss, _TfLoss):
     """Dice loss and cross-entropy, in TensorFlow."""
 
-    ops = OPS
     _dice_cls = DiceLossTf

@@ -4,7 +4,7 @@ Keras numbers its layers through the process (``dense_7``), so that its own name
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -12,9 +12,21 @@ import tensorflow as tf
 from keras.src.models.functional import Functional
 
 from delira.errors import NetworkError
+from delira.utils.trees import iterate_leaves
 
 _AUTOMATIC = re.compile(r"(variable|seed_generator_state)(_\d+)?")
 _NO_LAYERS = frozenset({"_layers", "_metrics", "_tracker", "_losses", "_functional", "_delira_runtime", "init_kwargs"})
+#: classes of values that Keras does not see, their names, and what to do
+_FOREIGN = {
+    tf.Variable: (
+        "tf.Variable",
+        "which Keras neither trains nor saves; make it with self.add_weight(shape=…, name=…)",
+    ),
+    tf.random.Generator: (
+        "tf.random.Generator",
+        "whose state Keras does not save; use keras.random.SeedGenerator(seed) and keras.random.normal(shape, seed=it)",
+    ),
+}
 
 
 def named_variables(network: keras.Model) -> dict[str, Any]:
@@ -38,6 +50,16 @@ def layers_of(network: keras.Model) -> list[Any]:
     return list(network._flatten_layers())
 
 
+def variables_of(layer: keras.Layer) -> list[Any]:
+    """The variables of a layer itself, those that learn first."""
+    return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def owners_of(network: keras.Model) -> dict[int, Any]:
+    """The layer of each variable, by the id of the variable; states of generators have none."""
+    return {id(variable): layer for layer in layers_of(network) for variable in variables_of(layer)}
+
+
 def generators_of(network: keras.Model) -> list[Any]:
     """Keras' generators in the network."""
     found = {id(generator): generator for layer in layers_of(network) for generator in layer._seed_generators}
@@ -59,30 +81,13 @@ def refuse_foreign(network: keras.Model) -> None:
     """
     for layer in layers_of(network):
         for attribute, found in vars(layer).items():
-            for name, value in _items(found, attribute):
-                _refuse_foreign_value(layer, name, value)
-
-
-def _items(value: object, place: str) -> Iterator[tuple[str, Any]]:
-    """The value, or what is in the list or dict."""
-    if isinstance(value, (list, tuple, Mapping)) and not place.startswith("_self_"):
-        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _items(item, f"{place}[{key!r}]")
-    else:
-        yield place, value
-
-
-def _refuse_foreign_value(layer: object, name: str, value: object) -> None:
-    if isinstance(value, tf.Variable):
-        raise NetworkError(
-            f"{type(layer).__name__}.{name} is a tf.Variable, which Keras neither trains nor saves; make it "
-            "with self.add_weight(shape=…, name=…)"
-        )
-    if isinstance(value, tf.random.Generator):
-        raise NetworkError(
-            f"{type(layer).__name__}.{name} is a tf.random.Generator, whose state Keras does not save; use "
-            "keras.random.SeedGenerator(seed) and keras.random.normal(shape, seed=it)"
-        )
+            if attribute.startswith("_self_"):  # TensorFlow's own tracking
+                continue
+            for place, value in iterate_leaves(found):
+                for kind, (name, why) in _FOREIGN.items():
+                    if isinstance(value, kind):
+                        where = "".join(f"[{key!r}]" for key in place)
+                        raise NetworkError(f"{type(layer).__name__}.{attribute}{where} is a {name}, {why}")
 
 
 def _walk(layer: object, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
@@ -100,7 +105,7 @@ def _walk(layer: object, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[
 
 def _own(layer: Any) -> Iterator[tuple[str, Any]]:
     attributes = {id(value): name for name, value in vars(layer).items()}
-    for number, variable in enumerate([*layer._trainable_variables, *layer._non_trainable_variables]):
+    for number, variable in enumerate(variables_of(layer)):
         attribute = attributes.get(id(variable), "")
         if attribute and not attribute.startswith("_"):
             yield attribute, variable
@@ -120,20 +125,10 @@ def _children(layer: Any) -> Iterator[tuple[str, Any]]:
     reached: set[int] = set()
     for name, value in vars(layer).items():
         if name not in _NO_LAYERS and not name.startswith("_self_"):  # TensorFlow's own tracking
-            for place, child in _layers_in(value, name.lstrip("_")):
-                reached.add(id(child))
-                yield place, child
+            for place, child in iterate_leaves(value, (name.lstrip("_"),)):
+                if isinstance(child, keras.Layer):
+                    reached.add(id(child))
+                    yield ".".join(map(str, place)), child
     for number, child in enumerate(layer._layers):  # kept where nobody looks, e.g. in an object of its own
         if id(child) not in reached:
             yield f"layers_{number}", child
-
-
-def _layers_in(value: object, place: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, keras.Layer):
-        yield place, value
-    elif isinstance(value, (list, tuple)):
-        for number, item in enumerate(value):
-            yield from _layers_in(item, f"{place}.{number}")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _layers_in(item, f"{place}.{key}")

@@ -1,5 +1,6 @@
 """Optimizers of Keras, with what must happen between the gradients and the update."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -9,25 +10,17 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow import schedules
-from delira.backends.tensorflow.names import (
-    learnable,
-)
-from delira.backends.tensorflow.replicas import (
-    in_share,
-    share_number,
-    together,
-    updating,
-)
+from delira.backends.tensorflow.names import learnable
+from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
 from delira.backends.tensorflow.runtime import runtime_of
-from delira.contract import (
-    UpdateConfig,
-    WrappedOptimizers,
-)
+from delira.contract import UpdateConfig, WrappedOptimizers
 from delira.contract.kinds import Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
-_FIRST_SCALE, _STEPS_TO_GROW = 2.0**16, 2000
+#: what notes begin with; others with 0
+_FIRST = {"scale": 2.0**16}
+_STEPS_TO_GROW = 2000
 
 
 class Role(NamedTuple):
@@ -39,6 +32,33 @@ class Role(NamedTuple):
     """Parts of the batch came before."""
     is_update: bool = True
     """The group of batches is complete with this one."""
+
+
+class Sums:
+    """Gradients that are added up until there is an update.
+
+    Parameters
+    ----------
+    variables
+        Those whose gradients there are.
+    """
+
+    def __init__(self, variables: Sequence[Any] = ()) -> None:
+        self._totals = {id(one): tf.Variable(tf.zeros(one.shape), trainable=False) for one in variables}
+
+    def add(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Add the gradients of variables."""
+        for gradient, variable in zip(gradients, variables, strict=True):
+            self._totals[id(variable)].assign_add(gradient)
+
+    def read(self, variables: Sequence[Any]) -> list[Any]:
+        """The sums of variables."""
+        return [self._totals[id(variable)].read_value() for variable in variables]
+
+    def write(self, values: Sequence[Any] | None = None) -> None:
+        """Begin with the sums of all variables, or with 0."""
+        for number, total in enumerate(self._totals.values()):
+            total.assign(tf.zeros_like(total) if values is None else values[number])
 
 
 class TfOptimizer:
@@ -88,8 +108,7 @@ class TfOptimizer:
         self._is_scaled, self._loss_is_finite = False, None
         self._accumulates = update.accumulation_steps > 1 or update.in_parts
         self._notes: dict[str, tf.Variable] = {}
-        self._sums: dict[int, tf.Variable] = {}  # by id of the variable
-        self._part_sums: dict[int, tf.Variable] = {}
+        self._sums, self._part_sums = Sums(), Sums()
 
     def build(self) -> None:
         """Create the state, when the weights are there."""
@@ -97,35 +116,27 @@ class TfOptimizer:
             return
         self.variables_of_network = list(self._find())
         with tf.device(next((variable.value.device for variable in self.variables_of_network), None)):
-            self._build_state()
+            if not self.optimizer.built:
+                self._build_slots()
+            elif self._strategy is not None:
+                raise ConfigError(
+                    "an optimizer that is built already cannot train on several devices; return from optim_fn one that "
+                    "has not seen the weights"
+                )
+            if not self.is_plain:
+                names = ["skipped", "samples", "good", "part_samples", "part_is_bad"]
+                names += ["scale", "good_updates"] if self.update.precision == "fp16" else []
+                self._notes = {name: tf.Variable(_FIRST.get(name, 0.0), trainable=False, name=name) for name in names}
+            if self._accumulates:
+                self._sums = Sums(self.variables_of_network)
+            if self.update.in_parts:
+                self._part_sums = Sums(self.variables_of_network)
         self.is_built = True
 
-    def _build_state(self) -> None:
-        if not self.optimizer.built:
-            self._build_slots()
-        elif self._strategy is not None:
-            raise ConfigError(
-                "an optimizer that is built already cannot train on several devices; return from optim_fn one that "
-                "has not seen the weights"
-            )
-        if not self.is_plain:
-            notes = {"skipped": 0.0, "samples": 0.0, "good": 0.0, "part_samples": 0.0, "part_is_bad": 0.0}
-            if self.update.precision == "fp16":
-                notes |= {"scale": _FIRST_SCALE, "good_updates": 0.0}
-            self._notes = {
-                name: tf.Variable(value, trainable=False, dtype=tf.float32, name=name) for name, value in notes.items()
-            }
-        if self._accumulates:
-            self._sums = {id(v): tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.variables_of_network}
-        if self.update.in_parts:
-            self._part_sums = {key: tf.Variable(tf.zeros(v.shape), trainable=False) for key, v in self._sums.items()}
-
     def _build_slots(self) -> None:
-        if self._strategy is None:
-            self.optimizer.build(self.variables_of_network)
-            return
-        self.optimizer._distribution_strategy = self._strategy
-        with self._strategy.scope():
+        if self._strategy is not None:
+            self.optimizer._distribution_strategy = self._strategy
+        with contextlib.nullcontext() if self._strategy is None else self._strategy.scope():
             self.optimizer.build(self.variables_of_network)
 
     # ------------------------------------------------------------------ what a closure calls
@@ -215,24 +226,22 @@ class TfOptimizer:
             is_bad = tf.logical_not(tf.reduce_all(tf.stack([tf.constant(True), *finite])))
         samples = tf.constant(self.n_samples) if isinstance(self.n_samples, float) else self.n_samples
         if not self._accumulates:
-            self._end(gradients, variables, is_bad)
+            notes["skipped"].assign_add(tf.cast(is_bad, tf.float32))
+            self._update(gradients, variables, is_bad, tf.constant(1.0))
             return
         weighted = [gradient * samples for gradient in gradients]
         if self.role.is_part or self.role.has_parts:
             is_bad = tf.logical_or(is_bad, notes["part_is_bad"] > 0)
             notes["part_is_bad"].assign(tf.cast(is_bad, tf.float32))
             notes["part_samples"].assign_add(samples)
-            for gradient, variable in zip(weighted, variables, strict=True):
-                self._part_sums[id(variable)].assign_add(gradient)
+            self._part_sums.add(weighted, variables)
             if self.role.is_part:
                 return
             variables = self.variables_of_network
-            weighted = [self._part_sums[id(variable)].read_value() for variable in variables]
-            samples = notes["part_samples"].read_value()
-            self._forget_parts()
+            weighted, samples = self._part_sums.read(variables), notes["part_samples"].read_value()
+            self._forget(self._part_sums, "part_samples", "part_is_bad")
         keep = tf.where(is_bad, 0.0, 1.0)
-        for gradient, variable in zip(weighted, variables, strict=True):
-            self._sums[id(variable)].assign_add(tf.where(is_bad, tf.zeros_like(gradient), gradient))
+        self._sums.add([tf.where(is_bad, tf.zeros_like(gradient), gradient) for gradient in weighted], variables)
         notes["samples"].assign_add(keep * samples)
         notes["good"].assign_add(keep)
         notes["skipped"].assign_add(1.0 - keep)
@@ -244,15 +253,10 @@ class TfOptimizer:
         total = tf.maximum(self._notes["samples"].read_value(), 1.0)
         is_empty = self._notes["good"] < 0.5  # every batch was left out
         variables = self.trainable_variables
-        gradients = [self._sums[id(variable)] / total for variable in variables]
+        gradients = [gradient / total for gradient in self._sums.read(variables)]
         good = self._notes["good"].read_value()
-        self._forget_group()
+        self._forget(self._sums, "samples", "good")
         self._update(gradients, variables, is_empty, good)
-
-    def _end(self, gradients: list[Any], variables: list[Any], is_bad: Any) -> None:
-        """Update with one batch."""
-        self._notes["skipped"].assign_add(tf.cast(is_bad, tf.float32))
-        self._update(gradients, variables, is_bad, tf.constant(1.0))
 
     def _update(self, gradients: list[Any], variables: list[Any], leave_out: Any, good: Any) -> None:
         notes, is_masked = self._notes, self.update.skip_nonfinite
@@ -288,17 +292,10 @@ class TfOptimizer:
         scale.assign(scale * factor)
         count.assign(tf.where(grows, 0.0, after))
 
-    def _forget_parts(self) -> None:
-        for total in self._part_sums.values():
-            total.assign(tf.zeros_like(total))
-        self._notes["part_samples"].assign(0.0)
-        self._notes["part_is_bad"].assign(0.0)
-
-    def _forget_group(self) -> None:
-        for total in self._sums.values():
-            total.assign(tf.zeros_like(total))
-        self._notes["samples"].assign(0.0)
-        self._notes["good"].assign(0.0)
+    def _forget(self, sums: Sums, *notes: str) -> None:
+        sums.write()
+        for name in notes:
+            self._notes[name].assign(0.0)
 
     # ------------------------------------------------------------------ what the trainer calls
 
@@ -344,13 +341,10 @@ class TfOptimizer:
 
     def end_batch(self) -> None:
         """Count what was computed."""
-        if not self.has_stepped:
-            return
-        if self.role.is_part:
+        if self.has_stepped and self.role.is_part:
             self._n_parts += 1
-        else:
-            self._n_parts = 0
-            self._n_batches = 0 if self.role.is_update else self._n_batches + 1
+        elif self.has_stepped:
+            self._n_parts, self._n_batches = 0, 0 if self.role.is_update else self._n_batches + 1
 
     def discard_parts(self) -> bool:
         """Forget the batch at hand, e.g. because the memory ran out; the group of earlier batches stays as it was.
@@ -362,8 +356,8 @@ class TfOptimizer:
         """
         can_repeat = self._n_parts > 0 or not self.has_stepped
         self._n_parts = 0
-        if self._part_sums:
-            self._forget_parts()
+        if self._notes:
+            self._forget(self._part_sums, "part_samples", "part_is_bad")
         return can_repeat
 
     def flush(self) -> None:
@@ -378,8 +372,7 @@ class TfOptimizer:
             return {}
         state: dict[str, Any] = {name: value.read_value() for name, value in self._notes.items()}
         if self._n_batches:
-            sums = [self._sums[id(variable)].read_value() for variable in self.variables_of_network]
-            state |= {"batches": self._n_batches, "sums": sums}
+            state |= {"batches": self._n_batches, "sums": self._sums.read(self.variables_of_network)}
         return state
 
     def load_pending_state(self, state: Mapping[str, Any]) -> None:
@@ -387,11 +380,9 @@ class TfOptimizer:
         if self.is_plain:
             return
         for name, note in self._notes.items():
-            note.assign(state.get(name, _FIRST_SCALE if name == "scale" else 0.0))
+            note.assign(state.get(name, _FIRST.get(name, 0.0)))
         self._n_batches, self._n_parts = int(state.get("batches", 0)), 0
-        for number, variable in enumerate(self.variables_of_network if self._accumulates else ()):
-            total = self._sums[id(variable)]
-            total.assign(state["sums"][number] if "sums" in state else tf.zeros_like(total))
+        self._sums.write(state.get("sums"))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("optimizer", "variables_of_network"):  # not there yet

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.layers.layer import CallContext
 
@@ -89,6 +90,13 @@ def calls(network: keras.Model, training: bool | None) -> Iterator[None]:
         yield
     finally:
         global_state.set_global_attribute(_CONTEXT, None)
+
+
+@contextlib.contextmanager
+def computing(network: keras.Model, training: bool | None) -> Iterator[None]:
+    """Scope of calls in one mode, on the device of the network."""
+    with calls(network, training), tf.device(runtime_of(network).device):
+        yield
 
 
 @contextlib.contextmanager

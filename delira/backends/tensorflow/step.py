@@ -1,7 +1,6 @@
 """Steps of TensorFlow: compiled as a whole, with gradients from a tape."""
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,24 +15,13 @@ from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
 from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
-from delira.contract import (
-    CompileConfig,
-    Devices,
-    Step,
-    StepRole,
-    call_metrics,
-    run_hooks,
-    select_inputs,
-)
+from delira.contract import CompileConfig, Devices, Step, StepRole, call_metrics, run_hooks, select_inputs
 from delira.contract.kinds import Array, Network, Optimizer, Tree
 from delira.contract.step import counters_of, is_traced
 from delira.errors import NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import added
 from delira.utils.trees import map_leaves
-
-_log = logging.getLogger("delira")
-
 
 _EAGER = tf.__internal__.EagerTensor  # making one would start the runtime, which could not be set up any more
 
@@ -110,7 +98,8 @@ class TfStep(StepRole):
         return loss, more, {name: one for name, one in zip(places, found, strict=True) if one is not None}
 
     def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
-        optimizer.left = by_variable(network, gradients)
+        places = learnable(network)
+        optimizer.left = list(gradients.values()), [places[name] for name in gradients]
 
     def update_after(self, optimizers: Mapping[str, Any]) -> None:
         for optimizer in optimizers.values():
@@ -201,7 +190,8 @@ class BoundStep:
         """The closure, on the device of the network or with a share on each of several."""
         runtime = runtime_of(self._network)
         if runtime.strategy is None:
-            with _Scopes(self._network, self._precision):
+            network = self._network
+            with calls(network, runtime.mode), precision(network, self._precision), tf.device(runtime.device):
                 return self._closure(self._network, dict(batch), **self._arguments, **counters)
 
         def compute(share: dict[str, Any]) -> Any:
@@ -230,27 +220,6 @@ class BoundStep:
         for optimizer in self._optimizers.values():
             optimizer.build()
         self._learnable = list(learnable(self._network).values())
-
-
-class _Scopes:
-    """All scopes of a step; a class, since it is entered at every step that is not compiled."""
-
-    def __init__(self, network: Network, name: str):
-        self._network, self._name = network, name
-
-    def __enter__(self) -> None:
-        runtime = runtime_of(self._network)
-        self._entered = [
-            calls(self._network, runtime.mode),
-            precision(self._network, self._name),
-            tf.device(runtime.device),
-        ]
-        for scope in self._entered:
-            scope.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        for scope in reversed(self._entered):
-            scope.__exit__(*error)
 
 
 def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -291,9 +260,3 @@ def as_float32(value: Tree) -> Any:
     if (mask := getattr(value, "_keras_mask", None)) is not None:  # which of its entries a loss of Keras counts
         precise._keras_mask = mask
     return precise
-
-
-def by_variable(network: Network, gradients: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Gradients by name, and the variables of these names."""
-    places = learnable(network)
-    return list(gradients.values()), [places[name] for name in gradients]

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.runtime import runtime_of
+from delira.contract.export import noting
 from delira.contract.kinds import Array
 from delira.errors import ConfigError, DeliraError
 
@@ -16,19 +17,14 @@ from delira.errors import ConfigError, DeliraError
 _MOST_KINDS = 8
 
 #: operations whose random numbers are a state that nobody can read
-_DRAWING = frozenset(
-    (
-        "Multinomial",
-        "ParameterizedTruncatedNormal",
-        "RandomGamma",
-        "RandomPoisson",
-        "RandomPoissonV2",
-        "RandomShuffle",
-        "RandomStandardNormal",
-        "RandomUniform",
-        "RandomUniformInt",
-        "TruncatedNormal",
-    )
+_DRAWING = frozenset((
+    "Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson", "RandomPoissonV2", "RandomShuffle",
+    "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal",
+))  # fmt: skip
+
+_NOTE = (
+    "This happened while a step was compiled by tf.function, which calls Python once, with tensors that have no values "
+    "and an open number of samples (tf.shape(x)[0]); compiled=False runs it as it is"
 )
 
 
@@ -77,16 +73,8 @@ class Traces:
         is_open = len(self._made) >= _MOST_KINDS
         specs = tf.nest.map_structure(lambda leaf: _spec(leaf, is_open), tree)
         runtime = runtime_of(self._network)
-        try:
+        with noting(_NOTE, spared=(DeliraError,)):  # whose errors say what to do
             graph = tf.function(self._function, **self._options).get_concrete_function(specs)
-        except DeliraError:  # says what to do
-            raise
-        except Exception as error:
-            error.add_note(
-                "This happened while a step was compiled by tf.function, which calls Python once, with tensors that "
-                "have no values and an open number of samples (tf.shape(x)[0]); compiled=False runs it as it is"
-            )
-            raise
         runtime.draws = runtime.draws or any(kind in _DRAWING for kind in _operations(graph.graph))
         return graph
 

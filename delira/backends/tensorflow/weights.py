@@ -1,8 +1,7 @@
 """Weights of TensorFlow by name: learned, averaged, as arrays and in other layouts, and the layers that hold them."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,22 +9,14 @@ import tensorflow as tf
 
 from delira.backends.tensorflow import statistics
 from delira.backends.tensorflow.arrays import exact
-from delira.backends.tensorflow.names import (
-    is_built,
-    layers_of,
-    learnable,
-    named_variables,
-)
+from delira.backends.tensorflow.names import generators_of, is_built, layers_of, learnable, named_variables, owners_of
 from delira.backends.tensorflow.runtime import runtime_of
-from delira.contract import (
-    WeightsRole,
-)
+from delira.contract import WeightsRole
 from delira.contract.kinds import Network
 from delira.errors import NetworkError
 from delira.models.layer_settings import Settings, conv_settings
+from delira.models.layouts import Layout, Layouts, layout_of
 from delira.models.weights import check_named_weights
-
-_NORMALISED = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean", "moving_variance": "running_var"}
 
 _NORMALISATIONS = (
     keras.layers.BatchNormalization,
@@ -39,7 +30,21 @@ _TRANSPOSED = (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras
 
 _DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 
-_Change = Callable[[np.ndarray], np.ndarray]
+_LAYOUTS: Layouts = (
+    (
+        _NORMALISATIONS,
+        {
+            "gamma": Layout("weight"),
+            "beta": Layout("bias"),
+            "moving_mean": Layout("running_mean"),
+            "moving_variance": Layout("running_var"),
+        },
+    ),
+    (keras.layers.Embedding, {"embeddings": Layout("weight")}),
+    (keras.layers.Dense, {"kernel": Layout("weight", (1,))}),
+    (_DEPTHWISE, {"kernel": Layout("weight", (-2, -1), is_merged=True)}),
+    ((*_CONVOLUTIONS, *_TRANSPOSED), {"kernel": Layout("weight", (-1, -2))}),
+)
 
 
 def refuse_lazy(network: Network, error: type[Exception], consequence: str) -> None:
@@ -118,14 +123,14 @@ class TfWeights(WeightsRole):
         assign(list(own.values()), [weights[name] for name in own])
 
     def portable(self, network: Network) -> dict[str, np.ndarray]:
-        return {name: part.out(part.variable.numpy().copy()) for name, part in _parts(network)}
+        return {name: layout.to_portable(variable.numpy()).copy() for name, variable, layout in _parts(network)}
 
     def load_portable(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
-        for name, part in _parts(network):
-            part.variable.assign(part.back(weights[name]))
+        for name, variable, layout in _parts(network):
+            variable.assign(layout.from_portable(weights[name], variable.shape))
 
     def layers(self, network: Network) -> dict[str, Any]:
-        owners = _owners(network)
+        owners = owners_of(network)
         return {
             name.rpartition(".")[0]: owners[id(variable)]
             for name, variable in named_variables(network).items()
@@ -147,7 +152,7 @@ class TfWeights(WeightsRole):
 
 def _weights(network: Network) -> dict[str, Any]:
     """All variables but the states of generators."""
-    ids = {id(generator.state) for layer in layers_of(network) for generator in layer._seed_generators}
+    ids = {id(generator.state) for generator in generators_of(network)}
     return {name: variable for name, variable in named_variables(network).items() if id(variable) not in ids}
 
 
@@ -156,55 +161,11 @@ def _move(averages: list[Any], weights: list[Any], share: Any) -> list[Any]:
     return [old + (new - old) * tf.cast(share, old.dtype) for old, new in zip(averages, weights, strict=True)]
 
 
-class _Portable(NamedTuple):
-    """One weight: its variable, and the way from its array to the portable one and back."""
-
-    variable: Any
-    out: _Change
-    back: _Change
-
-
-def _owners(network: Network) -> dict[int, Any]:
-    """Each variable's layer, by the id of the variable."""
-    return {
-        id(variable): layer
-        for layer in layers_of(network)
-        for variable in [*layer._trainable_variables, *layer._non_trainable_variables]
-    }
-
-
-def _parts(network: Network) -> Iterator[tuple[str, _Portable]]:
-    owners = _owners(network)
+def _parts(network: Network) -> Iterator[tuple[str, keras.Variable, Layout]]:
+    """Each weight by its portable name, and its layout."""
+    owners = owners_of(network)
     for name, variable in named_variables(network).items():
         if id(variable) in owners:  # states of generators have no layer
             prefix, _, entry = name.rpartition(".")
-            entry, out, back = _layout(owners[id(variable)], entry, tuple(variable.shape))
-            yield f"{prefix}.{entry}" if prefix else entry, _Portable(variable, out, back)
-
-
-def _layout(layer: Any, entry: str, shape: tuple[int, ...]) -> tuple[str, _Change, _Change]:
-    if isinstance(layer, _NORMALISATIONS):
-        return _NORMALISED.get(entry, entry), _same, _same
-    if isinstance(layer, keras.layers.Embedding) and entry == "embeddings":
-        return "weight", _same, _same
-    if entry == "kernel":
-        if isinstance(layer, keras.layers.Dense):
-            return "weight", np.transpose, np.transpose
-        if isinstance(layer, _DEPTHWISE):  # (kernel axes, in, multiplier) -> (in * multiplier, 1, kernel axes)
-            *size, _, _ = shape
-            return "weight", _depthwise, lambda array: np.moveaxis(array.reshape(*shape[-2:], *size), (0, 1), (-2, -1))
-        if isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED)):  # the last axis first, the one before it second
-            return "weight", _axes_first, lambda array: np.moveaxis(array, (0, 1), (-1, -2))
-    return entry, _same, _same
-
-
-def _same(array: np.ndarray) -> np.ndarray:
-    return array
-
-
-def _axes_first(array: np.ndarray) -> np.ndarray:
-    return np.moveaxis(array, (-1, -2), (0, 1))
-
-
-def _depthwise(array: np.ndarray) -> np.ndarray:
-    return np.moveaxis(array, (-2, -1), (0, 1)).reshape(math.prod(array.shape[-2:]), 1, *array.shape[:-2])
+            layout = layout_of(owners[id(variable)], entry, _LAYOUTS)
+            yield f"{prefix}.{layout.entry}" if prefix else layout.entry, variable, layout
