@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -129,17 +129,14 @@ class Entry:
         DamagedEntryError
             If one is not what was written.
         """
-        self._check_tree(self._entries, "")
+        for key, value in self._entries.items():
+            self._check(value, key)
 
-    def _check_tree(self, entries: Mapping[str, Any], path: str) -> None:
-        for key, value in entries.items():
-            if isinstance(value, Mapping):
-                self._check_tree(value, f"{path}{key}/")
-            else:
-                self._check(value, f"{path}{key}")
-
-    def _check(self, leaf: Any, name: str) -> None:
-        if hashlib.sha256(_bytes_of(self._leaf(leaf))).hexdigest() != leaf[3]:
+    def _check(self, part: Any, name: str) -> None:
+        if isinstance(part, Mapping):
+            for key, value in part.items():
+                self._check(value, f"{name}/{key}")
+        elif hashlib.sha256(_bytes_of(self._leaf(part))).hexdigest() != part[3]:
             raise DamagedEntryError(f"the checksum of entry {name!r} is wrong")
 
     def _tree(self, entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,12 +169,6 @@ def open_entry(path: Path) -> Entry:
         return _unpack(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), stamp)
 
 
-def write_pieces(pieces: list[bytes | memoryview], file: BinaryIO) -> None:
-    """Write what :func:`pack` returned."""
-    for piece in pieces:
-        file.write(piece)
-
-
 def _unpack(buffer: Any, stamp: Stamp) -> Entry:
     if len(buffer) < _PREAMBLE.size:
         raise DamagedEntryError(f"it ends after {len(buffer)} bytes")
@@ -206,11 +197,8 @@ def _to_array(value: object, name: str, index: int) -> np.ndarray:
     with noting(f"while entry {name!r} of sample {index} was turned into an array, to be cached"):
         array = np.asarray(as_array(value), order="C")
     if array.dtype.kind not in _KINDS:
-        got = (
-            "None"
-            if value is None
-            else f"a {type(value).__name__}" + (f" of dtype {array.dtype}" if hasattr(value, "dtype") else "")
-        )
+        got = "None" if value is None else f"a {type(value).__name__}"
+        got += f" of dtype {array.dtype}" if hasattr(value, "dtype") else ""
         raise DataError(
             f"entry {name!r} of sample {index} is {got}, which cannot be cached; "
             "make it an array of numbers or strings, or leave it out"
@@ -233,10 +221,9 @@ class SourceHashes:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._known: dict[str, tuple[list[int], str]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_known": None}
+        return {"_file": self._file}
 
     def content_of(self, paths: Iterable[str]) -> str:
         """Return what tells files, and folders with all that is in them, from others; their names do not count."""
@@ -250,11 +237,11 @@ class SourceHashes:
         OSError
             If one is not there any more.
         """
-        return {path: self._stamp(path) for path in paths}
-
-    def _stamp(self, path: str) -> str:
-        status = os.stat(path)
-        return self._hash(path) if status.st_size <= _LARGE else f"{status.st_size} {status.st_mtime_ns}"
+        found = {path: os.stat(path) for path in paths}
+        return {
+            path: self._hash(path) if status.st_size <= _LARGE else f"{status.st_size} {status.st_mtime_ns}"
+            for path, status in found.items()
+        }
 
     def _tree(self, folder: str) -> list[Any]:
         files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
@@ -265,8 +252,6 @@ class SourceHashes:
         status = os.stat(path)
         # who sets the time of a file cannot set that of its status
         stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        if self._known is None:
-            self._known = self._read()
         known = self._known.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
@@ -274,10 +259,14 @@ class SourceHashes:
             content = hashlib.file_digest(file, "sha256").hexdigest()
         if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED:
             self._known[path] = (stamp, content)
-            self._append({"path": path, "stamp": stamp, "sha256": content})
+            # the line break in front parts it from a line that was not finished
+            line = f"\n{json.dumps({'path': path, 'stamp': stamp, 'sha256': content})}\n".encode()
+            with contextlib.suppress(OSError), open(self._file, "ab", buffering=0) as file:  # only saves time
+                file.write(line)
         return content
 
-    def _read(self) -> dict[str, tuple[list[int], str]]:
+    @functools.cached_property
+    def _known(self) -> dict[str, tuple[list[int], str]]:
         known = {}
         with contextlib.suppress(OSError), open(self._file, encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -285,12 +274,6 @@ class SourceHashes:
                     entry = json.loads(line)
                     known[entry["path"]] = (entry["stamp"], entry["sha256"])
         return known
-
-    def _append(self, entry: dict[str, Any]) -> None:
-        # the line break in front parts it from a line that was not finished
-        line = f"\n{json.dumps(entry)}\n".encode()
-        with contextlib.suppress(OSError), open(self._file, "ab", buffering=0) as file:  # only saves time
-            file.write(line)
 
 
 # ------------------------------------------------------------------ which files are read while a sample is made
@@ -309,8 +292,9 @@ def opened_files(files: list[str]) -> Iterator[None]:
         yield
     finally:
         _recording.found = outer
-    read = (os.path.abspath(path) for path, is_only_read in found.items() if is_only_read)
-    files += filter(_is_data, dict.fromkeys(read))
+    files += filter(
+        _is_data, dict.fromkeys(os.path.abspath(path) for path, is_only_read in found.items() if is_only_read)
+    )
 
 
 @functools.cache

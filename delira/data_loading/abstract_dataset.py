@@ -19,6 +19,11 @@ Sample = Mapping[str, Any]
 LoadFunction = Callable[..., Any]
 
 
+def _reader(cls: type, name: str) -> type:
+    """Return the class that says how a dataset is read: the newest with a method ``name`` or ``__getitem__``."""
+    return next(base for base in cls.__mro__ if name in vars(base) or "__getitem__" in vars(base))
+
+
 class AbstractDataset(abc.ABC):
     """Anything with a length whose items are samples ``{name: array}``.
 
@@ -56,8 +61,7 @@ class AbstractDataset(abc.ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name in ("get_batch", "_read_labels"):
-            definer = next(base for base in cls.__mro__ if name in vars(base) or "__getitem__" in vars(base))
-            if name not in vars(definer):  # __getitem__ is the newer one
+            if name not in vars(_reader(cls, name)):  # __getitem__ is the newer one
                 setattr(cls, name, getattr(AbstractDataset, name))
 
     @abc.abstractmethod
@@ -79,8 +83,9 @@ class AbstractDataset(abc.ABC):
         raise NotImplementedError(f"{name} has no _make_dataset; write it, or fill self.data in __init__")
 
     def get_sample_from_index(self, index: int) -> Any:
-        """Return what is kept of a sample (for a lazy dataset its path); never loads."""
-        return at(self.data, index, self)
+        """Return what is kept of a sample (for a lazy dataset its path, for a view what is kept there); never loads."""
+        below = self._below(index)
+        return at(self.data, index, self) if below is None else below[0].get_sample_from_index(below[1])
 
     def get_subset(self, indices: Indices) -> "Subset":
         """Return a view on the samples at ``indices``; nothing is copied or loaded.
@@ -199,9 +204,8 @@ class AbstractDataset(abc.ABC):
         return ()
 
     def _read_labels(self, key: str) -> np.ndarray:
-        indices = range(len(self))
         values = []
-        for index in indices:
+        for index in range(len(self)):
             try:
                 sample = self[index]
             except Exception as error:
@@ -216,10 +220,12 @@ class AbstractDataset(abc.ABC):
                     f"sample {index} has no entry {key!r}; it has {sorted(map(str, sample))}; name one of these as key"
                 )
             values.append(sample[key])
-        return stack(values, indices, key) if values else np.empty(0)
+        return stack_labels(values, key)
 
     #: whether samples lie in memory, so that reading them costs nothing
     _keeps_samples = False
+    #: whether what this class itself does to read a sample draws no random numbers
+    _draws_nothing = False
 
     def _reads_cheaply(self, key: str) -> bool:
         """Return True if this class's own ``_read_labels`` does not load the samples."""
@@ -236,8 +242,7 @@ class AbstractDataset(abc.ABC):
 
     def _source(self, index: int) -> Any:
         """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
-        below = self._below(index)
-        return None if below is None else source_of(*below)
+        return None if (below := self._below(index)) is None else below[0]._source(below[1])
 
     def _called(self, index: int) -> str:
         """Return what a message may call a sample besides its number: its file, or its case; empty if nobody knows."""
@@ -252,7 +257,7 @@ class AbstractDataset(abc.ABC):
 
     def is_deterministic(self) -> bool:
         """Return True if it is certain that reading a sample draws no random numbers."""
-        return False
+        return bool(vars(_reader(type(self), "get_batch")).get("_draws_nothing"))
 
 
 class Subset(AbstractDataset):
@@ -300,10 +305,6 @@ class Subset(AbstractDataset):
     def __getitem__(self, index: int) -> Sample:
         return self.parent[int(at(self.indices, index, self))]
 
-    def get_sample_from_index(self, index: int) -> Any:
-        """Return what the parent keeps of a sample; never loads."""
-        return self.parent.get_sample_from_index(int(at(self.indices, index, self)))
-
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
         """Return the parent's batch of these samples, None if it has no faster way."""
         return self.parent.get_batch(self.indices[indices])
@@ -321,7 +322,7 @@ class Subset(AbstractDataset):
         return self.parent.fingerprint(), self.indices
 
     def _below(self, index: int) -> tuple[AbstractDataset, int]:
-        return self.parent, int(self.indices[index])
+        return self.parent, int(at(self.indices, index, self))
 
     def is_deterministic(self) -> bool:
         """Return True if it is certain that reading draws no random numbers."""
@@ -358,6 +359,11 @@ def reads_cheaply(dataset: AbstractDataset, key: str) -> bool:
     return cost is None or bool(cost(dataset, key))
 
 
+def stack_labels(values: Sequence[Any], key: str) -> np.ndarray:
+    """Stack one entry of all samples; of no samples there is an empty array."""
+    return stack(values, range(len(values)), key) if values else np.empty(0)
+
+
 def source_of(dataset: AbstractDataset, index: int) -> Any:
     """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
     return dataset._source(index)
@@ -377,8 +383,7 @@ def parts_of_view(view: AbstractDataset) -> Sequence[AbstractDataset]:
 def name_sample(dataset: AbstractDataset, index: int) -> str:
     """Name a sample for messages: of a subset by its number in the dataset that is looked at, and by file or case."""
     while isinstance(dataset, Subset) and 0 <= index < len(dataset):
-        index = int(dataset.indices[index])
-        dataset = dataset.parent
+        index, dataset = int(dataset.indices[index]), dataset.parent
     try:
         called = dataset._called(index) if 0 <= index < len(dataset) else ""
     except Exception:  # a user's dataset, and this is but a message
@@ -405,10 +410,9 @@ def given_labels(dataset: AbstractDataset) -> dict[str, np.ndarray]:
 
 def times_set(dataset: AbstractDataset) -> int:
     """How often ``set_labels`` was called, here and on all that the labels are read from; a copy counts on from it."""
-    above = vars(dataset).get("_delira_above")
-    parts = [*dataset._label_parts(), *([] if above is None else [above[0]])]
+    above: tuple[AbstractDataset, ...] = vars(dataset).get("_delira_above", ())
     number: int = vars(dataset).get("_delira_n_set", 0)
-    return number + sum(map(times_set, parts))
+    return number + sum(map(times_set, (*dataset._label_parts(), *above[:1])))
 
 
 def _marks_of(dataset: AbstractDataset, key: str) -> list[Any]:

@@ -78,21 +78,19 @@ class WrappedDataset(AbstractDataset):
         return index
 
     def _called(self, index: int) -> str:
-        return _file_in(self.data, index) or self._case(index)
-
-    def _case(self, index: int) -> str:
-        """Return the case of a sample by the columns of a Hugging Face dataset: no sample is made for it."""
+        if file := _file_in(self.data, index):
+            return file
         columns = getattr(self.data, "column_names", None)
         if not isinstance(columns, list) or getattr(self.data, "features", None) is None:
             return ""
+        # of Hugging Face: no sample is made for it
         return case_in({name: self.data[name] for name in columns if is_case(name)}, index)
 
     def _named(self, sample: object, index: int) -> Mapping[str, Any]:
         if isinstance(sample, Mapping):
             return self._select(sample, index)
         parts = sample if isinstance(sample, (tuple, list)) else (sample,)
-        names = _PAIR if self._keys is None else self._keys
-        if isinstance(names, Mapping):
+        if isinstance(names := self._names, Mapping):
             raise DataError(
                 f"keys={names!r} rename the entries of dicts, but sample {index} is a {type(sample).__name__}; "
                 "pass a list with a name for each part"
@@ -122,22 +120,20 @@ class WrappedDataset(AbstractDataset):
     def _reads_cheaply(self, key: str) -> bool:
         return labels_at_hand(self, key) is not None
 
+    @property
+    def _names(self) -> tuple[str, ...] | dict[str, str]:
+        return _PAIR if self._keys is None else self._keys
+
     def _column(self, key: str) -> np.ndarray | None:
         there = self._keys.get(key) if isinstance(self._keys, Mapping) else key
         layout = getattr(self.data, "format", None)
         # a transform of the user's may change labels, and would get all rows with all columns at once
         if not isinstance(layout, Mapping) or layout.get("type") == "custom":
             return None
-        if there not in getattr(self.data, "column_names", ()):
-            return None
-        try:
-            return as_array(self.data[there][:])
-        except ValueError:  # of different shapes: reading the samples names the one
-            return None
+        return _as_array(self.data[there][:]) if there in getattr(self.data, "column_names", ()) else None
 
     def _targets(self, key: str) -> np.ndarray | None:
-        names = _PAIR if self._keys is None else self._keys
-        if isinstance(names, Mapping) or key not in names[1:]:
+        if isinstance(self._names, Mapping) or key not in self._names[1:]:
             return None
         targets = _targets_of(self.data)
         if targets is None or targets.ndim == 0 or len(targets) != len(self) or not len(self):
@@ -176,12 +172,14 @@ def _to_compare(targets: np.ndarray) -> list[int]:
 def is_wrappable(obj: object) -> bool:
     """Return True if an object is a dataset of another library: it has a length and an index, and is no plain data."""
     plain = (str, bytes, bytearray, Mapping, list, tuple, range, collections.deque, AbstractDataset)
-    if isinstance(obj, (type, *plain)) or hasattr(obj, "__array__") or _is_stream(obj):
-        return False
-    return hasattr(obj, "__len__") and hasattr(obj, "__getitem__")
+    return _can_be_read(obj) and not (isinstance(obj, (type, *plain)) or hasattr(obj, "__array__") or _is_stream(obj))
 
 
-def _check_wrappable(dataset: object) -> None:
+def _can_be_read(dataset: object) -> bool:
+    return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+
+
+def _check_wrappable(dataset: Any) -> None:
     name = type(dataset).__name__
     if isinstance(dataset, Mapping):
         raise ConfigError(
@@ -194,7 +192,7 @@ def _check_wrappable(dataset: object) -> None:
             "number. Load it without streaming, or read it into memory with IterableDataset(samples), the "
             "samples being dicts"
         )
-    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+    if not _can_be_read(dataset):
         raise ConfigError(f"a dataset to wrap needs __len__ and __getitem__, which a {name} does not have")
     try:
         len(dataset)
@@ -218,28 +216,33 @@ def _check_keys(keys: object) -> tuple[str, ...] | dict[str, str] | None:
 
 def _file_in(dataset: Any, index: int) -> str:
     """The file of a sample where a dataset lists them, as torchvision's folders do, also below PyTorch's ``Subset``."""
-    while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
+    while _is_subset(dataset):
         dataset, index = dataset.dataset, int(dataset.indices[index])
     for name in ("samples", "imgs", "files", "paths", "filenames"):
         listed = getattr(dataset, name, None)
-        if isinstance(listed, (list, tuple)) and len(listed) == len(dataset):
-            files = paths_of([listed[index]])
-            if files:
-                return files[0]
+        if isinstance(listed, (list, tuple)) and len(listed) == len(dataset) and (files := paths_of([listed[index]])):
+            return files[0]
     return ""
 
 
-def _targets_of(dataset: object) -> np.ndarray | None:
+def _targets_of(dataset: Any) -> np.ndarray | None:
     """Find ``targets`` of a torchvision dataset, or of the one that PyTorch's ``Subset`` looks at."""
     if (targets := getattr(dataset, "targets", None)) is not None:
-        try:
-            return as_array(targets)
-        except ValueError:
-            return None
-    if not (hasattr(dataset, "dataset") and hasattr(dataset, "indices")):
-        return None
-    inner = _targets_of(dataset.dataset)
+        return _as_array(targets)
+    inner = _targets_of(dataset.dataset) if _is_subset(dataset) else None
     return None if inner is None else inner[as_array(dataset.indices)]
+
+
+def _is_subset(dataset: object) -> bool:
+    return hasattr(dataset, "dataset") and hasattr(dataset, "indices")
+
+
+def _as_array(values: object) -> np.ndarray | None:
+    """Make an array of the labels of all samples; None if these differ in shape: reading the samples names the one."""
+    try:
+        return as_array(values)
+    except ValueError:
+        return None
 
 
 class DictDataset(AbstractDataset):
@@ -259,13 +262,12 @@ class DictDataset(AbstractDataset):
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         super().__init__()
         if not isinstance(arrays, Mapping) or not arrays:
-            raise DataError(
-                f"DictDataset needs a dict of arrays, got {arrays!r}"
-                if isinstance(arrays, Mapping)
-                else f"DictDataset needs a dict of arrays, got a {type(arrays).__name__}"
-            )
+            got = f"{arrays!r}" if isinstance(arrays, Mapping) else f"a {type(arrays).__name__}"
+            raise DataError(f"DictDataset needs a dict of arrays, got {got}")
         self.data: dict[str, np.ndarray] = {key: _to_array(key, values) for key, values in arrays.items()}
         self._length = common_length({key: len(array) for key, array in self.data.items()}, "DictDataset")
+
+    _draws_nothing = True
 
     def __len__(self) -> int:
         return self._length
@@ -302,10 +304,6 @@ class DictDataset(AbstractDataset):
     def _called(self, index: int) -> str:
         return case_in(self.data, index)
 
-    def is_deterministic(self) -> bool:
-        """True, unless a subclass changes what is read."""
-        return type(self).get_batch is DictDataset.get_batch
-
 
 class IterableDataset(AbstractDataset):
     """A list of samples.
@@ -338,7 +336,7 @@ class IterableDataset(AbstractDataset):
                     f"{sorted(map(str, self.data[0]))}; all samples need the same keys"
                 )
 
-    _keeps_samples = True
+    _keeps_samples = _draws_nothing = True
 
     def __getitem__(self, index: int) -> Sample:
         return at(self.data, index, self)
@@ -348,10 +346,6 @@ class IterableDataset(AbstractDataset):
 
     def _called(self, index: int) -> str:
         return case_in(self.data[index])
-
-    def is_deterministic(self) -> bool:
-        """True, unless a subclass changes what is read."""
-        return type(self).__getitem__ is IterableDataset.__getitem__
 
 
 def as_dataset(data: object) -> AbstractDataset:

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import os
 import uuid
 import warnings
@@ -20,11 +19,9 @@ from delira.data_loading._cache_entry import (
     open_entry,
     opened_files,
     pack,
-    write_pieces,
 )
 from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, sample_key
 from delira.data_loading._checks import to_index
-from delira.data_loading._exact import stack
 from delira.data_loading._items import with_progress
 from delira.data_loading._object_state import HashFunctions, check_hash_functions
 from delira.data_loading.abstract_dataset import (
@@ -34,6 +31,7 @@ from delira.data_loading.abstract_dataset import (
     name_sample,
     read_labels,
     reads_cheaply,
+    stack_labels,
 )
 from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset, labels_at_hand
 from delira.data_loading.mapped_dataset import MappedDataset
@@ -43,10 +41,6 @@ from delira.utils.files import publish
 from delira.utils.seeding import derive, seeded_globals
 
 _PATIENCE = 60.0  # seconds to wait for another process that makes the same sample
-
-
-class _BusyError(Exception):
-    """Another process is making the sample."""
 
 
 class CachedDataset(AbstractDataset):
@@ -132,6 +126,8 @@ class CachedDataset(AbstractDataset):
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_checked": {}}
 
+    _draws_nothing = True
+
     def __len__(self) -> int:
         return len(self.dataset)
 
@@ -150,11 +146,8 @@ class CachedDataset(AbstractDataset):
         others: list[_Place] = []
         for index in with_progress(numbers) if progress else numbers:
             place = self._place(index)
-            if self._find(place, check=False)[0] is None:
-                try:
-                    self._make(place, patience=0)
-                except _BusyError:
-                    others.append(place)
+            if self._find(place, check=False)[0] is None and self._make(place, patience=0) is None:
+                others.append(place)
         for place in others:
             self._make(place, _PATIENCE)
 
@@ -172,14 +165,6 @@ class CachedDataset(AbstractDataset):
             file.unlink(missing_ok=True)
         return len(foreign)
 
-    def get_sample_from_index(self, index: int) -> Any:
-        """Return what the dataset below keeps of a sample; never loads."""
-        return self.dataset.get_sample_from_index(index)
-
-    def is_deterministic(self) -> bool:
-        """True, unless a subclass changes what is read."""
-        return type(self).__getitem__ is CachedDataset.__getitem__
-
     def _below(self, index: int) -> tuple[AbstractDataset, int]:
         return self.dataset, index
 
@@ -195,9 +180,7 @@ class CachedDataset(AbstractDataset):
     def _read_labels(self, key: str) -> np.ndarray:
         if (labels := _cheap_labels(self.dataset, key)) is not None:
             return labels
-        indices = range(len(self))
-        values = [self._label(index, key) for index in indices]
-        return stack(values, indices, key) if values else np.empty(0)
+        return stack_labels([self._label(index, key) for index in range(len(self))], key)
 
     def _reads_cheaply(self, key: str) -> bool:
         return reads_cheaply(self.dataset, key)
@@ -250,8 +233,8 @@ class CachedDataset(AbstractDataset):
         except OSError:
             return False
 
-    def _make(self, place: "_Place", patience: float) -> Entry:
-        """Make an entry, unless another process is faster; ``patience`` of 0 leaves it to that process."""
+    def _make(self, place: "_Place", patience: float) -> Any:
+        """Make an entry, unless another process is faster; with ``patience`` of 0 None, as it is left to that one."""
         from filelock import FileLock, Timeout
 
         lock = FileLock(place.lock)  # the system frees it when its holder dies
@@ -260,7 +243,7 @@ class CachedDataset(AbstractDataset):
             with contextlib.suppress(Timeout):
                 lock.acquire(timeout=patience)
         if not lock.is_locked and not patience:
-            raise _BusyError
+            return None
         if not lock.is_locked:
             warnings.warn(
                 f"another process has held {place.lock} for {patience:g} seconds; sample {place.index} is made in "
@@ -288,7 +271,7 @@ class CachedDataset(AbstractDataset):
                     debris.unlink(missing_ok=True)
             else:  # another name, else the process that holds the lock would take it for debris
                 target = target.with_suffix(f".{uuid.uuid4().hex[:8]}")
-            publish(target, functools.partial(write_pieces, pieces), durable=False)
+            publish(target, lambda file: file.writelines(pieces), durable=False)
             if not is_alone:
                 os.replace(target, place.file)
             return open_entry(place.file)

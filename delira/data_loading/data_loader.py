@@ -46,7 +46,7 @@ class BaseDataLoader:
     """
 
     #: told the index of each sample that is loaded singly
-    watch: Callable[[int], None] | None = None
+    watch: Callable[[int | None], None] | None = None
 
     def __init__(
         self,

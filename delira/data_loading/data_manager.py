@@ -4,6 +4,7 @@ import copy
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from delira.data_loading._checks import Indices, check_count, check_flag
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, split_indices
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.data_loader import BaseDataLoader, Batch, check_order, name_sampler
-from delira.data_loading.epoch import BatchRecipe, BatchSource, EpochBatches, EpochIterator, InProcess
+from delira.data_loading.epoch import BatchRecipe, BatchSource, EpochBatches, EpochIterator
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.data_loading.sampler import AbstractSampler, RandomSampler, SequentialSampler
@@ -146,13 +147,9 @@ class BaseDataManager:
         seed, fold, epoch
             As in :meth:`epoch`.
         """
-        iterator = EpochIterator(
-            self._batches((seed, fold, epoch), shuffle=False), 0, self._source(ahead=0), self.left_out
-        )
-        try:
+        batches = self._batches((seed, fold, epoch), shuffle=False)
+        with closing(EpochIterator(batches, 0, self._source(ahead=0), self.left_out)) as iterator:
             return next(iterator, None)
-        finally:
-            iterator.close()
 
     def batch_at(
         self, seed: int, fold: int, epoch: int, number: int, shuffle: bool = False
@@ -434,7 +431,7 @@ class BaseDataManager:
         if len(kwargs) > 1:
             raise ConfigError("sampler_kwargs and sampling_kwargs are two names of one setting; pass one of them")
         sampler, sampler_cls = new_state.get("sampler"), new_state.get("sampler_cls")
-        if "sampler" not in new_state and "sampler_cls" not in new_state and self._named:
+        if not {"sampler", "sampler_cls"} & new_state.keys() and self._named:
             sampler = self._named.cls or self._named.sampler  # only its arguments change
         self._named = name_sampler(sampler, sampler_cls, kwargs[0] if kwargs else None, self._dataset)
 
@@ -453,7 +450,7 @@ class BaseDataManager:
     def _source(self, ahead: int | None = None) -> Callable[[EpochBatches], BatchSource]:
         number = self._n_process_augmentation
         if not number or get_current_debug_mode() or not can_have_workers():
-            return InProcess
+            return BatchSource
         return partial(WorkersAhead, keeper=self._keeper, number=number, settings=self._worker_settings, ahead=ahead)
 
     def _batches(self, counters: tuple[int, int, int], shuffle: bool) -> EpochBatches:

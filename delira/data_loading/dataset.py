@@ -81,11 +81,6 @@ class ConcatDataset(AbstractDataset):
         part, inner = self._below(index)
         return part[inner]
 
-    def get_sample_from_index(self, index: int) -> Any:
-        """Return what the part keeps of a sample; never loads."""
-        part, inner = self._below(index)
-        return part.get_sample_from_index(inner)
-
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
         """Join the parts' batches in the order of ``indices``; None if a part has no faster way."""
         if any(type(part).get_batch is AbstractDataset.get_batch for part in self.data):

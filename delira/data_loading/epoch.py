@@ -3,7 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,14 +42,8 @@ class Made(NamedTuple):
     """Random generators that a worker's copy of the transforms or the dataset keeps, and that were drawn from."""
 
 
-class Watch(Protocol):
-    """Is told what is going on while a batch is made."""
-
-    def sample(self, index: int) -> None:
-        """Sample ``index`` is being loaded."""
-
-    def transform(self) -> None:
-        """The transform is at work."""
+#: is told what is going on while a batch is made: which sample is being loaded, None: the transform is at work
+Watch = Callable[[int | None], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,7 +66,7 @@ class BatchRecipe:
 
         Errors of the dataset and the transform arrive as they are, with a note that names the batch.
         """
-        self.loader.watch = None if watch is None else watch.sample
+        self.loader.watch = watch
         try:
             if not self.draws and not task.banned:
                 return self._load(task)
@@ -98,7 +92,7 @@ class BatchRecipe:
                 batch = self.preprocessing(batch)
             if self.transform is not None:
                 if watch is not None:
-                    watch.transform()
+                    watch(None)
                 batch = _transformed(self.transform, batch, task, len(task.indices) - len(bad))
             return Made({key: map_leaves(_compact, value) for key, value in batch.items()}, bad)
 
@@ -192,18 +186,8 @@ class EpochBatches:
         return BatchTask(number, self.order[start : start + self.batch_size], self.counters)
 
 
-class BatchSource(Protocol):
-    """Who makes the batches of an epoch: this process, or workers that run ahead."""
-
-    def get(self, number: int) -> Made:
-        """Return batch ``number``."""
-
-    def close(self, error: BaseException | None = None) -> None:
-        """Let go of everything; ``error`` is what ended the iteration, if it was not its end."""
-
-
-class InProcess:
-    """Makes each batch when it is asked for."""
+class BatchSource:
+    """Makes the batches of an epoch: here, each when it is asked for; workers run ahead."""
 
     def __init__(self, batches: EpochBatches) -> None:
         self._batches = batches
@@ -213,7 +197,7 @@ class InProcess:
         return self._batches.recipe.make(self._batches.task(number))
 
     def close(self, error: BaseException | None = None) -> None:
-        """There is nothing to let go of."""
+        """Let go of everything; ``error`` is what ended the iteration, if it was not its end."""
 
 
 class EpochIterator(Iterator[Batch]):
@@ -245,7 +229,7 @@ class EpochIterator(Iterator[Batch]):
         self,
         batches: EpochBatches,
         start: int = 0,
-        source: Callable[[EpochBatches], BatchSource] = InProcess,
+        source: Callable[[EpochBatches], BatchSource] = BatchSource,
         bad_samples: MutableMapping[int, str] | None = None,
     ) -> None:
         self.bad_samples: MutableMapping[int, str] = {} if bad_samples is None else bad_samples
@@ -299,7 +283,7 @@ class EpochIterator(Iterator[Batch]):
     @property
     def loaded_order(self) -> np.ndarray:
         """The same without the samples that this iterator has left out, since they could not be loaded."""
-        return self.order if not self._lost_samples else self.order[~np.isin(self.order, [*self._lost_samples])]
+        return self.order[~np.isin(self.order, [*self._lost_samples])] if self._lost_samples else self.order
 
     def __next__(self) -> Batch:
         while self.position < self._end:

@@ -90,7 +90,7 @@ class BaseLazyDataset(_LoadingDataset):
 class BaseCacheDataset(_LoadingDataset):
     """Loads all samples at construction and keeps them; parameters as in :class:`BaseLazyDataset`."""
 
-    _keeps_samples = True
+    _keeps_samples = _draws_nothing = True
     _sources: Sequence[Any] = ()
     """What each sample was loaded from; empty if a subclass lists its items itself."""
 
@@ -112,10 +112,6 @@ class BaseCacheDataset(_LoadingDataset):
 
     def _content(self) -> Any:
         return list(self.data)
-
-    def is_deterministic(self) -> bool:
-        """Return True if it is certain that reading draws no random numbers."""
-        return type(self).__getitem__ is BaseCacheDataset.__getitem__
 
 
 class BaseExtendCacheDataset(BaseCacheDataset):

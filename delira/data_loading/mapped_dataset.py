@@ -65,6 +65,8 @@ class MappedDataset(AbstractDataset):
         # labels that were read would travel with their values
         return {name: value for name, value in vars(self).items() if name != "_delira_labels"}
 
+    _draws_nothing = True
+
     def __len__(self) -> int:
         return self._length
 
@@ -95,10 +97,6 @@ class MappedDataset(AbstractDataset):
 
     def _files(self) -> list[str]:
         return files_of_arrays(self)
-
-    def is_deterministic(self) -> bool:
-        """True, unless a subclass changes what is read."""
-        return type(self).get_batch is MappedDataset.get_batch
 
 
 def content_of_arrays(dataset: MappedDataset) -> dict[str, tuple[str, tuple[int, ...], Any]]:

@@ -1,7 +1,7 @@
 """Orders by a value of each sample: its class, its group or its weight."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def read_values(dataset: Any, key: str, given: Any, name: str) -> np.ndarray:
     return read_labels(dataset, key) if given is None else values_for(dataset, given, name)
 
 
-def made_from_labels(sampler: AnySampler, dataset: Any, is_read: bool) -> AnySampler:
+def made_from_labels(sampler: AnySampler, dataset: Any, given: object = None) -> AnySampler:
     """Return a sampler that remembers whose labels it was made from, and how often they had been set by then.
 
     Parameters
@@ -100,10 +100,10 @@ def made_from_labels(sampler: AnySampler, dataset: Any, is_read: bool) -> AnySam
         The sampler.
     dataset : AbstractDataset
         Whose labels they are.
-    is_read
-        Whether they were read from it, and not given by the user.
+    given
+        The user's labels, or None if they were read from the dataset.
     """
-    if is_read:
+    if given is None:
         sampler.made_from = id(dataset), times_set(dataset)
     return sampler
 
@@ -133,10 +133,8 @@ def values_for(dataset: Any, values: Any, name: str) -> np.ndarray:
     while isinstance(whole, Subset):
         whole, places = whole.parent, whole.indices[places]
     length = len(values) if values.ndim else None
-    if length == len(dataset):
-        return values
-    if length == len(whole):
-        return values[places]
+    if length in (len(dataset), len(whole)):
+        return values if length == len(dataset) else values[places]
     got = "is a single value" if length is None else f"has {length} entries"
     part = "" if whole is dataset else f" (a subset of {len(whole)})"
     raise ConfigError(f"{name} {got}, but the dataset has {len(dataset)} samples{part}; pass one for each sample")
@@ -168,8 +166,8 @@ class _PrevalenceSampler(AbstractSampler):
     ``indices``, ``shuffle_batch`` and ``seed`` are those of :class:`PrevalenceRandomSampler`.
     """
 
-    _is_random: ClassVar[bool]
-    _stops: ClassVar[bool]
+    _is_random = True
+    _stops = False
 
     def __init__(self, indices: object, shuffle_batch: bool = True, seed: int = 0) -> None:
         self._classes = Classes(indices, type(self).__name__)
@@ -199,7 +197,7 @@ class _PrevalenceSampler(AbstractSampler):
         ConfigError
             If ``labels`` are not one class for each sample.
         """
-        return made_from_labels(cls(read_values(dataset, key, labels, "labels"), **kwargs), dataset, labels is None)
+        return made_from_labels(cls(read_values(dataset, key, labels, "labels"), **kwargs), dataset, labels)
 
     def __len__(self) -> int:
         if self._stops:
@@ -243,9 +241,6 @@ class PrevalenceRandomSampler(_PrevalenceSampler):
         If ``indices`` are not one class for each sample.
     """
 
-    _is_random = True
-    _stops = False
-
 
 class PrevalenceSequentialSampler(_PrevalenceSampler):
     """The first samples of all classes, equally often; parameters as in :class:`PrevalenceRandomSampler`.
@@ -255,7 +250,6 @@ class PrevalenceSequentialSampler(_PrevalenceSampler):
     """
 
     _is_random = False
-    _stops = False
 
 
 class StoppingPrevalenceRandomSampler(_PrevalenceSampler):
@@ -265,7 +259,6 @@ class StoppingPrevalenceRandomSampler(_PrevalenceSampler):
     of the smallest.
     """
 
-    _is_random = True
     _stops = True
 
 
@@ -305,11 +298,9 @@ class GroupRandomSampler(AbstractSampler):
     def __init__(self, groups: object, samples_per_group: int | None = None, seed: int = 0) -> None:
         self._groups = Classes(groups, type(self).__name__, "group")
         super().__init__(len(self._groups.numbers), seed)
-        if samples_per_group is None:
-            samples_per_group = -(-len(self.indices) // max(1, len(self._groups)))
-        else:
+        if samples_per_group is not None:
             check_count(samples_per_group, "samples_per_group", 1)
-        self.samples_per_group = samples_per_group
+        self.samples_per_group = samples_per_group or -(-len(self.indices) // max(1, len(self._groups)))
 
     @classmethod
     def from_dataset(cls, dataset: object, key: str | None = None, groups: object = None, **kwargs: Any) -> Self:
@@ -338,9 +329,7 @@ class GroupRandomSampler(AbstractSampler):
             raise ConfigError(
                 f"{cls.__name__} needs key, the entry that holds a sample's group, or groups; got neither"
             )
-        return made_from_labels(
-            cls(read_values(dataset, str(key), groups, "groups"), **kwargs), dataset, groups is None
-        )
+        return made_from_labels(cls(read_values(dataset, str(key), groups, "groups"), **kwargs), dataset, groups)
 
     def __len__(self) -> int:
         return self.samples_per_group * len(self._groups)
@@ -386,11 +375,9 @@ class WeightedRandomSampler(AbstractSampler):
         length = len(self.indices)
         self._chances = _to_chances(np.ones(length) if weights is None else np.asarray(weights), length)
         self.replacement = check_flag(replacement, "replacement")
-        if self.replacement:
-            self.num_samples = count_draws(num_samples, True, length, "indices there are")
-        else:
-            drawable = int(np.count_nonzero(self._chances))
-            self.num_samples = count_draws(num_samples, False, drawable, "indices with a weight above 0")
+        drawable = length if self.replacement else int(np.count_nonzero(self._chances))
+        what = "indices there are" if self.replacement else "indices with a weight above 0"
+        self.num_samples = count_draws(num_samples, self.replacement, drawable, what)
 
     @classmethod
     def from_dataset(
@@ -425,15 +412,15 @@ class WeightedRandomSampler(AbstractSampler):
                 f"{cls.__name__} reads classes (key, labels) only for weights={{class: weight}}, got {weights!r}; "
                 "WeightedPrevalenceRandomSampler makes all classes equally likely"
             )
-        is_read = isinstance(weights, str) or (isinstance(weights, Mapping) and labels is None)
         if isinstance(weights, str):
-            weights = read_labels(dataset, weights)
+            values = read_labels(dataset, weights)
         elif isinstance(weights, Mapping):
             classes = read_values(dataset, key or "label", labels, "labels")
-            weights = _of_classes(weights, Classes(classes, cls.__name__))
-        elif weights is not None:
-            weights = values_for(dataset, weights, "weights")
-        return made_from_labels(cls(len(dataset), weights=weights, **kwargs), dataset, is_read)
+            values = _of_classes(weights, Classes(classes, cls.__name__))
+        else:
+            given = None if weights is None else values_for(dataset, weights, "weights")
+            return cls(len(dataset), weights=given, **kwargs)
+        return made_from_labels(cls(len(dataset), weights=values, **kwargs), dataset, labels)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -473,7 +460,7 @@ class WeightedPrevalenceRandomSampler(WeightedRandomSampler):
     @classmethod
     def from_dataset(cls, dataset: Any, key: str = "label", labels: Any = None, **kwargs: Any) -> Self:
         """Build a sampler over all samples of a dataset; parameters as in :class:`PrevalenceRandomSampler`."""
-        return made_from_labels(cls(read_values(dataset, key, labels, "labels"), **kwargs), dataset, labels is None)
+        return made_from_labels(cls(read_values(dataset, key, labels, "labels"), **kwargs), dataset, labels)
 
 
 def _of_classes(weights: Mapping[Any, Any], classes: Classes) -> np.ndarray:
@@ -494,8 +481,7 @@ def _to_chances(weights: np.ndarray, length: int) -> np.ndarray:
     weights = weights.reshape(length).astype(np.float64)
     if not length:
         return weights
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if wrong.size:
+    if (wrong := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size:
         raise ConfigError(f"weight {wrong[0]} is {weights[wrong[0]]}; weights must be finite and not negative")
     if not weights.max():
         raise ConfigError(f"all {length} weights are 0, so there is nothing to draw; give one index a weight")

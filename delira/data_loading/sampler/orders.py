@@ -238,8 +238,7 @@ class LambdaSampler(AbstractSampler):
             # a list of its own for each call: a function may shuffle it in place
             batches = [self._choose(everything.copy(), size, number, rng) for number, size in enumerate(sizes, 1)]
         order = np.concatenate([self.indices[:0], *batches])
-        foreign = np.flatnonzero(~np.isin(order, self.indices))
-        if foreign.size:
+        if (foreign := np.flatnonzero(~np.isin(order, self.indices))).size:
             raise ConfigError(
                 f"sampling_fn {self._name} returned {order[foreign[0]]} for batch {foreign[0] // batch_size + 1}, "
                 "which is none of the indices it was given"

@@ -2,9 +2,8 @@
 
 import logging
 import warnings
-from typing import Any
 
-from delira.data_loading.epoch import BatchRecipe, EpochBatches, InProcess, Made
+from delira.data_loading.epoch import BatchRecipe, BatchSource, EpochBatches, Made
 from delira.data_loading.workers.outline import Outline, StepWatch
 from delira.data_loading.workers.pool import WorkerPool, WorkerSettings
 from delira.errors import WorkerError
@@ -12,7 +11,7 @@ from delira.errors import WorkerError
 _log = logging.getLogger(__name__)
 
 _MOST_CHANGES = 2  # in one epoch; then starting workers takes longer than they save
-_WATCHED = {"transform": 40, "dataset": 10}  # places that are looked at in every step
+_WATCHED = (40, 10)  # places of the transform and of the dataset that are looked at in every step
 
 
 class PoolKeeper:
@@ -32,7 +31,7 @@ class PoolKeeper:
         outline = Outline(vars(recipe.loader), type(recipe.loader), vars(recipe))
         idle, self._idle = self._idle, None
         if idle is not None:
-            if idle.is_whole and (idle.number, idle.settings) == (number, settings) and idle.outline == outline:
+            if idle.is_whole and (idle.number, idle.settings, idle.outline) == (number, settings, outline):
                 return idle
             idle.close()
         return WorkerPool(recipe, number, settings, self._deaths, outline)
@@ -64,7 +63,7 @@ class PoolKeeper:
             idle.close()
 
 
-class WorkersAhead:
+class WorkersAhead(BatchSource):
     """Has the next batches made by workers while the last one is being used.
 
     Parameters
@@ -89,17 +88,15 @@ class WorkersAhead:
         settings: WorkerSettings,
         ahead: int | None = None,
     ) -> None:
+        super().__init__(batches)
         self._ahead = number * settings.prefetch - 1 if ahead is None else ahead
-        self._batches = batches
-        self._keeper = keeper
+        self._keeper, self._settings = keeper, settings
         self._number = min(number, batches.n_batches)
-        self._settings = settings
         self._pool: WorkerPool | None = None
         self._expected: int | None = None
         self._asked_for = 0
         self._watches: list[StepWatch] = []
         self._n_changes = 0
-        self._alone: InProcess | None = None
 
     def get(self, number: int) -> Made:
         """Return batch ``number`` and have those behind it made.
@@ -108,13 +105,12 @@ class WorkersAhead:
         """
         if self._pool is not None and any(watch.has_changed() for watch in self._watches):
             self._begin_anew()
-        if self._alone is not None:
-            return self._alone.get(number)
+        if self._n_changes > _MOST_CHANGES:
+            return super().get(number)
         if self._pool is None or not self._pool.is_usable:  # a forked process inherits what it cannot use
             recipe = self._batches.recipe
-            watched: dict[str, Any] = {"transform": recipe.transform, "dataset": recipe.loader.dataset}
             # before the workers are started: what changes meanwhile is a change
-            self._watches = [StepWatch(value, _WATCHED[name]) for name, value in watched.items()]
+            self._watches = [StepWatch(recipe.transform, _WATCHED[0]), StepWatch(recipe.loader.dataset, _WATCHED[1])]
             self._pool = self._keeper.borrow(recipe, self._number, self._settings)
             self._expected = None
         pool = self._pool
@@ -144,7 +140,6 @@ class WorkersAhead:
             pool.close()
         self._n_changes += 1
         if self._n_changes > _MOST_CHANGES:
-            self._alone = InProcess(self._batches)
             _log.warning(
                 "the transforms or the dataset are changed again and again within an epoch, and workers have copies of "
                 "them: the other batches of this epoch are made in this process, the same ones as without workers. "
@@ -154,9 +149,7 @@ class WorkersAhead:
     def close(self, error: BaseException | None = None) -> None:
         """Give the workers back, or end them after an interrupt."""
         pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        if error is None and pool.is_usable:
+        if pool is not None and error is None and pool.is_usable:
             self._keeper.give_back(pool)
-        else:
+        elif pool is not None:
             pool.close()

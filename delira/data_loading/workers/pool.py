@@ -223,13 +223,8 @@ class WorkerPool:
 
     def submit(self, task: BatchTask) -> None:
         """Have a batch made by the worker that has least to do."""
-        banned = tuple(
-            (index, self._deaths[index][-1])
-            for index in task.indices.tolist()
-            if self._deaths and self._is_banned(index)
-        )
         worker = min(self._workers, key=lambda worker: len(worker.tasks))
-        worker.submit(self._session, task._replace(banned=banned))
+        worker.submit(self._session, task._replace(banned=self._banned(task.indices.tolist())))
 
     def result(self, number: int) -> Made:
         """Wait for a batch that was submitted.
@@ -321,15 +316,11 @@ class WorkerPool:
         if (culprit := worker.progress.current_sample) is not None and worker.tasks:
             self._deaths.setdefault(culprit, []).append(f"the worker that read it {cause}")
         left = [task for session, task in worker.tasks if session == self._session]
-        position = self._workers.index(worker)
-        name = worker.process.name
+        position, name = self._workers.index(worker), worker.process.name
+        del self._workers[position]
         worker.end(wait=0)
-        banned: tuple[tuple[int, str], ...] = ()
-        if culprit is not None and self._is_banned(culprit):
-            banned = ((culprit, self._deaths[culprit][-1]),)
         self._losses += culprit is None or not self._skips_bad  # else it counts against the sample
         if self._losses > self.settings.replacements:
-            del self._workers[position]
             self._end_all()
             raise WorkerError(
                 f"{what}; {self._losses} workers were lost in this epoch, and replacements={self.settings.replacements}"
@@ -338,18 +329,20 @@ class WorkerPool:
         at = f"; it was at (most recent call first)\n{stack}" if stack else ""
         _log.warning("%s; a new one makes its batches again%s", what, at)
         try:
-            self._workers[position] = new = Worker(self._starter, name, self._dataset)
+            new = Worker(self._starter, name, self._dataset)
         except OSError as error:
-            del self._workers[position]
             self._end_all()
             raise WorkerError(f"{what}, and no new one could be started: {error}") from error
+        self._workers.insert(position, new)
+        culprits = [] if culprit is None else [culprit]
         new.progress.session = self._session
         for task in left:
-            new.submit(self._session, task._replace(banned=task.banned + banned))
+            new.submit(self._session, task._replace(banned=task.banned + self._banned(culprits)))
 
-    def _is_banned(self, index: int) -> bool:
-        """Return True if a sample has ended so many workers that it is left out."""
-        return self._skips_bad and len(self._deaths.get(index, ())) > self.settings.replacements
+    def _banned(self, indices: list[int]) -> tuple[tuple[int, str], ...]:
+        """Return the samples that have ended so many workers that they are left out, with how they did."""
+        deaths = [(index, self._deaths.get(index, [])) for index in indices] if self._skips_bad else []
+        return tuple((index, how[-1]) for index, how in deaths if len(how) > self.settings.replacements)
 
     @property
     def is_usable(self) -> bool:

@@ -18,7 +18,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from delira.data_loading._threads import use_one_thread
@@ -38,7 +38,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _PARENT_DEATH_SIGNAL = -1, -3, 1
 
 _WATCHED_BATCHES = 3  # of each worker; then it is known whether a generator is drawn from
 
-_IDLE, _LOADING, _TRANSFORMING = range(3)
+_DEEPEST = 20  # attributes of attributes that are looked into for what cannot be pickled
+
+_NOTHING, _TRANSFORMING = 0, -1  # instead of the number, counted from 1, of the sample that is being loaded
 
 _log = logging.getLogger(__name__)
 
@@ -92,34 +94,30 @@ class Progress(ctypes.Structure):
         The iteration that batches are made for; tasks of older ones are dropped.
     """
 
-    _fields_ = (("session", ctypes.c_int64), ("_stage", ctypes.c_int64), ("_index", ctypes.c_int64))
+    _fields_ = (("session", ctypes.c_int64), ("_doing", ctypes.c_int64))
 
     @classmethod
     def in_file(cls, file: int) -> "Progress":
         """Open those in a file, which is as long as they are."""
         return cls.from_buffer(mmap.mmap(file, ctypes.sizeof(cls)))
 
-    def sample(self, index: int) -> None:
-        """Sample ``index`` is being loaded."""
-        self._stage, self._index = _LOADING, int(index)
-
-    def transform(self) -> None:
-        """The transform is at work."""
-        self._stage, self._index = _TRANSFORMING, -1
+    def note(self, index: int | None) -> None:
+        """Sample ``index`` is being loaded; None: the transform is at work."""
+        self._doing = _TRANSFORMING if index is None else int(index) + 1
 
     def rest(self) -> None:
         """Nothing is going on."""
-        self._stage, self._index = _IDLE, -1
+        self._doing = _NOTHING
 
     @property
     def current_sample(self) -> int | None:
         """The sample being loaded, if that is what is going on."""
-        return int(self._index) if self._stage == _LOADING else None
+        return int(self._doing) - 1 if self._doing > 0 else None
 
     @property
     def is_transforming(self) -> bool:
         """Return True if the transform is at work."""
-        return bool(self._stage == _TRANSFORMING)
+        return bool(self._doing == _TRANSFORMING)
 
 
 def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int | None = None) -> None:
@@ -149,11 +147,12 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
             send(connection, (0, READY, Failure.of(error)))
             return
         send(connection, (0, READY, None))
-        kept: dict[str, Any] | None = None
+        kept: dict[str, Any] = {}
         for n_made in itertools.count():
             session, task = receive(connection)
-            if kept is None:
-                kept = _kept_generators(recipe)
+            if not n_made:
+                with contextlib.suppress(Exception):  # an object that cannot be looked at: nothing is said of it
+                    kept = generators_in(recipe.transform and recipe.transform.transform, recipe.loader.dataset)
             result = _carry_out(recipe, task, progress, kept) if session == progress.session else None
             if n_made >= _WATCHED_BATCHES:
                 kept = {}
@@ -161,17 +160,10 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
             _answer(connection, session, task.number, result)
 
 
-def _kept_generators(recipe: BatchRecipe) -> dict[str, Any]:
-    try:
-        return generators_in(recipe.transform and recipe.transform.transform, recipe.loader.dataset)
-    except Exception:  # an object that cannot be looked at: nothing is said of it
-        return {}
-
-
 def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress, kept: dict[str, Any]) -> Made | Failure:
     try:
         before = {name: own_state(generator) for name, generator in kept.items()}
-        made = recipe.make(task, progress)
+        made = recipe.make(task, progress.note)
         drew = tuple(name for name, generator in kept.items() if repr(own_state(generator)) != repr(before[name]))
         return made._replace(drew=drew) if drew else made
     except BaseException as error:  # SystemExit too: the main process decides
@@ -341,13 +333,12 @@ def refuse_unguarded_script(method: str) -> None:
             tree = ast.parse(file.read())
     except (SyntaxError, ValueError):  # no Python source
         return
-    tests = [node.test for node in tree.body if isinstance(node, ast.If)]
-    if any(isinstance(node, ast.Name) and node.id == "__name__" for test in tests for node in ast.walk(test)):
-        return
-    raise ConfigError(
-        f"with start_method={method!r} each worker process runs {path} again, and it has no guard; put what it does "
-        'below the line\n    if __name__ == "__main__":\nor set n_process_augmentation=0'
-    )
+    tested = [node for each in tree.body if isinstance(each, ast.If) for node in ast.walk(each.test)]
+    if not any(isinstance(node, ast.Name) and node.id == "__name__" for node in tested):
+        raise ConfigError(
+            f"with start_method={method!r} each worker process runs {path} again, and it has no guard; put what it "
+            'does below the line\n    if __name__ == "__main__":\nor set n_process_augmentation=0'
+        )
 
 
 def _pack(recipe: BatchRecipe, method: str) -> Packed:
@@ -368,24 +359,17 @@ def _pack(recipe: BatchRecipe, method: str) -> Packed:
         ) from error
 
 
-def _find_unpicklable(recipe: BatchRecipe, dumps: Any) -> tuple[str, Exception] | None:
+def _find_unpicklable(owner: object, dumps: Callable[[object], bytes], *above: str) -> tuple[str, Exception] | None:
     """Return the innermost attribute that cannot be pickled, and why."""
-    place: str = ""
-    current: Any = recipe
-    reason: Exception | None = None
-    for _ in range(20):
-        parts = current if isinstance(current, Mapping) else getattr(current, "__dict__", {})
-        for name, value in parts.items():
-            try:
-                dumps(value)
-            except Exception as error:
-                place = f"{place}.{name}" if place else str(name)
-                current, reason = value, error
-                break
-        else:
-            break
-    kind = f" (a {type(current).__name__})"
-    return None if reason is None else (f"{place.removeprefix('loader.')}{kind}", reason)
+    parts = owner if isinstance(owner, Mapping) else getattr(owner, "__dict__", {})
+    for name, value in parts.items() if len(above) < _DEEPEST else ():
+        place = (*above, str(name))
+        try:
+            dumps(value)
+        except Exception as error:
+            said = f"{'.'.join(place).removeprefix('loader.')} (a {type(value).__name__})"
+            return _find_unpicklable(value, dumps, *place) or (said, error)
+    return None
 
 
 @contextlib.contextmanager
