@@ -4,7 +4,7 @@ import collections
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> l
             "a list of items needs no extensions"
         )
     _check_directory(path)
-    found: dict[str, _Group] = collections.defaultdict(_Group)
+    found = collections.defaultdict[str, _Group](lambda: _Group([], collections.defaultdict(list)))
     others: collections.Counter[str] = collections.Counter()
     for file in _walk(path):
         if (ending := ending_of(file, images_end + truths_end)) is None:
@@ -69,40 +69,41 @@ def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> l
         (group.images if ending in images_end else group.truths[truths_end.index(ending)]).append(file)
     if not any(group.images for group in found.values()):
         seen = ", ".join(f"{ending} ({count})" for ending, count in others.most_common(_SHOWN)) or "none"
-        raise DataError(f"no file below {os.fspath(path)!r} ends in {_listed(images_end)}; other files there: {seen}")
-    return _pair(os.fspath(path), [found[stem] for stem in sorted(found, key=_parts)], truths_end)
+        ends = " or ".join(images_end)
+        raise DataError(f"no file below {os.fspath(path)!r} ends in {ends}; other files there: {seen}")
+    # sorted by folder and name, a folder's files stay together on every system
+    return _pair(
+        os.fspath(path), [found[stem] for stem in sorted(found, key=lambda stem: stem.split(os.sep))], truths_end
+    )
 
 
-class _Group:
+class _Group(NamedTuple):
     """Files that are called the same up to the ending."""
 
-    def __init__(self) -> None:
-        self.images: list[str] = []
-        self.truths: dict[int, list[str]] = collections.defaultdict(list)  # by the position of their ending
-
-    def in_order(self) -> list[str]:
-        return [file for position in sorted(self.truths) for file in self.truths[position]]
+    images: list[str]
+    truths: dict[int, list[str]]
+    """By the position of their ending."""
 
 
 def _pair(path: str, groups: list[_Group], truths_end: list[str]) -> list[Any]:
     items: list[Any] = []
     wrong: list[str] = []
     kinds = sorted({position for group in groups for position in group.truths})
-    for group in groups:
-        truths = group.in_order()
-        if not group.images:
+    for images, by_kind in groups:
+        truths = [file for kind in sorted(by_kind) for file in by_kind[kind]]
+        if not images:
             wrong.append(f"{truths[0]} has no image")
-        elif len(group.images) > 1:
-            wrong.append(f"{' and '.join(group.images)} are images of the same name")
+        elif len(images) > 1:
+            wrong.append(f"{' and '.join(images)} are images of the same name")
         elif truths_end and not truths:
-            wrong.append(f"{group.images[0]} has no ground truth")
-        elif lacking := [truths_end[kind] for kind in kinds if kind not in group.truths and kind < max(group.truths)]:
+            wrong.append(f"{images[0]} has no ground truth")
+        elif lacking := [truths_end[kind] for kind in kinds if kind not in by_kind and kind < max(by_kind)]:
             # load_fn tells them by their place: the next kind would be taken for the one that is missing
-            wrong.append(f"{group.images[0]} has {truths[0]} but no {_listed(lacking)}, which others have")
-        elif len(truths) > len(group.truths):
+            wrong.append(f"{images[0]} has {truths[0]} but no {' or '.join(lacking)}, which others have")
+        elif len(truths) > len(by_kind):
             wrong.append(f"{' and '.join(truths)} are ground truth of one name and ending")
         else:
-            items.append((group.images[0], *truths) if truths_end else group.images[0])
+            items.append((images[0], *truths) if truths_end else images[0])
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise DataError(
@@ -148,14 +149,6 @@ def _raise(error: OSError) -> None:
 def _check_directory(path: Any) -> None:
     if not os.path.isdir(path):
         raise ConfigError(f"data_path={os.fspath(path)!r} is no directory; pass a directory or a list of items to load")
-
-
-def _parts(path: str) -> list[str]:
-    return path.split(os.sep)  # sorted like this, a folder's files stay together on every system
-
-
-def _listed(endings: list[str]) -> str:
-    return " or ".join(endings)
 
 
 def strings_in(item: object) -> dict[tuple[Any, ...], str]:
@@ -213,14 +206,11 @@ def paths_of(items: Iterable[Any]) -> list[str]:
     for item in items:
         for place, text in strings_in(item).items():
             by_place.setdefault(place, {})[text] = None
-    return list(
-        dict.fromkeys(
-            text
-            for texts in by_place.values()
-            if any(os.path.isabs(text) or os.path.exists(text) for text in texts)
-            for text in texts
-        )
-    )
+    paths: dict[str, None] = {}
+    for texts in by_place.values():
+        if any(os.path.isabs(text) or os.path.exists(text) for text in texts):
+            paths |= texts
+    return list(paths)
 
 
 def with_progress(items: list[Any]) -> Iterable[Any]:

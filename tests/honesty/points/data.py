@@ -254,7 +254,7 @@ POINTS = [
         point="39",
         what="a missing kind of ground truth moves the others up",
         file="delira/data_loading/_items.py",
-        old="if kind not in group.truths and kind < max(group.truths)]:",
+        old="if kind not in by_kind and kind < max(by_kind)]:",
         new="if kind < 0]:",
         test="tests/data_loading/test_several_ground_truths.py::test_a_depth_map_never_arrives_as_the_mask_that_is_missing",
     ),
