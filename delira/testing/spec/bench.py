@@ -1,15 +1,18 @@
 """What every check works with: small problems, networks that always begin the same, comparisons."""
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.testing.spec.reference import Batch, Dense
+from delira.testing.spec.reference import Adam, Batch, Dense, Sgd, descend, weighted
 from delira.testing.spec.under_test import BackendUnderTest
 from delira.utils.trees import iterate_leaves
+
+_QUIET = {"logging_type": None, "verbose": False, "save_freq": None}
 
 
 class Bench:
@@ -45,11 +48,20 @@ class Bench:
             label += 0.5
         return {"data": data, "label": label, "number": np.arange(n)}
 
-    def manager(self, n: int = 8, batch_size: int = 4, **changes: Any) -> BaseDataManager:
+    def manager(
+        self,
+        n: int = 8,
+        batch_size: int = 4,
+        *,
+        arrays: Mapping[str, np.ndarray] | None = None,
+        n_features: int = 3,
+        n_outputs: int = 1,
+        seed: int = 7,
+        **changes: Any,
+    ) -> BaseDataManager:
         """A manager of :meth:`arrays` in their order; ``n=10`` makes the last batch shorter."""
-        problem = {name: changes.pop(name) for name in ("n_features", "n_outputs", "seed") if name in changes}
-        arrays = changes.pop("arrays", None) or self.arrays(n, **problem)
-        return BaseDataManager(arrays, batch_size, **{"sampler_cls": SequentialSampler, **changes})
+        given = self.arrays(n, n_features, n_outputs, seed) if arrays is None else arrays
+        return BaseDataManager(given, batch_size, **{"sampler_cls": SequentialSampler, **changes})
 
     def shuffled(self, n: int = 8, batch_size: int = 4, **changes: Any) -> BaseDataManager:
         """The same, in an order that depends on the seed."""
@@ -63,19 +75,12 @@ class Bench:
 
     def linear(self, n_features: int = 3, n_outputs: int = 1, dropout: float = 0.0, cls: Any = None) -> Any:
         """A ``Linear`` that begins as :meth:`dense` does."""
-        arguments = {"n_features": n_features, "n_outputs": n_outputs}
-        if dropout:
-            arguments["dropout"] = dropout  # type: ignore[assignment]
-        network = (cls or self.tested.Linear)(**arguments)
-        if not self.is_differentiable:
-            return network
-        dense = self.dense(n_features, n_outputs)
-        self.tested.write(network, dense.weight, dense.bias)
+        more = {"dropout": dropout} if dropout else {}
+        network = (cls or self.tested.Linear)(n_features=n_features, n_outputs=n_outputs, **more)
+        if self.is_differentiable:
+            dense = self.dense(n_features, n_outputs)
+            self.tested.write(network, dense.weight, dense.bias)
         return network
-
-    def by_hand(self) -> Any:
-        """A ``ByHand`` that begins as :meth:`dense` does."""
-        return self.linear(cls=self.tested.ByHand)
 
     def mlp(self, dropout: float = 0.0) -> Any:
         """An ``Mlp`` that always begins the same."""
@@ -101,19 +106,30 @@ class Bench:
 
     def trainer(self, network: object = None, path: Path | None = None, **settings: Any) -> Any:
         """A trainer in a new folder, of a :meth:`linear` unless told otherwise, that writes nothing it need not."""
-        quiet = {"logging_type": None, "verbose": False, "save_freq": None}
         network = self.linear() if network is None else network
         return self.tested.trainer_cls(
-            network, path or self.new_folder(), **{**quiet, **self.tested.settings(), **settings}
+            network, path or self.new_folder(), **{**_QUIET, **self.tested.settings(), **settings}
         )
 
-    def experiment(self, cls: object = None, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
+    def trained(
+        self,
+        n_epochs: int = 1,
+        data: object = None,
+        val_data: object = None,
+        val_score_key: str | None = None,
+        **given: Any,
+    ) -> Any:
+        """A :meth:`trainer` that has trained, on a :meth:`manager` unless told otherwise."""
+        trainer = self.trainer(**given)
+        network = trainer.train(n_epochs, self.manager() if data is None else data, val_data, val_score_key)
+        assert network is trainer.module, "train returned another network than that of the trainer"
+        return trainer
+
+    def experiment(self, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
         """An experiment in a new folder, of two epochs unless told otherwise."""
-        quiet = {"logging_type": None, "verbose": False, "save_freq": None, "num_epochs": 2}
-        parameters = {
-            "fixed": {"model": dict(model or {}), "training": {**quiet, **self.tested.settings(), **training}}
-        }
-        return self.tested.experiment_cls(parameters, cls or self.tested.Linear, save_path=self.new_folder())
+        settings = {**_QUIET, "num_epochs": 2, **self.tested.settings(), **training}
+        parameters = {"fixed": {"model": dict(model or {}), "training": settings}}
+        return self.tested.experiment_cls(parameters, self.tested.Linear, save_path=self.new_folder())
 
     @property
     def is_differentiable(self) -> bool:
@@ -153,10 +169,66 @@ class Bench:
         assert None not in found, f"the history has no {name!r}: {trainer.state.history}"
         self.assert_close(found, list(expected), f"{name} of the epochs")
 
+    def assert_descended(
+        self, trainer: Any, batches: Sequence[Batch], n_epochs: int = 1, by: Sgd | Adam | None = None, **how: Any
+    ) -> list[float]:
+        """Demand that the weights of a ``Linear`` are those of a descent by hand.
+
+        Parameters
+        ----------
+        trainer
+            Of the ``Linear``.
+        batches
+            Those of an epoch, one for each update.
+        n_epochs
+            How many times the batches were seen.
+        by, **how
+            The optimizer, ``slope`` and ``change`` of :func:`descend`.
+
+        Returns
+        -------
+        list of float
+            The losses of the epochs by hand.
+        """
+        dense = self.dense(*self.tested.read(trainer.module)[0].shape)
+        losses, _ = descend(dense, n_epochs * list(batches), by, **how)
+        self.assert_layer(trainer.module, dense)
+        return weighted(losses, batches)
+
+    def assert_rates(self, trainer: Any, *rates: float) -> None:
+        """Demand a descent without momentum with these learning rates, one for each epoch, and a record of them."""
+        dense = self.dense()
+        for rate in rates:
+            descend(dense, self.batches(), Sgd(rate))
+        self.assert_layer(trainer.module, dense)
+        self.assert_history(trainer, "lr", rates)
+
+    def tree(self, network: object, optimizers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Copy of the state of a network, and of optimizers."""
+        return self.backend.arrays.snapshot(self.backend.checkpoints.state_tree(network, optimizers or {}))
+
+    def weights(self, network: object) -> dict[str, np.ndarray]:
+        """Everything that the network holds, as arrays by name."""
+        return self.backend.arrays.to_numpy(self.tree(network)["model"])
+
     def state(self, trainer: Any) -> dict[str, Any]:
         """Copy of everything that later steps depend on."""
-        tree = self.backend.arrays.snapshot(self.backend.checkpoints.state_tree(trainer.module, trainer.optimizers))
+        tree = self.tree(trainer.module, trainer.optimizers)
         return {"tree": tree, "history": list(trainer.state.history), "step": trainer.state.global_step}
+
+    def written(self, tree: Mapping[str, Any]) -> Any:
+        """What comes back of a tree that is written to a file and read again."""
+        path = Path(f"{self.new_folder()}{self.backend.checkpoint_suffix}")
+        with path.open("wb") as file:
+            self.backend.checkpoints.write(file, tree)
+        return self.backend.checkpoints.read(path)
+
+    @contextlib.contextmanager
+    def unchanged(self, look: Callable[[], object], what: str) -> Iterator[None]:
+        """Scope that must leave what ``look`` sees as it was, bit for bit."""
+        before = look()
+        yield
+        self.assert_same(before, look(), what)
 
     def is_same(self, left: object, right: object) -> bool:
         """Whether two trees are equal bit for bit."""
@@ -208,12 +280,12 @@ def caught(kinds: type[Exception] | tuple[type[Exception], ...], ask: Callable[[
     return found
 
 
-def split(arrays: Mapping[str, np.ndarray], batch_size: int) -> list[Batch]:
-    """Arrays in consecutive batches."""
+def split(arrays: Mapping[str, np.ndarray], lengths: int | Sequence[int]) -> list[Batch]:
+    """Arrays in consecutive batches, of one length or of several."""
     n = len(next(iter(arrays.values())))
-    return [
-        {name: array[start : start + batch_size] for name, array in arrays.items()} for start in range(0, n, batch_size)
-    ]
+    ends = [*range(lengths, n, lengths)] if isinstance(lengths, int) else np.cumsum(lengths)[:-1]
+    parts = [np.split(array, ends) for array in arrays.values()]
+    return [dict(zip(arrays, batch, strict=True)) for batch in zip(*parts, strict=True)]
 
 
 def _is_same_leaf(left: object, right: object) -> bool:

@@ -64,12 +64,11 @@ class Sgd:
 
     def __init__(self, lr: float = 0.1, momentum: float = 0.0):
         self.lr, self.momentum = lr, momentum
-        self._velocities: Gradients | None = None
+        self._velocities: Gradients = []
 
     def update(self, parameters: Sequence[np.ndarray], gradients: Gradients) -> None:
         """Change the parameters in place."""
-        if self._velocities is None:
-            self._velocities = [np.zeros_like(parameter) for parameter in parameters]
+        self._velocities = self._velocities or [np.zeros_like(parameter) for parameter in parameters]
         for parameter, velocity, gradient in zip(parameters, self._velocities, gradients, strict=True):
             velocity[...] = self.momentum * velocity + gradient
             parameter -= self.lr * velocity
@@ -87,12 +86,11 @@ class Adam:
     def __init__(self, lr: float):
         self.lr = lr
         self._n_updates = 0
-        self._moments: list[tuple[np.ndarray, np.ndarray]] | None = None
+        self._moments: list[tuple[np.ndarray, np.ndarray]] = []
 
     def update(self, parameters: Sequence[np.ndarray], gradients: Gradients) -> None:
         """Change the parameters in place."""
-        if self._moments is None:
-            self._moments = [(np.zeros_like(one), np.zeros_like(one)) for one in parameters]
+        self._moments = self._moments or [(np.zeros_like(one), np.zeros_like(one)) for one in parameters]
         self._n_updates += 1
         for parameter, (first, second), gradient in zip(parameters, self._moments, gradients, strict=True):
             first[...] = 0.9 * first + 0.1 * gradient
@@ -106,7 +104,7 @@ def descend(
     batches: Iterable[Batch],
     optimizer: Sgd | Adam | None = None,
     slope: Slope = mse_slope,
-    change: Callable[[Gradients], Gradients] = lambda gradients: gradients,
+    change: Callable[[Gradients], Gradients] = list,
 ) -> tuple[list[float], list[np.ndarray]]:
     """Train a layer on batches, one update for each, in place.
 
@@ -138,6 +136,7 @@ def descend(
     return losses, predictions
 
 
-def weighted(losses: Sequence[float], batches: Sequence[Batch]) -> float:
-    """Mean of the losses of batches, each weighted by its number of samples."""
-    return float(np.average(losses, weights=[len(batch["data"]) for batch in batches]))
+def weighted(losses: Sequence[float], batches: Sequence[Batch]) -> list[float]:
+    """Mean losses of epochs of the same batches, each weighted by its number of samples."""
+    sizes = [len(batch["data"]) for batch in batches]
+    return np.average(np.reshape(losses, (-1, len(batches))), axis=1, weights=sizes).tolist()

@@ -10,47 +10,44 @@ from delira.testing.spec.check import check
 from delira.testing.spec.reference import Dense, Sgd, descend, rmse
 
 
-def _by_hand(bench: Bench, n_epochs: int, decay: float) -> tuple[Dense, Dense]:
+def _by_hand(bench: Bench, n_epochs: int) -> tuple[Dense, Dense]:
     """The layer after the training, and its average."""
     dense, average = bench.dense(), bench.dense()
     optimizer = Sgd(0.1, 0.5)
-    for batch in n_epochs * bench.batches(8):
+    for batch in n_epochs * bench.batches():
         descend(dense, [batch], optimizer)
-        average.weight = decay * average.weight + (1 - decay) * dense.weight
-        average.bias = decay * average.bias + (1 - decay) * dense.bias
+        for kept, now in zip(average.parameters, dense.parameters, strict=True):
+            kept[...] = 0.8 * kept + 0.2 * now
     return dense, average
 
 
-def _averaged(bench: Bench, **settings: Any) -> Any:
-    return bench.trainer(callbacks=[ExponentialMovingAverage(0.8, warmup=False)], **settings)
+def _averaged(bench: Bench, n_epochs: int = 2, **settings: Any) -> Any:
+    return bench.trained(n_epochs, callbacks=[ExponentialMovingAverage(0.8, warmup=False)], **settings)
 
 
 @check("gradients", "average")
 def averages_by_hand(bench: Bench) -> None:
     """The average moves towards the weights after every update, and is what the network has in the end."""
-    network = _averaged(bench).train(2, bench.manager(8))
-    bench.assert_layer(network, _by_hand(bench, 2, 0.8)[1], "the averaged weight")
+    bench.assert_layer(_averaged(bench).module, _by_hand(bench, 2)[1], "the averaged weight")
 
 
 @check("gradients", "average")
 def validates_the_average(bench: Bench) -> None:
     """Validation sees the average, training the weights themselves."""
-    trainer = _averaged(bench, val_metrics={"rmse": rmse})
-    trainer.train(2, bench.manager(8), bench.manager(8))
-    arrays = bench.arrays(8)
-    expected = [rmse(arrays["label"], _by_hand(bench, n_epochs, 0.8)[1](arrays["data"])) for n_epochs in (1, 2)]
+    trainer = _averaged(bench, val_data=bench.manager(), val_metrics={"rmse": rmse})
+    arrays = bench.arrays()
+    expected = [rmse(arrays["label"], _by_hand(bench, n_epochs)[1](arrays["data"])) for n_epochs in (1, 2)]
     bench.assert_history(trainer, "val_rmse", expected)
 
 
 @check("gradients", "average")
 def trains_beside_the_average(bench: Bench) -> None:
     """Training goes on from the weights, not from their average."""
-    trainer = _averaged(bench)
-    trainer.train(1, bench.manager(8))
-    trainer.train(2, bench.manager(8))
+    trainer = _averaged(bench, 1)
+    trainer.train(2, bench.manager())
     tree = trainer.load_state(trainer.checkpoints.path("last"))
     network = bench.linear()
-    for name, expected in zip(("training_model", "model"), _by_hand(bench, 2, 0.8), strict=True):
+    for name, expected in zip(("training_model", "model"), _by_hand(bench, 2), strict=True):
         bench.backend.checkpoints.load_state_tree({"model": tree[name]}, network, {})
         bench.assert_layer(network, expected, f"the weight of {name!r} in the checkpoint")
 
@@ -58,16 +55,15 @@ def trains_beside_the_average(bench: Bench) -> None:
 @check("gradients", "average", "mlp")
 def averages_learned_weights_only(bench: Bench) -> None:
     """Statistics of batch normalisation are taken as they are, not averaged."""
-    trainer, plain = bench.trainer(bench.mlp(), callbacks=[ExponentialMovingAverage(0.9)]), bench.trainer(bench.mlp())
-    for one in (trainer, plain):
-        one.train(1, bench.manager(8))
+    averaged = bench.trained(network=bench.mlp(), callbacks=[ExponentialMovingAverage(0.9)])
+    plain = bench.trained(network=bench.mlp())
     learned = bench.backend.weights.learned_names(plain.module)
-    found = bench.backend.arrays.to_numpy(bench.backend.checkpoints.state_tree(trainer.module, {})["model"])
-    expected = bench.backend.arrays.to_numpy(bench.backend.checkpoints.state_tree(plain.module, {})["model"])
-    statistics = {name for name in expected if name not in learned and np.asarray(expected[name]).dtype.kind == "f"}
-    bench.assert_same(
-        {name: found[name] for name in statistics}, {name: expected[name] for name in statistics}, "the statistics"
+    found, expected = (
+        {name: array for name, array in bench.weights(trainer.module).items() if name not in learned}
+        for trainer in (averaged, plain)
     )
+    statistics = [name for name, array in expected.items() if np.asarray(array).dtype.kind == "f"]
+    bench.assert_same([found[name] for name in statistics], [expected[name] for name in statistics], "the statistics")
 
 
 @check("gradients", "average", "mlp")
@@ -76,15 +72,16 @@ def renews_statistics(bench: Bench) -> None:
     names = sorted(bench.backend.weights.statistics_names(bench.mlp()))
     if not names:  # users are told nothing then, so a backend with batch normalisation has them
         return
-    trained = []
-    for renews in (True, False):
-        average = ExponentialMovingAverage(0.8, warmup=False, update_statistics=renews)
-        trainer = bench.trainer(bench.mlp(dropout=0.5), callbacks=[average])
-        trainer.train(2, bench.manager(10))
-        trained.append(
-            (trainer, bench.backend.arrays.to_numpy(bench.backend.checkpoints.state_tree(trainer.module, {})["model"]))
+    trainer, plain = (
+        bench.trained(
+            2,
+            bench.manager(10),
+            network=bench.mlp(dropout=0.5),
+            callbacks=[ExponentialMovingAverage(0.8, warmup=False, update_statistics=renews)],
         )
-    (trainer, found), (plain, expected) = trained
+        for renews in (True, False)
+    )
+    found, expected = bench.weights(trainer.module), bench.weights(plain.module)
     learned = bench.backend.weights.learned_names(trainer.module)
     bench.assert_same({n: found[n] for n in learned}, {n: expected[n] for n in learned}, "the averaged weights")
     bench.assert_same(trainer.state.history, plain.state.history, "the history")

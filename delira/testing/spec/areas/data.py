@@ -1,37 +1,30 @@
 """Batches as users have them: of any type and layout, never changed, with things in them that are no numbers."""
 
+import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from delira.testing.spec.bench import Bench, split
 from delira.testing.spec.check import check
-from delira.testing.spec.reference import Batch, descend, rmse
-
-
-def _trained(bench: Bench, batches: object, **settings: Any) -> Any:
-    return bench.trainer(**settings).train(1, batches)
+from delira.testing.spec.reference import Batch, rmse
 
 
 def _assert_like(bench: Bench, batches: list[Batch], as_floats: list[Batch]) -> None:
     """Train on batches; the weights must be those of a descent on the same numbers as float64."""
+    trainer = bench.trained(data=batches)
     if bench.is_differentiable:
-        dense = bench.dense()
-        descend(dense, as_floats)
-        bench.assert_layer(_trained(bench, batches), dense)
-    else:
-        trainers = [bench.trainer(), bench.trainer()]
-        for trainer, data in zip(trainers, (batches, as_floats), strict=True):
-            trainer.train(1, data)
-        found, expected = (trainer.predict(as_floats[0])["pred"] for trainer in trainers)
-        bench.assert_close(found, expected, "the prediction after a training")
+        bench.assert_descended(trainer, as_floats)
+        return
+    found, expected = (one.predict(as_floats[0])["pred"] for one in (trainer, bench.trained(data=as_floats)))
+    bench.assert_close(found, expected, "the prediction after a training")
 
 
 def _rounded(bench: Bench) -> list[Batch]:
     """Batches of small whole numbers, so that every type holds them exactly."""
-    arrays = bench.arrays(8)
-    whole = {"data": np.clip(np.round(arrays["data"] * 2), -3, 3), "label": np.round(arrays["label"])}
-    return split(whole, 4)
+    arrays = bench.arrays()
+    return split({"data": np.clip(np.round(arrays["data"] * 2), -3, 3), "label": np.round(arrays["label"])}, 4)
 
 
 @check()
@@ -52,14 +45,14 @@ def takes_integers_as_input(bench: Bench) -> None:
 @check()
 def takes_bools_as_input(bench: Bench) -> None:
     """Inputs of bools train like zeros and ones."""
-    plain = [{"data": (batch["data"] > 0).astype(float), "label": batch["label"]} for batch in bench.batches(8)]
+    plain = [{"data": (batch["data"] > 0).astype(float), "label": batch["label"]} for batch in bench.batches()]
     _assert_like(bench, [{**batch, "data": batch["data"] > 0} for batch in plain], plain)
 
 
 @check()
 def takes_any_layout(bench: Bench) -> None:
     """Arrays may be read-only, mirrored, strided, in Fortran's order or of foreign byte order."""
-    plain = bench.batches(8)
+    plain = bench.batches()
 
     def odd(array: np.ndarray) -> list[np.ndarray]:
         frozen = array.copy()
@@ -79,39 +72,28 @@ def takes_any_layout(bench: Bench) -> None:
 @check()
 def never_changes_a_batch(bench: Bench) -> None:
     """Training, validation and prediction leave batches and data sets as they were: same entries, same bits."""
-    batches = bench.batches(8)
-    held_out = bench.batches(8, seed=1)
-    copies = [{name: array.copy() for name, array in batch.items()} for batch in (*batches, *held_out)]
-    trainer = bench.trainer(val_metrics={"rmse": rmse})
-    trainer.train(2, batches, held_out)
-    trainer.predict(batches[0])
-    for batch, copied in zip((*batches, *held_out), copies, strict=True):
-        bench.assert_same(batch, copied, "a batch after training")
-    arrays = bench.arrays(8)
-    data = bench.manager(arrays={name: array.copy() for name, array in arrays.items()})
-    trainer.train(3, data, data)
-    bench.assert_same(dict(data.dataset.data), arrays, "the data set after training")
+    batches, held_out, data = bench.batches(), bench.batches(seed=1), bench.manager()
+    with bench.unchanged(lambda: copy.deepcopy([*batches, *held_out]), "a batch after training"):
+        trainer = bench.trained(2, batches, held_out, val_metrics={"rmse": rmse})
+        trainer.predict(batches[0])
+    with bench.unchanged(lambda: copy.deepcopy(data.dataset.data), "the data set after training"):
+        trainer.train(3, data, data)
 
 
 @check()
 def passes_what_is_no_number(bench: Bench) -> None:
     """Texts in a batch, e.g. names of files, disturb nothing and reach the callbacks."""
-    names = np.array([f"case {i}" for i in range(8)])
-    arrays = {**bench.arrays(8), "name": names}
+    names = [f"case {i}" for i in range(8)]
     seen: list[str] = []
 
-    class Look:
-        def at_iter_begin(self, trainer: Any, *, data_dict: Any, **facts: Any) -> None:
-            seen.extend(map(str, data_dict["name"]))
+    def look(trainer: object, *, data_dict: Any, **facts: Any) -> None:
+        seen.extend(map(str, data_dict["name"]))
 
-    data = bench.manager(arrays=arrays)
-    trainer = bench.trainer(callbacks=[Look()], val_metrics={"rmse": rmse})
-    network = trainer.train(1, data, data)
+    data = bench.manager(arrays={**bench.arrays(), "name": np.array(names)})
+    trainer = bench.trained(1, data, data, callbacks=[SimpleNamespace(at_iter_begin=look)], val_metrics={"rmse": rmse})
     if bench.is_differentiable:
-        assert seen == [f"case {i}" for i in range(8)], f"the callbacks saw {seen}"
-        dense = bench.dense()
-        descend(dense, bench.batches(8))
-        bench.assert_layer(network, dense)
+        assert seen == names, f"the callbacks saw {seen}"
+        bench.assert_descended(trainer, bench.batches())
     listed = {**bench.arrays(2), "name": ["one", "two"], "note": {"a": "text"}}
     assert trainer.predict(listed)["pred"].shape[0] == 2
 
@@ -119,22 +101,16 @@ def passes_what_is_no_number(bench: Bench) -> None:
 @check("gradients")
 def takes_batches_of_any_length(bench: Bench) -> None:
     """Batches of one epoch may have different lengths, down to one sample."""
-    arrays = bench.arrays(9)
-    batches = [
-        {name: array[rows] for name, array in arrays.items()} for rows in (slice(0, 3), slice(3, 8), slice(8, 9))
-    ]
-    dense = bench.dense()
-    descend(dense, 2 * batches)
-    bench.assert_layer(bench.trainer().train(2, batches), dense)
+    batches = split(bench.arrays(9), (3, 5, 1))
+    bench.assert_descended(bench.trained(2, batches), batches, 2)
 
 
 @check()
 def takes_other_iterables(bench: Bench) -> None:
     """Any iterable of dicts serves as data, as long as it can be iterated once for each epoch."""
-    plain = bench.batches(8)
-    left, right = bench.trainer(val_metrics={"rmse": rmse}), bench.trainer(val_metrics={"rmse": rmse})
-    left.train(1, tuple(plain), plain)
-    right.train(1, bench.manager(8), bench.manager(8))
+    plain = bench.batches()
+    left = bench.trained(1, tuple(plain), plain, val_metrics={"rmse": rmse})
+    right = bench.trained(1, None, bench.manager(), val_metrics={"rmse": rmse})
     bench.assert_same(bench.state(left), bench.state(right), "training on a tuple of batches and on a manager")
 
 
@@ -146,10 +122,8 @@ def sees_transformed_batches(bench: Bench) -> None:
         assert type(batch["data"]) is np.ndarray
         return {**batch, "data": 2 * batch["data"]}
 
-    network = bench.trainer().train(1, bench.manager(8, transforms=double))
-    dense = bench.dense()
-    descend(dense, [{**batch, "data": 2 * batch["data"]} for batch in bench.batches(8)])
-    bench.assert_layer(network, dense)
+    trainer = bench.trained(data=bench.manager(transforms=double))
+    bench.assert_descended(trainer, [{**batch, "data": 2 * batch["data"]} for batch in bench.batches()])
 
 
 @check("gradients")

@@ -56,39 +56,32 @@ def refuses_wrong_optimizer_arguments(bench: Bench) -> None:
 @check("gradients")
 def names_missing_entries(bench: Bench) -> None:
     """A batch without what the loss reads is refused before the first step; the error says who reads what."""
-    arrays = bench.arrays(8)
+    arrays = bench.arrays()
     data = bench.manager(arrays={"data": arrays["data"], "target": arrays["label"]})
-    caught(MissingKeyError, lambda: bench.trainer().train(1, data), "'mse'", "'label'", "loss_keys")
+    caught(MissingKeyError, lambda: bench.trained(1, data), "'mse'", "'label'", "loss_keys")
 
 
 @check()
 def names_missing_inputs(bench: Bench) -> None:
     """A batch without what the network reads is refused; the error names ``key_mapping``."""
-    arrays = bench.arrays(8)
+    arrays = bench.arrays()
     data = bench.manager(arrays={"image": arrays["data"], "label": arrays["label"]})
-    caught(MissingKeyError, lambda: bench.trainer().train(1, data), "'data'", "key_mapping")
+    caught(MissingKeyError, lambda: bench.trained(1, data), "'data'", "key_mapping")
 
 
 @check("gradients")
 def refuses_wrong_key_mappings(bench: Bench) -> None:
     """A ``key_mapping`` that names no argument of the network, or no entry of the batch, is refused."""
-    data = bench.manager(8)
-    kinds = (ConfigError, MissingKeyError)
-    caught(kinds, lambda: bench.trainer(key_mapping={"x": "nothing"}).train(1, data), "nothing")
-
-    def ask() -> None:
-        bench.trainer(key_mapping={"no_argument": "data"}).train(1, data)
-
+    caught((ConfigError, MissingKeyError), lambda: bench.trained(key_mapping={"x": "nothing"}), "nothing")
     if bench.backend.calls.arguments_of(bench.linear()) is not None:
-        caught(ConfigError, ask, "no_argument")
+        caught(ConfigError, lambda: bench.trained(key_mapping={"no_argument": "data"}), "no_argument")
 
 
 @check("gradients")
 def refuses_losses_that_are_no_number(bench: Bench) -> None:
     """A loss with one value for each sample is refused, and named."""
-    data = bench.manager(8)
-    trainer = bench.trainer(losses={"unreduced": lambda prediction, target: (prediction - target) ** 2})
-    caught(NetworkError, lambda: trainer.train(1, data), "loss")
+    losses = {"unreduced": lambda prediction, target: (prediction - target) ** 2}
+    caught(NetworkError, lambda: bench.trained(losses=losses), "loss")
 
 
 @check()
@@ -130,43 +123,38 @@ def keeps_the_users_errors(bench: Bench) -> None:
         return loss
 
     for n_calls in (0, 1):  # the first call tries the loss before the training, the second one is in a step
-        trainer = bench.trainer(losses={"broken": breaks_after(n_calls)})
-        caught(Mine, functools.partial(trainer.train, 1, bench.manager(8)), "broken")
+        caught(Mine, functools.partial(bench.trained, losses={"broken": breaks_after(n_calls)}), "broken")
 
 
 @check()
 def refuses_data_without_batches(bench: Bench) -> None:
     """Data that gives no batch is refused."""
-    caught(DataError, lambda: bench.trainer().train(1, []), "no batch")
+    caught(DataError, lambda: bench.trained(1, []), "no batch")
 
 
 @check()
 def refuses_unknown_scores(bench: Bench) -> None:
     """A score that nothing computes is refused before training."""
-    trainer = bench.trainer(val_metrics={"rmse": rmse})
-    caught(ConfigError, lambda: trainer.train(1, bench.manager(8), bench.manager(8), "accuracy"), "accuracy")
+    ask = functools.partial(bench.trained, 1, None, bench.manager(), "accuracy", val_metrics={"rmse": rmse})
+    caught(ConfigError, ask, "accuracy")
 
 
 @check()
 def refuses_wrong_features(bench: Bench) -> None:
     """Inputs that do not fit the network raise an error, and leave the trainer usable."""
-    trainer = bench.trainer()
-    trainer.train(1, bench.manager(8))
-    before = bench.state(trainer)
-    caught(Exception, lambda: trainer.predict({"data": np.zeros((4, 5)), "label": np.zeros((4, 1))}))
-    bench.assert_same(before, bench.state(trainer), "the state after a prediction that failed")
+    trainer = bench.trained()
+    with bench.unchanged(lambda: bench.state(trainer), "the state after a prediction that failed"):
+        caught(Exception, lambda: trainer.predict({"data": np.zeros((4, 5)), "label": np.zeros((4, 1))}))
     assert trainer.predict(bench.arrays(4))["pred"].shape[0] == 4
 
 
 @check()
 def refuses_unnamed_outputs(bench: Bench) -> None:
     """What a network returns must be a dict of named outputs; the error names the network."""
-    trainer = bench.trainer()
-    trainer.train(1, bench.manager(8))
-    network = trainer.module
+    trainer = bench.trained()
     trainer.backend = copy.copy(bench.backend)
     trainer.backend.calls = _Unnamed(bench.backend.calls)
-    caught(NetworkError, lambda: trainer.predict(bench.arrays(4)), type(network).__name__)
+    caught(NetworkError, lambda: trainer.predict(bench.arrays(4)), type(trainer.module).__name__)
 
 
 class _Unnamed:

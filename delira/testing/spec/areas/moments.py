@@ -1,45 +1,37 @@
 """Callbacks see the same moments, in the same order, with the same facts."""
 
-from collections.abc import Callable
+import functools
+from types import SimpleNamespace
 from typing import Any
 
 from delira.callbacks import EarlyStopping
 from delira.callbacks.abstract_callback import EVENTS
-from delira.testing.spec.bench import Bench
+from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
-from delira.testing.spec.reference import Sgd, descend, rmse, weighted
+from delira.testing.spec.reference import Sgd, descend, rmse
 
 
 class Recorder:
-    """Keeps every moment with its facts, and whatever ``look`` finds in them."""
+    """Keeps every event with its facts."""
 
-    def __init__(self, look: Callable[[Any, str, dict[str, Any]], None] | None = None):
+    def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.look = look
+        for event in EVENTS:
+            setattr(self, event, functools.partial(self._note, event))
+
+    def _note(self, event: str, trainer: object, **facts: Any) -> None:
+        self.calls.append((event, facts))
 
     def facts(self, event: str) -> list[dict[str, Any]]:
-        """Facts of every moment of a kind."""
+        """Facts of every event of a kind."""
         return [facts for name, facts in self.calls if name == event]
-
-
-def _recording(event: str) -> Callable[..., None]:
-    def method(self: Recorder, trainer: object, **facts: Any) -> None:
-        self.calls.append((event, facts))
-        if self.look is not None:
-            self.look(trainer, event, facts)
-
-    return method
-
-
-for _event in EVENTS:
-    setattr(Recorder, _event, _recording(_event))
 
 
 @check("steps")
 def tells_moments_in_order(bench: Bench) -> None:
     """Six moments in order: training begins; each epoch begins, its steps begin and end, it ends; training ends."""
     recorder = Recorder()
-    bench.trainer(callbacks=[recorder]).train(2, bench.manager(8), bench.manager(8))
+    bench.trained(2, None, bench.manager(), callbacks=[recorder])
     step = ["at_iter_begin", "at_iter_end"]
     epoch = ["at_epoch_begin", *step * 2, "at_epoch_end"]
     found = [name for name, _ in recorder.calls]
@@ -50,8 +42,8 @@ def tells_moments_in_order(bench: Bench) -> None:
 def tells_the_facts(bench: Bench) -> None:
     """Every moment comes with the facts that are documented, and no others."""
     recorder = Recorder()
-    trainer = bench.trainer(callbacks=[recorder], train_metrics={"again": bench.tested.mse})
-    trainer.train(2, bench.manager(8), bench.manager(8), "mse")
+    metrics = {"again": bench.tested.mse}
+    trainer = bench.trained(2, None, bench.manager(), "mse", callbacks=[recorder], train_metrics=metrics)
     assert recorder.facts("at_training_begin") == [{"num_epochs": 2, "num_batches": 2}]
     assert recorder.facts("at_training_end") == [{"error": None}]
     first = recorder.facts("at_epoch_begin")[0]
@@ -79,22 +71,17 @@ def tells_the_facts(bench: Bench) -> None:
 @check("gradients")
 def tells_the_values_of_a_step(bench: Bench) -> None:
     """At the end of a step, losses and predictions are those of this step, before its update; the weights after it."""
-    found: list[tuple[Any, Any, Any]] = []
+    dense, optimizer, batches = bench.dense(), Sgd(0.1, 0.5), iter(bench.batches())
 
-    def look(trainer: Any, event: str, facts: dict[str, Any]) -> None:
-        if event == "at_iter_end":
-            loss = bench.backend.arrays.read_scalars([facts["losses"]["mse"]])[0]
-            found.append(
-                (loss, bench.backend.arrays.to_numpy(facts["predictions"])["pred"], bench.tested.read(trainer.module))
-            )
+    def look(trainer: Any, *, losses: Any, predictions: Any, **facts: Any) -> None:
+        expected_losses, expected = descend(dense, [next(batches)], optimizer)
+        bench.assert_close(bench.backend.arrays.to_numpy(predictions)["pred"], expected[0], "the prediction of a step")
+        found = bench.backend.arrays.read_scalars([losses["mse"]])
+        bench.assert_close(found[0], expected_losses[0], "the loss of a step")
+        bench.assert_close(bench.tested.read(trainer.module)[0], dense.weight, "the weight after a step")
 
-    bench.trainer(callbacks=[Recorder(look)]).train(1, bench.manager(8))
-    dense, optimizer = bench.dense(), Sgd(0.1, 0.5)
-    for batch, (loss, prediction, (weight, _)) in zip(bench.batches(8), found, strict=True):
-        losses, predictions = descend(dense, [batch], optimizer)
-        bench.assert_close(prediction, predictions[0], "the prediction of a step")
-        bench.assert_close(loss, losses[0], "the loss of a step")
-        bench.assert_close(weight, dense.weight, "the weight after a step")
+    bench.trained(callbacks=[SimpleNamespace(at_iter_end=look)])
+    assert next(batches, None) is None, "a step was not told"
 
 
 @check()
@@ -105,27 +92,20 @@ def tells_the_end_of_a_failure(bench: Bench) -> None:
     class Mine(Exception):
         pass
 
-    class Fail:
-        def at_epoch_begin(self, trainer: object, **facts: Any) -> None:
-            raise Mine("of the user's")
+    def fail(trainer: object, **facts: Any) -> None:
+        raise Mine("of the user's")
 
-    caught: BaseException | None = None
-    try:
-        bench.trainer(callbacks=[recorder, Fail()]).train(1, bench.manager(8))
-    except Mine as error:
-        caught = error
-    assert caught is not None, "the error of a callback was lost"
-    assert recorder.facts("at_training_end") == [{"error": caught}], (
-        f"the end was told {recorder.facts('at_training_end')}"
-    )
+    callbacks = [recorder, SimpleNamespace(at_epoch_begin=fail)]
+    error = caught(Mine, lambda: bench.trained(callbacks=callbacks))
+    ends = recorder.facts("at_training_end")
+    assert ends == [{"error": error}], f"the end was told {ends}"
 
 
 @check("steps")
 def stops_early(bench: Bench) -> None:
     """``EarlyStopping`` ends the training after its patience, and the epoch is whole."""
     stopping = EarlyStopping("rmse", min_delta=1e9, patience=2)
-    trainer = bench.trainer(callbacks=[stopping], val_metrics={"rmse": rmse})
-    trainer.train(9, bench.manager(8), bench.manager(8))
+    trainer = bench.trained(9, None, bench.manager(), callbacks=[stopping], val_metrics={"rmse": rmse})
     assert (trainer.state.epoch, len(trainer.state.history)) == (3, 3), f"it stopped after epoch {trainer.state.epoch}"
     assert trainer.state.step_in_epoch == 0, "it stopped inside an epoch"
 
@@ -134,12 +114,11 @@ def stops_early(bench: Bench) -> None:
 def stops_when_told(bench: Bench) -> None:
     """A callback that sets ``stop_training`` inside an epoch ends the training after that epoch."""
 
-    def look(trainer: Any, event: str, facts: dict[str, Any]) -> None:
-        if event == "at_iter_begin" and facts["curr_epoch"] == 2:
+    def stop(trainer: Any, *, curr_epoch: int, **facts: Any) -> None:
+        if curr_epoch == 2:
             trainer.stop_training = True
 
-    trainer = bench.trainer(callbacks=[Recorder(look)])
-    trainer.train(9, bench.manager(8))
+    trainer = bench.trained(9, callbacks=[SimpleNamespace(at_iter_begin=stop)])
     assert (trainer.state.epoch, trainer.state.global_step) == (2, 4), f"it stopped at step {trainer.state.global_step}"
     assert (trainer.save_path / "checkpoints" / f"checkpoint_last{bench.backend.checkpoint_suffix}").exists()
 
@@ -148,23 +127,18 @@ def stops_when_told(bench: Bench) -> None:
 def lets_callbacks_change_a_batch(bench: Bench) -> None:
     """What a callback changes in a batch before its step is what the step learns from."""
 
-    def look(trainer: object, event: str, facts: dict[str, Any]) -> None:
-        if event == "at_iter_begin":
-            facts["data_dict"]["label"] = facts["data_dict"]["label"] + 1
+    def shift(trainer: object, *, data_dict: Any, **facts: Any) -> None:
+        data_dict["label"] = data_dict["label"] + 1
 
-    trainer = bench.trainer(callbacks=[Recorder(look)])
-    network = trainer.train(1, bench.manager(8))
-    dense = bench.dense()
-    batches = [{**batch, "label": batch["label"] + 1} for batch in bench.batches(8)]
-    losses, _ = descend(dense, batches)
-    bench.assert_layer(network, dense)
-    bench.assert_history(trainer, "mse", [weighted(losses, batches)])
+    trainer = bench.trained(callbacks=[SimpleNamespace(at_iter_begin=shift)])
+    batches = [{**batch, "label": batch["label"] + 1} for batch in bench.batches()]
+    bench.assert_history(trainer, "mse", bench.assert_descended(trainer, batches))
 
 
 @check()
 def changes_nothing_by_listening(bench: Bench) -> None:
     """A callback that only listens does not change the bits of a training."""
-    heard, unheard = bench.trainer(callbacks=[Recorder()]), bench.trainer()
-    for trainer in (heard, unheard):
-        trainer.train(2, bench.shuffled(8), bench.manager(8))
+    heard, unheard = (
+        bench.trained(2, bench.shuffled(), bench.manager(), callbacks=callbacks) for callbacks in ([Recorder()], [])
+    )
     bench.assert_same(bench.state(heard), bench.state(unheard), "trainings with and without a listening callback")

@@ -26,54 +26,58 @@ class BreakOff:
             raise Broken
 
 
-def _compare(bench: Bench, build: Build, broken_after: int | None, n_samples: int = 12, **settings: Any) -> None:
-    """Train two epochs of three steps unbroken, and broken off after a step of the run and continued."""
-    whole = build(**settings)
-    _train(bench, whole, 2, n_samples)
-    expected = bench.state(whole)
-    if broken_after is None:
-        first = build(**settings)
-        _train(bench, first, 1, n_samples)
-    else:
-        first = build(more=[BreakOff(broken_after + 1)], save_freq_steps=1, **settings)
-        caught(Broken, lambda: _train(bench, first, 2, n_samples))
-    continued = build(path=first.save_path, **settings)
-    if broken_after is not None:
-        reached = continued.state.global_step
-        assert reached == broken_after, f"it continues from step {reached} of the run, not {broken_after}"
-    else:
-        assert continued.state.epoch == 1, f"it continues from epoch {continued.state.epoch}"
-    _train(bench, continued, 2, n_samples)
-    bench.assert_same(expected, bench.state(continued), "the unbroken and the continued training")
-    assert whole.state.best_epoch == continued.state.best_epoch, "the best epoch is another one"
-
-
-def _train(bench: Bench, trainer: Any, n_epochs: int, n_samples: int) -> None:
-    trainer.train(n_epochs, bench.shuffled(n_samples), bench.manager(8), "rmse")
-
-
-def _build(bench: Bench, make: Callable[[], Any], *callbacks: Callable[[], Any], **settings: Any) -> Build:
+def _build(
+    bench: Bench, make: Callable[[], Any] | None = None, *callbacks: Callable[[], Any], **settings: Any
+) -> Build:
     def build(path: Any = None, more: Any = (), **changes: Any) -> Any:
         given = {"val_metrics": {"rmse": rmse}, "seed": 3, **settings, **changes}
-        return bench.trainer(make(), path, callbacks=[*(make_one() for make_one in callbacks), *more], **given)
+        return bench.trainer(make and make(), path, callbacks=[*(one() for one in callbacks), *more], **given)
 
     return build
+
+
+def _train(bench: Bench, trainer: Any, n_epochs: int = 2) -> Any:
+    trainer.train(n_epochs, bench.shuffled(12), bench.manager(), "rmse")
+    return trainer
+
+
+def _compare_after_an_epoch(bench: Bench, build: Build) -> None:
+    """Train two epochs of three steps unbroken, and one after the other by two trainers."""
+    continued = build(path=_train(bench, build(), 1).save_path)
+    assert continued.state.epoch == 1, f"it continues from epoch {continued.state.epoch}"
+    _compare(bench, build, continued)
+
+
+def _compare_inside(bench: Bench, build: Build) -> None:
+    """Train two epochs of three steps unbroken, and broken off after the fourth step of the run and continued."""
+    first = build(more=[BreakOff(5)], save_freq_steps=1)
+    caught(Broken, lambda: _train(bench, first))
+    continued = build(path=first.save_path)
+    reached = continued.state.global_step
+    assert reached == 4, f"it continues from step {reached} of the run, not 4"
+    _compare(bench, build, continued)
+
+
+def _compare(bench: Bench, build: Build, continued: Any) -> None:
+    whole = _train(bench, build())
+    _train(bench, continued)
+    bench.assert_same(bench.state(whole), bench.state(continued), "the unbroken and the continued training")
+    assert whole.state.best_epoch == continued.state.best_epoch, "the best epoch is another one"
 
 
 @check("steps")
 def after_an_epoch(bench: Bench) -> None:
     """Weights, momentum, history and best score go on after an epoch."""
-    _compare(bench, _build(bench, bench.linear), None)
+    _compare_after_an_epoch(bench, _build(bench))
 
 
 @check()
 def keeps_a_finished_training(bench: Bench) -> None:
     """A trainer on the folder of a finished training has its weights and history, and trains no further."""
-    trainer = bench.trainer(val_metrics={"rmse": rmse})
-    trainer.train(2, bench.manager(8), bench.manager(8))
+    trainer = bench.trained(2, None, bench.manager(), val_metrics={"rmse": rmse})
     other = bench.trainer(path=trainer.save_path, val_metrics={"rmse": rmse})
     bench.assert_same(bench.state(trainer), bench.state(other), "a finished training that was found again")
-    other.train(2, bench.manager(8), bench.manager(8))
+    other.train(2, bench.manager(), bench.manager())
     bench.assert_same(bench.state(trainer), bench.state(other), "a finished training that was asked to train")
     bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "its predictions")
 
@@ -81,61 +85,55 @@ def keeps_a_finished_training(bench: Bench) -> None:
 @check("steps")
 def in_the_same_trainer(bench: Bench) -> None:
     """``train(1)`` and then ``train(2)`` is ``train(2)``, though the best weights were loaded between."""
-    build = _build(bench, bench.linear)
-    whole, steps = build(), build()
-    _train(bench, whole, 2, 12)
-    for n_epochs in (1, 2):
-        _train(bench, steps, n_epochs, 12)
+    build = _build(bench)
+    whole, steps = _train(bench, build()), _train(bench, _train(bench, build(), 1))
     bench.assert_same(bench.state(whole), bench.state(steps), "training at once and epoch by epoch")
 
 
 @check("steps", "resume_inside")
 def inside_an_epoch(bench: Bench) -> None:
     """So does a training that was broken off between two steps of an epoch."""
-    _compare(bench, _build(bench, bench.linear), 4)
+    _compare_inside(bench, _build(bench))
 
 
 @check("gradients", "resume_inside", "dropout")
 def with_dropout(bench: Bench) -> None:
     """What dropout draws goes on inside an epoch."""
-    _compare(bench, _build(bench, lambda: bench.linear(dropout=0.5)), 4)
+    _compare_inside(bench, _build(bench, lambda: bench.linear(dropout=0.5)))
 
 
 @check("gradients", "resume_inside", "mlp")
 def with_statistics(bench: Bench) -> None:
     """Statistics of batch normalisation go on inside an epoch, together with dropout."""
-    _compare(bench, _build(bench, lambda: bench.mlp(0.0 if "dropout" in bench.tested.lacks else 0.4)), 4)
+    _compare_inside(bench, _build(bench, lambda: bench.mlp(0.0 if "dropout" in bench.tested.lacks else 0.4)))
 
 
 @check("gradients", "adam", "resume_inside")
 def with_adam(bench: Bench) -> None:
     """The moments and the step counter of Adam go on."""
-    _compare(bench, _build(bench, bench.linear, **bench.tested.adam(0.05)), 4)
+    _compare_inside(bench, _build(bench, **bench.tested.adam(0.05)))
 
 
 @check("gradients")
 def with_a_schedule(bench: Bench) -> None:
     """The learning rate goes on where its schedule was."""
 
-    def build(path: Any = None, more: Any = (), **changes: Any) -> Any:
-        settings = bench.tested.halving()
-        callbacks = [*settings.pop("callbacks", ()), *more]
-        given = {"val_metrics": {"rmse": rmse}, "seed": 3, **settings, **changes}
-        return bench.trainer(None, path, callbacks=callbacks, **given)
+    def build(path: Any = None) -> Any:
+        return bench.trainer(None, path, **{"val_metrics": {"rmse": rmse}, "seed": 3, **bench.tested.halving()})
 
-    _compare(bench, build, None)
+    _compare_after_an_epoch(bench, build)
 
 
 @check("gradients", "accumulation", "resume_inside")
 def inside_a_group(bench: Bench) -> None:
     """Gradients that were accumulated before the end are there after it."""
-    _compare(bench, _build(bench, bench.linear, gradient_accumulation_steps=2), 4)
+    _compare_inside(bench, _build(bench, gradient_accumulation_steps=2))
 
 
 @check("gradients", "average", "resume_inside")
 def with_an_average(bench: Bench) -> None:
     """The averaged weights go on, and so do those that are trained."""
-    _compare(bench, _build(bench, bench.linear, lambda: ExponentialMovingAverage(0.8)), 4)
+    _compare_inside(bench, _build(bench, None, lambda: ExponentialMovingAverage(0.8)))
 
 
 @check("gradients", "gan", "resume_inside")
@@ -147,41 +145,31 @@ def with_two_optimizers(bench: Bench) -> None:
         bench.layers(network, "gen", "discr")
         return network
 
-    settings = {**bench.tested.sgd(0.02, 0.5), **bench.tested.gan_optimizers(), "losses": {}}
-
-    def train(trainer: Any, n_epochs: int) -> None:
-        arrays = bench.arrays(8)
+    def trained(n_epochs: int, path: Any = None) -> Any:
+        arrays = bench.arrays()
         data = bench.shuffled(arrays={"data": arrays["data"], "real": arrays["data"] + 1})
-        trainer.train(n_epochs, data)
+        settings = {**bench.tested.sgd(0.02, 0.5), **bench.tested.gan_optimizers(), "losses": {}}
+        return bench.trained(n_epochs, data, network=make(), path=path, **settings)
 
-    whole, first = bench.trainer(make(), **settings), bench.trainer(make(), **settings)
-    train(whole, 2)
-    train(first, 1)
-    continued = bench.trainer(make(), first.save_path, **settings)
-    train(continued, 2)
+    whole, continued = trained(2), trained(2, trained(1).save_path)
     bench.assert_same(bench.state(whole), bench.state(continued), "the unbroken and the continued training")
 
 
 @check("steps")
 def with_callbacks(bench: Bench) -> None:
     """Callbacks go on with what they had counted."""
-    build = _build(bench, bench.linear, lambda: EarlyStopping("rmse", min_delta=1e9, patience=2))
-    first = build()
-    _train(bench, first, 2, 12)
-    continued = build(path=first.save_path)
-    _train(bench, continued, 9, 12)
+    build = _build(bench, None, lambda: EarlyStopping("rmse", min_delta=1e9, patience=2))
+    continued = _train(bench, build(path=_train(bench, build()).save_path), 9)
     assert continued.state.epoch == 3, f"early stopping came after epoch {continued.state.epoch}, not 3"
 
 
 @check("steps")
 def after_a_failure(bench: Bench) -> None:
     """A training that failed inside an epoch begins that epoch again, in the same trainer too."""
-    whole = _build(bench, bench.linear)()
-    _train(bench, whole, 2, 12)
-    trainer = _build(bench, bench.linear)(more=[once := BreakOff(5)], save_freq=1)
-    caught(Broken, lambda: _train(bench, trainer, 2, 12))
+    whole, trainer = _train(bench, _build(bench)()), _build(bench)(more=[once := BreakOff(5)], save_freq=1)
+    caught(Broken, lambda: _train(bench, trainer))
     once.global_step = -1
-    _train(bench, trainer, 2, 12)
+    _train(bench, trainer)
     bench.assert_same(bench.state(whole), bench.state(trainer), "the unbroken training and the one that failed")
 
 

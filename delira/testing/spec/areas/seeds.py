@@ -1,6 +1,9 @@
 """One seed, one run; no run leaves a trace in another or in the caller's generators."""
 
+import functools
 import random
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,16 +22,13 @@ def _plain(bench: Bench) -> Any:
 
 def _network(bench: Bench) -> Any:
     """The network with most chance in it."""
-    if "mlp" not in bench.tested.lacks and "dropout" not in bench.tested.lacks:
-        return bench.mlp(dropout=0.4)
-    return _plain(bench)
+    return _plain(bench) if {"mlp", "dropout"} & bench.tested.lacks.keys() else bench.mlp(dropout=0.4)
 
 
 def _run(bench: Bench, network: object = None, **settings: Any) -> Any:
-    """A trainer after two epochs with dropout, shuffled data and noise."""
-    trainer = bench.trainer(network or _network(bench), **settings)
-    trainer.train(2, bench.shuffled(8, transforms=_noise), bench.manager(8))
-    return trainer
+    """The state after two epochs with dropout, shuffled data and noise."""
+    data = bench.shuffled(transforms=_noise)
+    return bench.state(bench.trained(2, data, bench.manager(), network=network or _network(bench), **settings))
 
 
 def _noise(**batch: Any) -> dict[str, Any]:
@@ -42,37 +42,46 @@ def _disturb(backend: Backend, seed: int) -> None:
     backend.generators.seed(seed)
 
 
+def _demand_generators_back(bench: Bench, train: Callable[[], object]) -> None:
+    """Demand that generators go on after a training as they would have without."""
+    found = []
+    for run in (lambda: None, train):
+        _disturb(bench.backend, 5)
+        run()
+        found.append((random.random(), float(np.random.random()), bench.tested.draw()))  # noqa: NPY002
+    names = f"Python, numpy and {bench.tested.name}"
+    assert found[0] == found[1], f"the next numbers of {names} are {found[1]}, not {found[0]}"
+
+
 @check()
 def repeats_itself(bench: Bench) -> None:
     """Two runs of one seed are equal bit for bit, whatever state the caller's generators have."""
-    _disturb(bench.backend, 1)
-    first = bench.state(_run(bench, seed=3))
-    _disturb(bench.backend, 2)
-    bench.assert_same(first, bench.state(_run(bench, seed=3)), "two runs of one seed")
+    states = []
+    for caller in (1, 2):
+        _disturb(bench.backend, caller)
+        states.append(_run(bench, seed=3))
+    bench.assert_same(states[0], states[1], "two runs of one seed")
 
 
 @check()
 def repeats_itself_deterministically(bench: Bench) -> None:
     """So are two with ``deterministic=True``, and what it chose for the framework ends with the training."""
-    first, second = (bench.state(_run(bench, seed=3, deterministic=True)) for _ in range(2))
+    first, second = (_run(bench, seed=3, deterministic=True) for _ in range(2))
     bench.assert_same(first, second, "two runs with deterministic=True")
-    bench.assert_same(bench.state(_run(bench, seed=3)), bench.state(_run(bench, seed=3)), "two runs after them")
+    bench.assert_same(_run(bench, seed=3), _run(bench, seed=3), "two runs after them")
 
 
 @check()
 def obeys_its_threads(bench: Bench) -> None:
     """``num_threads`` is the number of threads during the training and no longer, or it is refused."""
-
-    class Count:
-        """Asks at every step."""
-
-        def at_iter_end(self, trainer: Any, **facts: Any) -> None:
-            found.add(trainer.backend.devices.thread_count())
-
     found: set[int | None] = set()
+
+    def count(trainer: Any, **facts: Any) -> None:
+        found.add(trainer.backend.devices.thread_count())
+
     before = bench.backend.devices.thread_count()
     try:
-        bench.trainer(num_threads=1, callbacks=[Count()]).train(1, bench.manager(8))
+        bench.trained(num_threads=1, callbacks=[SimpleNamespace(at_iter_end=count)])
     except ConfigError:
         assert not found, "it was refused after the first step"
         return
@@ -83,34 +92,25 @@ def obeys_its_threads(bench: Bench) -> None:
 @check()
 def obeys_its_seed(bench: Bench) -> None:
     """Another seed gives another order and other noise, and so do other folds."""
-    first = bench.state(_run(bench, _plain(bench), seed=3))
+    first = _run(bench, _plain(bench), seed=3)
     for other in ({"seed": 4}, {"seed": 3, "fold": 1}):
-        assert not bench.is_same(first, bench.state(_run(bench, _plain(bench), **other))), (
-            f"{other} gives the run of seed 3, fold 0"
-        )
+        is_same = bench.is_same(first, _run(bench, _plain(bench), **other))
+        assert not is_same, f"{other} gives the run of seed 3, fold 0"
 
 
 @check("dropout")
 def draws_by_its_seed(bench: Bench) -> None:
     """What the framework draws, e.g. what dropout leaves out, depends on the seed and on the epoch."""
-
-    def weight(seed: int) -> np.ndarray:
-        network = bench.trainer(bench.linear(dropout=0.5), seed=seed).train(1, bench.manager(8))
-        return bench.tested.read(network)[0]
-
-    assert not bench.is_same(weight(3), weight(4)), "dropout leaves out the same inputs by either seed"
+    left, right = (bench.trained(network=bench.linear(dropout=0.5), seed=seed).module for seed in (3, 4))
+    is_same = bench.is_same(bench.tested.read(left)[0], bench.tested.read(right)[0])
+    assert not is_same, "dropout leaves out the same inputs by either seed"
 
 
 @check()
 def gives_generators_back(bench: Bench) -> None:
     """A training leaves the generators of Python, numpy and the framework as the caller had them."""
     network = _network(bench)
-    _disturb(bench.backend, 5)
-    expected = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
-    _disturb(bench.backend, 5)
-    _run(bench, network)
-    found = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
-    assert found == expected, f"the next numbers of Python, numpy and {bench.tested.name} are {found}, not {expected}"
+    _demand_generators_back(bench, lambda: _run(bench, network))
 
 
 @check("steps")
@@ -120,29 +120,23 @@ def gives_generators_back_after_an_error(bench: Bench) -> None:
     class Stop(Exception):
         pass
 
-    class Fail:
-        def at_iter_end(self, trainer: object, **facts: Any) -> None:
-            raise Stop
+    def fail(trainer: object, **facts: Any) -> None:
+        raise Stop
 
-    network = _plain(bench)
-    _disturb(bench.backend, 5)
-    expected = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
-    _disturb(bench.backend, 5)
-    caught(Stop, lambda: bench.trainer(network, callbacks=[Fail()]).train(1, bench.shuffled(8)))
-    found = random.random(), float(np.random.random()), bench.tested.draw()  # noqa: NPY002
-    assert found == expected, f"the next numbers of Python, numpy and {bench.tested.name} are {found}, not {expected}"
+    given = {"network": _plain(bench), "callbacks": [SimpleNamespace(at_iter_end=fail)]}
+    ask = functools.partial(bench.trained, 1, bench.shuffled(), **given)
+    _demand_generators_back(bench, lambda: caught(Stop, ask))
 
 
 @check("steps")
 def keeps_runs_apart(bench: Bench) -> None:
     """Two trainings in turn, epoch by epoch, give each the bits of a training alone."""
-    alone = bench.trainer(_plain(bench), seed=3)
+    alone, left, right = (bench.trainer(_plain(bench), seed=seed) for seed in (3, 3, 8))
     for epoch in (1, 2):
-        alone.train(epoch, bench.shuffled(8))
-    left, right = bench.trainer(_plain(bench), seed=3), bench.trainer(_plain(bench), seed=8)
+        alone.train(epoch, bench.shuffled())
     for epoch in (1, 2):
-        right.train(epoch, bench.shuffled(8, seed=1))
-        left.train(epoch, bench.shuffled(8))
+        right.train(epoch, bench.shuffled(seed=1))
+        left.train(epoch, bench.shuffled())
     bench.assert_same(bench.state(alone), bench.state(left), "a training alone and one in turn with another")
 
 
@@ -150,11 +144,8 @@ def keeps_runs_apart(bench: Bench) -> None:
 def keeps_networks_apart(bench: Bench) -> None:
     """Training a network changes no other one of its class."""
     first, second = bench.linear(), bench.linear()
-    before = bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(second, {}))
-    bench.trainer(first).train(1, bench.manager(8))
-    bench.assert_same(
-        before, bench.backend.checkpoints.state_tree(second, {}), "a network while another one was trained"
-    )
+    with bench.unchanged(lambda: bench.tree(second), "a network while another one was trained"):
+        bench.trained(network=first)
 
 
 @check()
@@ -179,12 +170,8 @@ def continues_generators(bench: Bench) -> None:
     bench.tested.draw()
     state = backend.arrays.snapshot(backend.generators.state())
     expected = [bench.tested.draw() for _ in range(3)]
-    with (bench.folder / f"state{backend.checkpoint_suffix}").open("wb") as file:
-        backend.checkpoints.write(file, {"generators": state})
     backend.generators.seed(8)
-    backend.generators.set_state(
-        backend.checkpoints.read(bench.folder / f"state{backend.checkpoint_suffix}")["generators"]
-    )
+    backend.generators.set_state(bench.written({"generators": state})["generators"])
     found = [bench.tested.draw() for _ in range(3)]
     assert found == expected, f"the restored generator draws {found}, not {expected}"
 
@@ -198,16 +185,14 @@ def builds_networks_by_the_seed(bench: Bench) -> None:
             seed_generators(bench.backend, 3, 0, stream="network")
             return bench.tested.Linear(n_features=3, n_outputs=1)
 
-    first, second = (bench.backend.checkpoints.state_tree(fresh(), {}) for _ in range(2))
-    bench.assert_same(first, second, "two networks built after one seeding")
+    bench.assert_same(bench.tree(fresh()), bench.tree(fresh()), "two networks built after one seeding")
 
 
 @check()
 def needs_no_workers(bench: Bench) -> None:
     """Processes that load data ahead change nothing: the bits are those of loading in the training's process."""
-    states = []
-    for workers in (0, 2):
-        trainer = bench.trainer(seed=3)
-        trainer.train(1, bench.shuffled(8, transforms=_noise, n_process_augmentation=workers))
-        states.append(bench.state(trainer))
-    bench.assert_same(states[0], states[1], "training with and without workers")
+    without, with_two = (
+        bench.state(bench.trained(1, bench.shuffled(transforms=_noise, n_process_augmentation=number), seed=3))
+        for number in (0, 2)
+    )
+    bench.assert_same(without, with_two, "training with and without workers")

@@ -1,5 +1,6 @@
 """Weights by name, and networks as files for other programs."""
 
+import copy
 import functools
 from typing import Any
 
@@ -15,18 +16,16 @@ from delira.testing.spec.check import check
 @check("named_weights")
 def names_weights(bench: Bench) -> None:
     """Weights have names, are arrays of numpy, and give another network the same predictions."""
-    trainer = bench.trainer()
-    network = trainer.train(1, bench.manager(8))
-    weights = named_weights(network)
+    trainer = bench.trained()
+    weights = named_weights(trainer.module)
     assert weights, "the network has no weights by name"
     for name, array in weights.items():
         assert isinstance(name, str), f"a name is {name!r}"
         assert isinstance(array, np.ndarray), f"{name} is a {type(array).__name__}"
-    other = bench.trainer()
-    if not bench.is_differentiable:
-        return
-    load_named_weights(other.module, weights)
-    bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "the predictions")
+    if bench.is_differentiable:
+        other = bench.trainer()
+        load_named_weights(other.module, weights)
+        bench.assert_same(trainer.predict(bench.arrays(4)), other.predict(bench.arrays(4)), "the predictions")
 
 
 @check("gradients", "named_weights")
@@ -34,8 +33,8 @@ def copies_weights(bench: Bench) -> None:
     """Weights by name are copies: neither side changes the other."""
     network = bench.linear()
     weights = named_weights(network)
-    kept = {name: array.copy() for name, array in weights.items()}
-    bench.trainer(network).train(1, bench.manager(8))
+    kept = copy.deepcopy(weights)
+    bench.trained(network=network)
     bench.assert_same(weights, kept, "weights by name after training")
     load_named_weights(network, weights)
     for array in weights.values():
@@ -46,9 +45,7 @@ def copies_weights(bench: Bench) -> None:
 @check("gradients", "named_weights")
 def names_weights_steadily(bench: Bench) -> None:
     """Two networks of a class have the same names, whatever was built before."""
-    first = list(named_weights(bench.linear()))
-    bench.linear()
-    second = list(named_weights(bench.linear()))
+    first, _, second = (list(named_weights(bench.linear())) for _ in range(3))
     assert first == second, f"the names are {first} and then {second}"
 
 
@@ -79,26 +76,23 @@ def trains_given_weights(bench: Bench) -> None:
     load_named_weights(right.module, given)
     start, _ = bench.tested.read(left.module)
     for trainer in (left, right):
-        trainer.train(1, bench.manager(8))
-    end, _ = bench.tested.read(left.module)
-    assert not np.array_equal(start, end), "the given weights were not trained"
+        trainer.train(1, bench.manager())
+    assert not np.array_equal(start, bench.tested.read(left.module)[0]), "the given weights were not trained"
     bench.assert_same(named_weights(left.module), named_weights(right.module), "the trained weights")
 
 
 @check("export")
 def exports_what_it_predicts(bench: Bench) -> None:
     """An exported network predicts without delira what it predicts here, for any number of samples."""
-    trainer = bench.trainer()
-    network = trainer.train(1, bench.manager(8))
-    before = bench.backend.arrays.snapshot(bench.backend.checkpoints.state_tree(network, {}))
-    for suffix in bench.tested.exports:
-        path = export(network, bench.folder / f"exported{suffix}", bench.arrays(4))
-        for n in (4, 7, 1):
-            arrays = bench.arrays(n, seed=3)
-            arrays["data"] = arrays["data"].astype(np.float32)
-            found = bench.tested.run_exported(path, {"x": arrays["data"]})
-            bench.assert_close(found["pred"], trainer.predict(arrays)["pred"], f"what {suffix} predicts of {n} samples")
-    bench.assert_same(before, bench.backend.checkpoints.state_tree(network, {}), "the network after its export")
+    trainer = bench.trained()
+    network = trainer.module
+    with bench.unchanged(lambda: bench.tree(network), "the network after its export"):
+        for suffix in bench.tested.exports:
+            path = export(network, bench.folder / f"exported{suffix}", bench.arrays(4))
+            for n in (4, 7, 1):
+                x = bench.arrays(n, seed=3)["data"].astype(np.float32)
+                found, expected = bench.tested.run_exported(path, {"x": x}), trainer.predict({"data": x})
+                bench.assert_close(found["pred"], expected["pred"], f"what {suffix} predicts of {n} samples")
 
 
 @check("gradients", "export", "dropout")
