@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from delira.contract.kinds import Tree
+from delira.contract.kinds import ByName, Tree
 from delira.contract.role import Role
 from delira.errors import NetworkError
 from delira.utils.single_numbers import read_numbers
@@ -44,7 +44,7 @@ class ArraysRole(Role):
         return map_leaves(cls.array, tree) if cls.kinds else tree
 
     @classmethod
-    def convert(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def convert(cls, args: Sequence[Any], kwargs: ByName) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named trees in numpy, in which arrays without axes have the shape ``(1,)``."""
 
         def convert(value: Tree) -> Any:
@@ -89,7 +89,7 @@ class ArraysRole(Role):
         """
         return copy.deepcopy(tree)
 
-    def nonfinite(self, weights: Mapping[str, Any]) -> list[str]:
+    def nonfinite(self, weights: ByName) -> list[str]:
         """Names of the weights that hold an infinite value or none that is a number."""
         arrays = self.to_numpy(dict(weights))
         with np.errstate(over="ignore", invalid="ignore"):  # a sum is fast, and finite only if all of it is

@@ -1,6 +1,6 @@
 """A backend: a handful of roles, and a few facts about its framework."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ from delira.contract.checkpoints import CheckpointsRole
 from delira.contract.devices import DevicesRole
 from delira.contract.export import ExportRole
 from delira.contract.generators import GeneratorsRole
+from delira.contract.kinds import ByName
 from delira.contract.network_calls import CallsRole
 from delira.contract.optimizers import OptimizersRole
 from delira.contract.role import Role
@@ -97,7 +98,7 @@ class Backend:
     is_differentiable: bool = True
     """Whether networks learn by losses and optimizers; if not, a training may have neither."""
 
-    schedules: ClassVar[Mapping[str, Any]] = {}
+    schedules: ClassVar[ByName] = {}
     """Schedules of learning rates by the names of ``delira.training.callbacks``; empty: no rates to change."""
 
     trace: ClassVar[Callable[..., AbstractContextManager[None]] | None] = None

@@ -39,13 +39,12 @@ def refuse_no_arrays(called: Any, given: Mapping[str, Sequence[Any]], error: Exc
     owner = called if inspect.isroutine(called) else type(called)
     if str(getattr(owner, "__module__", "")).partition(".")[0] not in WRITTEN_IN:
         return
-    for what, values in given.items():
-        for _, leaf in iterate_leaves(list(values)):
-            if not _is_array(leaf):
-                raise DataError(
-                    f"{owner.__name__} takes arrays, and the {what} of the batch is {leaf!r:.80}; a batch of a trial "
-                    "is (input, target)"
-                ) from error
+    for (what, *_), leaf in iterate_leaves(given):
+        if not _is_array(leaf):
+            raise DataError(
+                f"{owner.__name__} takes arrays, and the {what} of the batch is {leaf!r:.80}; a batch of a trial "
+                "is (input, target)"
+            ) from error
 
 
 def _is_array(leaf: Array) -> bool:
@@ -62,8 +61,7 @@ class ModelCall:
 
     def __init__(self) -> None:
         self._known: tuple[Any, int] = (None, -1)
-        self._plan = (False, False, False)
-        self._is_ours = False
+        self._plan = (False, False, False, False)
 
     def __call__(self, model: Network, x: Array, state: State, **keywords: Any) -> Any:
         """Call a network.
@@ -84,8 +82,7 @@ class ModelCall:
         inputs = spread(x)
         if self._known[0] is not model or self._known[1] != len(inputs):
             self._known, self._plan = (model, len(inputs)), _plan(model, len(inputs))
-            self._is_ours = is_ours(model)
-        takes, needs_one, needs_list = self._plan
+        takes, needs_one, needs_list, names_outputs = self._plan
         inputs = (None,) if needs_one else (list(inputs),) if needs_list else inputs
         if takes:  # those that share out a batch give each device a copy of every dictionary
             keywords["state"] = StateView(state) if getattr(model, "device_ids", None) else state
@@ -94,7 +91,7 @@ class ModelCall:
         except _OF_WRONG_TYPES as error:
             refuse_no_arrays(model, {"input": inputs}, error)
             raise
-        return single_output(output) if self._is_ours else output
+        return single_output(output) if names_outputs else output
 
 
 def is_ours(model: Network) -> bool:
@@ -111,15 +108,16 @@ def single_output(output: Any) -> Any:
     return next(iter(output.values())) if type(output) is dict and len(output) == 1 else output
 
 
-def _plan(model: Network, n_inputs: int) -> tuple[bool, bool, bool]:
-    """Whether a network takes the state, whether it needs an argument though there is no input, or a list of inputs."""
+def _plan(model: Network, n_inputs: int) -> tuple[bool, bool, bool, bool]:
+    """Whether a network takes the state, needs an argument though there is no input, or a list; whether it is ours."""
     parameters = parameters_of(model)
     names = [parameter.name for parameter in positional(parameters)]
     takes = "state" in parameters and "state" not in names[:n_inputs] and _is_for_state(parameters["state"])
     # the one argument of a network that does without data
     first = parameters[names[0]] if names and names[0] != "state" else None
     needs_list = n_inputs > 1 and _listed_inputs(model, names) == n_inputs
-    return takes, not n_inputs and first is not None and first.default is first.empty, needs_list
+    needs_one = not n_inputs and first is not None and first.default is first.empty
+    return takes, needs_one, needs_list, is_ours(model)
 
 
 def _listed_inputs(model: Network, names: list[str]) -> int:
@@ -178,18 +176,11 @@ def wrapped(model: Network, own: Mapping[str, inspect.Parameter]) -> Any:
     is_open = any(one.kind is one.VAR_KEYWORD for one in own.values())
     if not is_open or "state" in own or inspect.isroutine(model):
         return None
-    parts = _parts_of(model)
-    for name in _WITHIN:
-        if name in parts:
-            return parts[name]
-    found = list(parts.values())
-    return found[0] if len(found) == 1 else None
-
-
-def _parts_of(model: Network) -> dict[str, Any]:
-    """The networks that are attributes of a network."""
     held = {**getattr(model, "__dict__", {}), **(getattr(model, "_modules", None) or {})}
-    return {name: value for name, value in held.items() if callable(value) and _is_network(value)}
+    parts = {name: value for name, value in held.items() if callable(value) and _is_network(value)}
+    named = [parts[name] for name in _WITHIN if name in parts]
+    found = named[:1] or list(parts.values())
+    return found[0] if len(found) == 1 else None
 
 
 def _is_network(value: Tree) -> bool:
@@ -198,10 +189,7 @@ def _is_network(value: Tree) -> bool:
 
 def advice_about_state(model: Network) -> str | None:
     """What to say to somebody whose network looks as if it wanted the state, and does not get it; None: nothing."""
-    try:
-        parameter = parameters_of(model).get("state")
-    except (TypeError, ValueError):  # an estimator is not called
-        return None
+    parameter = (_told_parameters(model) or {}).get("state")
     if parameter is None:
         return None
     name = type(model).__name__
@@ -238,14 +226,17 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
     """
     if not callable(criterion):
         raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
-    if _takes_nothing(criterion):
+    parameters = _told_parameters(criterion)
+    takes_nothing = parameters is not None and not positional(parameters) and not has_more(parameters)
+    if takes_nothing and not isinstance(criterion, StateKey):
         raise ConfigError(f"a criterion takes predictions and targets, or the state, and {criterion!r} takes nothing")
     if not getattr(criterion, TARGET_FIRST, False) and takes_state(criterion):
         return criterion
-    if _takes_predictions_only(criterion):
+    first, is_alone = _first_parameter(criterion)
+    if first is not None and is_alone and role_of(first.name) == "prediction":
         return lambda state: criterion(state[keys.Y_PRED])
-    is_target_first = order_of(criterion) == "target first"
-    n_needed, is_told = _number_needed(criterion), order_of(criterion) is not None
+    order = order_of(criterion)
+    is_told, n_needed = order is not None, 2 if parameters is None else len(needed(parameters))
     position = None if hasattr(criterion, TARGET_FIRST) else target_position(criterion)
 
     def compute(state: State) -> Any:
@@ -258,7 +249,7 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
                 tell_criterion_order(criterion, shapes)
         if not targets and len(predictions) < n_needed:
             targets = (None,)
-        n_before = 0 if is_target_first else len(predictions)
+        n_before = 0 if order == "target first" else len(predictions)
         if position is not None and len(targets) == 1 < len(predictions):  # e.g. (input, target, var)
             n_before = min(position, len(predictions))
         try:
@@ -268,22 +259,6 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
             raise
 
     return compute
-
-
-def _takes_nothing(criterion: Criterion) -> bool:
-    try:
-        parameters = parameters_of(criterion)
-    except (TypeError, ValueError):  # of C, without a signature
-        return False
-    return not positional(parameters) and not has_more(parameters) and not isinstance(criterion, StateKey)
-
-
-def _number_needed(criterion: Criterion) -> int:
-    """Arguments without which a criterion cannot be called."""
-    try:
-        return len(needed(parameters_of(criterion)))
-    except (TypeError, ValueError):  # of C, without a signature
-        return 2
 
 
 def takes_state_only(criterion: Criterion) -> bool:
@@ -302,16 +277,16 @@ def takes_state(function: Any) -> bool:
     return is_named or (is_alone and role_of(given.name) != "prediction")
 
 
-def _takes_predictions_only(function: Any) -> bool:
-    given, is_alone = _first_parameter(function)
-    return given is not None and is_alone and role_of(given.name) == "prediction"
+def _told_parameters(function: Any) -> Mapping[str, inspect.Parameter] | None:
+    """What a network or function computes with; None where nothing says it: of C, or never called."""
+    try:
+        return parameters_of(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def _first_parameter(function: Any) -> tuple[inspect.Parameter | None, bool]:
     """The first argument of a function, and whether it is the only one; None if there is none, or no signature."""
-    try:
-        parameters = parameters_of(function)
-    except (TypeError, ValueError):  # of C, without a signature
-        return None, False
+    parameters = _told_parameters(function) or {}
     given = positional(parameters)
     return (given[0], len(given) == 1 and not has_more(parameters)) if given else (None, False)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.contract.role import Role
 from delira.errors import CheckpointError
 from delira.io.container import read_tree, write_tree
@@ -17,7 +17,7 @@ class CheckpointsRole(Role):
     role = "checkpoints"
 
     @abc.abstractmethod
-    def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: Network, optimizers: ByName) -> dict[str, Any]:
         """``{"model": …, "optimizer": {name: …}}`` and whatever else the backend must keep, as a tree.
 
         It may hold the arrays of the network themselves: where they must not change, the trainer takes a snapshot.
@@ -25,7 +25,7 @@ class CheckpointsRole(Role):
         """
 
     @abc.abstractmethod
-    def load_state_tree(self, tree: Mapping[str, Any], network: Network, optimizers: Mapping[str, Any]) -> None:
+    def load_state_tree(self, tree: ByName, network: Network, optimizers: ByName) -> None:
         """Put a tree back; optimizers that are not passed are left alone.
 
         Raises
@@ -34,7 +34,7 @@ class CheckpointsRole(Role):
             If the weights do not fit the network, naming the entries; nothing is changed then.
         """
 
-    def write(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
+    def write(self, file: BinaryIO, tree: ByName) -> None:
         """Serialise a checkpoint tree."""
         write_tree(file, tree)
 
@@ -42,7 +42,7 @@ class CheckpointsRole(Role):
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
 
-    def further_files(self, network: Network) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
+    def further_files(self, network: Network) -> Mapping[str, Callable[[BinaryIO, ByName], None]]:
         """What is written beside each checkpoint, for other programs: ending of the file -> writer of a tree.
 
         Nothing is continued from these files: the checkpoint alone holds all.
@@ -50,7 +50,7 @@ class CheckpointsRole(Role):
         return {}
 
 
-def optimizer_states(tree: Mapping[str, Any], optimizers: Mapping[str, Any]) -> Mapping[str, Any]:
+def optimizer_states(tree: ByName, optimizers: ByName) -> ByName:
     """The states of optimizers in a tree.
 
     Parameters
@@ -65,15 +65,13 @@ def optimizer_states(tree: Mapping[str, Any], optimizers: Mapping[str, Any]) -> 
     CheckpointError
         Naming the optimizers that it lacks.
     """
-    states: Mapping[str, Any] = tree.get("optimizer", {})
+    states: ByName = tree.get("optimizer", {})
     if missing := sorted(optimizers.keys() - states.keys()):
         raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
     return states
 
 
-def check_fit(
-    network: Network, weights: Mapping[str, Any], own: Mapping[str, Any], differs: Callable[[str], str | None]
-) -> None:
+def check_fit(network: Network, weights: ByName, own: ByName, differs: Callable[[str], str | None]) -> None:
     """Refuse weights of another network.
 
     Parameters

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.contract.network_calls import CallsRole
 from delira.contract.step import (
     NO_HOOKS,
@@ -38,9 +38,9 @@ def default_closure(backend: "Backend") -> Callable[..., Results]:
     def closure(
         model: Network,
         data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
         fold: int = 0,
         **kwargs: Any,
     ) -> Results:
@@ -81,7 +81,7 @@ def default_closure(backend: "Backend") -> Callable[..., Results]:
     return closure
 
 
-def _called(calls: CallsRole, step: Step, key_mapping: Mapping[str, str] | None) -> Mapping[str, Any]:
+def _called(calls: CallsRole, step: Step, key_mapping: Mapping[str, str] | None) -> ByName:
     """What the network of a step returns for its batch."""
     if step.call is not None:
         return step.call(step.network, step.batch)  # type: ignore[no-any-return]

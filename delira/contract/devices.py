@@ -1,11 +1,10 @@
 """The role of a backend that knows where it computes, and with what."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import Any
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network, Scope
 from delira.contract.role import Role
 from delira.contract.settings import Devices
 from delira.errors import ConfigError
@@ -28,11 +27,11 @@ class DevicesRole(Role):
         """Where the network is."""
         return Devices("cpu", "cpu")
 
-    def place(self, network: Network, losses: Mapping[str, Any], devices: Devices) -> Any:
+    def place(self, network: Network, losses: ByName, devices: Devices) -> Any:
         """Move the network, and losses that hold arrays, to their devices."""
         return network
 
-    def move(self, network: Network, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+    def move(self, network: Network, optimizers: ByName, devices: Devices, dtype: Any) -> None:
         """Bring a network and the states of its optimizers to devices and, if that is not None, into a dtype."""
         if dtype is not None:
             raise ConfigError(
@@ -41,7 +40,7 @@ class DevicesRole(Role):
             )
         self.place(network, {}, devices)
 
-    def threads(self, number: int | None) -> AbstractContextManager[None]:
+    def threads(self, number: int | None) -> Scope:
         """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
         if number is not None:
             raise ConfigError(
@@ -55,7 +54,6 @@ class DevicesRole(Role):
 
     def synchronize(self, devices: Devices) -> None:
         """Return when the devices have done what they were given: only then does a clock tell what it took."""
-        return
 
     def memory(self, devices: Devices) -> int | None:
         """Bytes that the framework holds on an accelerator; ``None`` on the CPU, or if it cannot tell."""
@@ -63,9 +61,8 @@ class DevicesRole(Role):
 
     def prepare_deterministic(self) -> None:
         """Choose what :meth:`deterministic` needs and has to be chosen before the device is used."""
-        return
 
-    def deterministic(self) -> AbstractContextManager[None]:
+    def deterministic(self) -> Scope:
         """Scope in which the framework uses only algorithms that give the same bits every time."""
         return contextlib.nullcontext()
 
@@ -75,7 +72,6 @@ class DevicesRole(Role):
 
     def free_memory(self) -> None:
         """Give memory that is kept for later back to the device."""
-        return
 
 
 def asked_for(gpu_ids: Sequence[int], device: str | None) -> str:

@@ -2,11 +2,11 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.contract.role import Role
 from delira.errors import ConfigError, DataError
 from delira.utils.trees import iterate_leaves
@@ -17,7 +17,7 @@ class ExportRole(Role):
 
     role = "export"
 
-    def write(self, network: Network, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: Network, path: Path, example: ByName) -> None:
         """Write the network as a program that runs without delira; ``path`` says the format by its ending.
 
         ``example`` holds arguments of the network by name.
@@ -25,7 +25,7 @@ class ExportRole(Role):
         raise ConfigError(f"networks of the backend {self.backend.name!r} cannot be exported")
 
 
-def check_samples(inputs: Mapping[str, Any], kinds: tuple[type[Any], ...]) -> None:
+def check_samples(inputs: ByName, kinds: tuple[type[Any], ...]) -> None:
     """Refuse inputs that are no arrays with the same number of samples first.
 
     Parameters

@@ -4,10 +4,9 @@ import abc
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from delira.contract.kinds import Network, Tree
+from delira.contract.kinds import ByName, Network, Scope, Tree
 from delira.contract.role import Role
 from delira.errors import ConfigError
 from delira.utils.parameters import parameters_of_method
@@ -22,18 +21,17 @@ class CallsRole(Role):
     """What users write to say what a network computes."""
 
     @abc.abstractmethod
-    def training(self, network: Network) -> AbstractContextManager[None]:
+    def training(self, network: Network) -> Scope:
         """Scope in which the network learns."""
 
     @abc.abstractmethod
-    def evaluating(self, network: Network) -> AbstractContextManager[None]:
+    def evaluating(self, network: Network) -> Scope:
         """Scope in which the network only predicts: evaluation mode, no gradients; both restored after."""
 
     def set_evaluating(self, network: Network) -> None:
         """Put the network into evaluation mode for good: called at the end of a training. Nothing to do where a network
         predicts unless it is told to learn.
         """
-        return
 
     def parameters(self, network: Network) -> Mapping[str, inspect.Parameter]:
         """Arguments of the network that a batch can fill."""
@@ -71,7 +69,7 @@ class CallsRole(Role):
         """Return True if the network can predict; an estimator that was never fitted cannot."""
         return True
 
-    def forward(self, network: Network, inputs: Mapping[str, Any]) -> Any:
+    def forward(self, network: Network, inputs: ByName) -> Any:
         """Call the network."""
         return self.call_apart(network, inputs, lambda own: network(**own))
 
@@ -82,11 +80,11 @@ class CallsRole(Role):
         """
         return call(inputs)
 
-    def calling(self, network: Network) -> AbstractContextManager[None]:
+    def calling(self, network: Network) -> Scope:
         """Scope in which a network may be called by others than the backend: as it predicts, or learns, at the time."""
         return contextlib.nullcontext()
 
-    def added_losses(self, network: Network) -> Mapping[str, Any]:
+    def added_losses(self, network: Network) -> ByName:
         """What the network itself adds to the loss in the call before, e.g. regularisation, as one-number losses."""
         return {}
 

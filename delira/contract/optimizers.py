@@ -3,10 +3,9 @@
 import abc
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from delira.contract.kinds import Network, Optimizer
+from delira.contract.kinds import Builder, ByName, Network, Optimizer, Scope
 from delira.contract.role import Role
 from delira.contract.settings import UpdateConfig
 from delira.errors import ConfigError
@@ -21,16 +20,11 @@ class OptimizersRole(Role):
 
     @abc.abstractmethod
     def build(
-        self,
-        network: Network,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
+        self, network: Network, builder: Builder, optimizer_cls: Any, optimizer_params: ByName, update: UpdateConfig
     ) -> dict[str, Any]:
         """Create the named optimizers of the network."""
 
-    def build_schedules(self, optimizers: Mapping[str, Any], cls: Any, params: Mapping[str, Any]) -> list[Any]:
+    def build_schedules(self, optimizers: ByName, cls: Any, params: ByName) -> list[Any]:
         """One schedule callback for each optimizer."""
         raise ConfigError(
             f"the backend {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out"
@@ -38,11 +32,9 @@ class OptimizersRole(Role):
 
     def check_given(self, optimizer: Optimizer) -> None:
         """Refuse an optimizer of the framework that no wrapper can take."""
-        return
 
-    def check(self, network: Network, optimizers: Mapping[str, Any]) -> None:
+    def check(self, network: Network, optimizers: ByName) -> None:
         """Refuse optimizers of other weights than the network's; those that keep no weights go on with any."""
-        return
 
     def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
@@ -52,9 +44,7 @@ class OptimizersRole(Role):
         """An optimizer that updates nothing, for :meth:`build`."""
         raise ConfigError(f"the backend {self.backend.name!r} cannot train without an optimizer")
 
-    def scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
-    ) -> AbstractContextManager[None]:
+    def scope(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool = False) -> Scope:
         """Scope of one closure call: number format, place in the accumulation.
 
         ``n_samples`` is the size of the batch; ``is_last`` says that the epoch ends with it; ``part`` that it is a
@@ -62,35 +52,34 @@ class OptimizersRole(Role):
         """
         return contextlib.nullcontext()
 
-    def leaving_out(self, network: Network, optimizers: Mapping[str, Any]) -> AbstractContextManager[None]:
+    def leaving_out(self, network: Network, optimizers: ByName) -> Scope:
         """Scope of one step that may be left out (``nonfinite="skip"``): what the network notes of a batch is taken
         back then.
         """
         return contextlib.nullcontext()
 
-    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+    def count_left_out(self, optimizers: ByName) -> int:
         """Batches so far that were left out of updates, because of numbers that are not finite."""
         return 0
 
-    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+    def discard_parts(self, optimizers: ByName) -> bool:
         """Forget the gradients of the parts of the batch at hand.
 
         Returns whether the batch can be computed again: not if an optimizer has updated with it.
         """
         return False
 
-    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+    def finish_epoch(self, optimizers: ByName) -> None:
         """Apply what is still accumulated, for epochs whose length was not known."""
-        return
 
-    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+    def learning_rates(self, optimizers: ByName) -> dict[str, float]:
         """``{"lr": …}``, or ``{"lr_<name>": …}`` where there are several optimizers.
 
         The history has them, so a backend with optimizers writes this.
         """
         return {}
 
-    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+    def scale_rates(self, optimizers: ByName, factor: float) -> None:
         """Multiply the learning rates."""
         raise ConfigError(
             f"the backend {self.backend.name!r} cannot change learning rates, so nonfinite='rollback' does not work"
@@ -113,7 +102,7 @@ class WrappedOptimizers(OptimizersRole):
         """Optimizers of the framework, where users give no builder of their own."""
 
     @abc.abstractmethod
-    def wrap(self, network: Network, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+    def wrap(self, network: Network, made: ByName, update: UpdateConfig) -> dict[str, Any]:
         """The wrappers of optimizers of the framework."""
 
     def noted(self, network: Network) -> Callable[[], None]:
@@ -121,12 +110,7 @@ class WrappedOptimizers(OptimizersRole):
         return lambda: None
 
     def build(
-        self,
-        network: Network,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
+        self, network: Network, builder: Builder, optimizer_cls: Any, optimizer_params: ByName, update: UpdateConfig
     ) -> dict[str, Any]:
         """Create the optimizers and wrap each.
 
@@ -143,16 +127,14 @@ class WrappedOptimizers(OptimizersRole):
             raise ConfigError(f"optim_fn returned {found}; it returns a dict, e.g. {{'default': optimizer}}")
         return self.wrap(network, made, update)
 
-    def scope(
-        self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool = False
-    ) -> AbstractContextManager[None]:
+    def scope(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool = False) -> Scope:
         """Tell every wrapper; most runs need nothing here, and this is called at every step."""
         if all(optimizer.is_plain for optimizer in optimizers.values()):
             return _NOTHING
         return self.batch(optimizers, n_samples, is_last, part)
 
     @contextlib.contextmanager
-    def batch(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool) -> Iterator[None]:
+    def batch(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool) -> Iterator[None]:
         """Scope of one closure call of wrappers of which some are not plain."""
         for optimizer in optimizers.values():
             optimizer.begin_batch(n_samples, is_last, part)
@@ -161,33 +143,33 @@ class WrappedOptimizers(OptimizersRole):
             optimizer.end_batch()
 
     @contextlib.contextmanager
-    def leaving_out(self, network: Network, optimizers: Mapping[str, Any]) -> Iterator[None]:
+    def leaving_out(self, network: Network, optimizers: ByName) -> Iterator[None]:
         """Take back what the network notes of a batch that a wrapper leaves out."""
         before, restore = self.count_left_out(optimizers), self.noted(network)
         yield
         if self.count_left_out(optimizers) != before:
             restore()
 
-    def count_left_out(self, optimizers: Mapping[str, Any]) -> int:
+    def count_left_out(self, optimizers: ByName) -> int:
         """Those that the wrappers count."""
         return sum(optimizer.num_skipped for optimizer in optimizers.values())
 
-    def discard_parts(self, optimizers: Mapping[str, Any]) -> bool:
+    def discard_parts(self, optimizers: ByName) -> bool:
         """Forget them in every wrapper."""
         answers = [optimizer.discard_parts() for optimizer in optimizers.values()]  # asks every one of them
         return all(answers)
 
-    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+    def finish_epoch(self, optimizers: ByName) -> None:
         """Flush every wrapper."""
         for optimizer in optimizers.values():
             optimizer.flush()
 
-    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+    def learning_rates(self, optimizers: ByName) -> dict[str, float]:
         """The rates that wrappers show."""
         rates = {name: rate for name, optimizer in optimizers.items() if (rate := optimizer.rate) is not None}
         return {"lr" if len(optimizers) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
 
-    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+    def scale_rates(self, optimizers: ByName, factor: float) -> None:
         """Multiply the rates of the wrappers."""
         for optimizer in optimizers.values():
             optimizer.rate = (optimizer.rate or 0.0) * factor

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.contract.step import NO_HOOKS, Step, call_loss, call_losses, loss_entries, select_inputs, validation_names
 from delira.errors import ConfigError
 from delira.utils.binding import ordered
@@ -15,7 +15,7 @@ GAN_PARTS = {"discr_real": 1, "discr_fake": 0, "adversarial": 1}
 # ------------------------------------------------------------------ generative adversarial networks
 
 
-def gan_inputs(model: Network, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+def gan_inputs(model: Network, batch: ByName, arguments: ByName) -> tuple[Any, Any]:
     """Real images, and the noise that others are made of, or ``None``.
 
     Parameters
@@ -39,7 +39,7 @@ def gan_inputs(model: Network, batch: Mapping[str, Any], arguments: Mapping[str,
 
 
 def gan_losses(
-    losses: Mapping[str, Callable[..., Any]] | None, logits: Mapping[str, Any], full_like: Callable[[Any, int], Any]
+    losses: Mapping[str, Callable[..., Any]] | None, logits: ByName, full_like: Callable[[Any, int], Any]
 ) -> dict[str, Any]:
     """Every loss of every part that there are logits of, as ``<name>_<part>``.
 
@@ -59,7 +59,7 @@ def gan_losses(
     }
 
 
-def gan_optimizer(optimizers: Mapping[str, Any], name: str, builder: str) -> Any:
+def gan_optimizer(optimizers: ByName, name: str, builder: str) -> Any:
     """The optimizer of one of the two networks.
 
     Parameters
@@ -86,7 +86,7 @@ def gan_optimizer(optimizers: Mapping[str, Any], name: str, builder: str) -> Any
 
 def gan_results(
     images: Any,
-    logits: Mapping[str, Any],
+    logits: ByName,
     losses: dict[str, Any],
     metrics: Mapping[str, Callable[..., Any]] | None,
     learns: bool,
@@ -123,7 +123,7 @@ def gan_results(
 # ------------------------------------------------------------------ variational autoencoders
 
 
-def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mapping[str, Any]], Any]) -> Any:
+def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[ByName], Any]) -> Any:
     """A backend's default closure with one more loss, ``"kl"``; its losses are validated, too.
 
     Parameters
@@ -140,7 +140,7 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
     add_divergence.traceable = True  # type: ignore[attr-defined]
 
     def validation_losses(
-        losses: Mapping[str, Any], loss_keys: Mapping[str, Any], key_mapping: Mapping[str, str], step: Step
+        losses: ByName, loss_keys: ByName, key_mapping: Mapping[str, str], step: Step
     ) -> dict[str, Any]:
         """The losses of a batch that nothing is learned from."""
         keys = _loss_keys_of(losses, loss_keys, key_mapping)
@@ -151,9 +151,9 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
     def with_divergence(
         model: Network,
         data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
         fold: int = 0,
         **kwargs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -180,9 +180,7 @@ def autoencoder_closure(closure: Callable[..., Any], divergence: Callable[[Mappi
     return with_divergence
 
 
-def _loss_keys_of(
-    losses: Mapping[str, Any] | None, loss_keys: Mapping[str, Any] | None, key_mapping: Mapping[str, str]
-) -> dict[str, Any]:
+def _loss_keys_of(losses: ByName | None, loss_keys: ByName | None, key_mapping: Mapping[str, str]) -> dict[str, Any]:
     """What losses read: prediction and images, unless it is said."""
     images = next(iter(key_mapping.values()))
     return {name: loss_entries(one, "pred", images) for name, one in (losses or {}).items()} | dict(loss_keys or {})

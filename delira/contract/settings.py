@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 
 
@@ -41,14 +42,9 @@ class UpdateConfig:
     def __post_init__(self) -> None:
         if self.precision not in ("32", "bf16", "fp16", "auto"):
             raise ConfigError(f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}")
-        if (
-            not isinstance(self.accumulation_steps, int)
-            or self.accumulation_steps is True
-            or self.accumulation_steps < 1
-        ):
-            raise ConfigError(
-                f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {self.accumulation_steps!r}"
-            )
+        steps = self.accumulation_steps
+        if not isinstance(steps, int) or steps is True or steps < 1:
+            raise ConfigError(f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {steps!r}")
         for name in ("skip_nonfinite", "in_parts"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -63,7 +59,7 @@ class UpdateConfig:
 class CompileConfig:
     """Whether the step is compiled, and how."""
 
-    compiled: bool | Mapping[str, Any] | None = None
+    compiled: bool | ByName | None = None
     """True, False for plain Python (to debug), ``None`` for what the backend does by default; options of the
     framework's compiler mean True."""
 

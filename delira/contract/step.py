@@ -6,9 +6,9 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from delira.contract.kinds import Network, Optimizer, Tree
+from delira.contract.kinds import ByName, Network, Optimizer, Tree
 from delira.contract.role import Role
 from delira.contract.settings import CompileConfig, Devices
 from delira.errors import ConfigError, MissingKeyError, NetworkError
@@ -45,6 +45,13 @@ class Step:
     """Calls the network with the batch, in place of a ``key_mapping``: for a trial, whose loss may be none."""
 
 
+#: a function that sees a step, and may change it; those of one moment
+Hook: TypeAlias = Callable[[Step], None]
+Hooks: TypeAlias = Sequence[Hook]
+#: what fills predictions and losses of a step, and returns it
+Compute: TypeAlias = Callable[[Step], Step]
+
+
 @dataclasses.dataclass(frozen=True)
 class StepHooks:
     """Functions of a :class:`Step` that run inside a backend's default closure.
@@ -54,10 +61,10 @@ class StepHooks:
     Python: it is used only if every hook has a true attribute ``traceable``.
     """
 
-    sample: tuple[Callable[[Step], None], ...] = ()
-    forward: tuple[Callable[[Step], None], ...] = ()
-    criterion: tuple[Callable[[Step], None], ...] = ()
-    backward: tuple[Callable[[Step], None], ...] = ()
+    sample: tuple[Hook, ...] = ()
+    forward: tuple[Hook, ...] = ()
+    criterion: tuple[Hook, ...] = ()
+    backward: tuple[Hook, ...] = ()
 
     def __post_init__(self) -> None:
         for moment, hooks in vars(self).items():
@@ -168,7 +175,7 @@ def _refuse_others_than_dicts(caller: str, **given: Any) -> None:
             raise ConfigError(f"{caller}: {name} is a dictionary by name, got {value!r:.200}")
 
 
-def run_hooks(hooks: Iterable[Callable[[Step], None]], step: Step) -> None:
+def run_hooks(hooks: Hooks, step: Step) -> None:
     """Call the hooks of one moment.
 
     Parameters
@@ -182,7 +189,7 @@ def run_hooks(hooks: Iterable[Callable[[Step], None]], step: Step) -> None:
         hook(step)
 
 
-def default_optimizer(optimizers: Mapping[str, Any]) -> Any:
+def default_optimizer(optimizers: ByName) -> Any:
     """The optimizer that a backend's default closure updates with.
 
     Parameters
@@ -205,7 +212,7 @@ def default_optimizer(optimizers: Mapping[str, Any]) -> Any:
         ) from error
 
 
-def validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def validation_names(values: ByName) -> dict[str, Any]:
     """Values of a closure that was called without optimizers, under the names that they have then.
 
     Parameters
@@ -225,7 +232,7 @@ def validation_names(values: Mapping[str, Any]) -> dict[str, Any]:
         raise
 
 
-def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, Any]) -> list[Any]:
+def look_up(kind: str, name: str, keys: Iterable[str], *sources: ByName) -> list[Any]:
     """Find each key that a loss or metric reads in the first of ``sources`` that has it.
 
     Parameters
@@ -261,7 +268,7 @@ def look_up(kind: str, name: str, keys: Iterable[str], *sources: Mapping[str, An
     return found
 
 
-def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> dict[str, Any]:
+def select_inputs(key_mapping: Mapping[str, str], batch: ByName) -> dict[str, Any]:
     """The arguments of a network, taken out of a prepared batch.
 
     Raises
@@ -283,7 +290,7 @@ def select_inputs(key_mapping: Mapping[str, str], batch: Mapping[str, Any]) -> d
         ) from error
 
 
-def named_outputs(network: Network, predictions: Tree) -> Mapping[str, Any]:
+def named_outputs(network: Network, predictions: Tree) -> ByName:
     """Refuse what a network returned if it is no mapping.
 
     Parameters
@@ -307,10 +314,7 @@ def named_outputs(network: Network, predictions: Tree) -> Mapping[str, Any]:
 
 
 def call_losses(
-    losses: Mapping[str, Callable[..., Any]],
-    loss_keys: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, Any],
-    batch: Mapping[str, Any],
+    losses: Mapping[str, Callable[..., Any]], loss_keys: Mapping[str, Sequence[str]], predictions: ByName, batch: ByName
 ) -> dict[str, Any]:
     """Evaluate every loss on the entries it reads; an error of a loss is told its name and what it read.
 
@@ -399,8 +403,8 @@ def describe_value(value: Tree) -> str:
 def call_metrics(
     metrics: Mapping[str, Callable[..., Any]],
     metric_keys: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, Any],
-    batch: Mapping[str, Any],
+    predictions: ByName,
+    batch: ByName,
 ) -> dict[str, Any]:
     """Evaluate every training metric of a step; batch entries go before predictions of the same name.
 
@@ -475,8 +479,8 @@ class StepRole(Role):
     role = "step"
 
     def feed(
-        self, batches: Iterable[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], dict[str, Any]]
-    ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
+        self, batches: Iterable[ByName], prepare: Callable[[ByName], dict[str, Any]]
+    ) -> Iterator[tuple[ByName, dict[str, Any] | None]]:
         """Yield each batch, with what ``prepare`` makes of it where that was done ahead, else with None.
 
         A backend whose device copies while it computes prepares the next batch during a step, if that draws no
@@ -496,8 +500,8 @@ class StepRole(Role):
         self,
         optimizer: Optimizer,
         step: Step,
-        compute: Callable[[Step], Step],
-        backward: Sequence[Callable[[Step], None]],
+        compute: Compute,
+        backward: Hooks,
     ) -> None:
         """Compute the step, differentiate the sum of its losses, and let the optimizer update, for the default closure.
 
@@ -514,7 +518,7 @@ class StepRole(Role):
         """
         raise ConfigError(f"networks of the backend {self.backend.name!r} learn by a closure of their own")
 
-    def predict(self, step: Step, compute: Callable[[Step], Step]) -> None:
+    def predict(self, step: Step, compute: Compute) -> None:
         """Compute a step from which nothing is learned, for the default closure."""
         compute(step)
 
@@ -522,18 +526,12 @@ class StepRole(Role):
         """Predictions and losses of a step, cut off from the gradients."""
         return dict(step.predictions), dict(step.losses)
 
-    def measure(
-        self,
-        metrics: Mapping[str, Any],
-        metric_keys: Mapping[str, Sequence[str]],
-        predictions: Mapping[str, Any],
-        batch: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def measure(self, metrics: ByName, metric_keys: ByName, predictions: ByName, batch: ByName) -> dict[str, Any]:
         """The training metrics of a step, without gradients."""
         return call_metrics(metrics, metric_keys, predictions, batch)
 
     def bind(
-        self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
+        self, closure: Callable[..., Any], network: Network, arguments: ByName, compiling: CompileConfig
     ) -> Callable[..., Any]:
         """The closure as it is called at every step, ``step(batch, **counters)``, compiled where the backend does so.
 
@@ -576,10 +574,8 @@ class StepRole(Role):
         """
         raise ConfigError(f"the backend {self.backend.name!r} differentiates in its own closure only")
 
-    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: ByName) -> None:
         """Keep gradients by name for :meth:`update_after`."""
-        return
 
-    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+    def update_after(self, optimizers: ByName) -> None:
         """Update with gradients that a closure of a trial has left: on the weights, where frameworks do so."""
-        return

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.contract.role import Role
 from delira.errors import ConfigError, NetworkError
 
@@ -30,7 +30,6 @@ class WeightsRole(Role):
 
     def set_learned_names(self, network: Network, names: frozenset[str]) -> None:
         """Freeze and unfreeze weights, so that ``learned_names`` are these."""
-        return
 
     def average(self, average: Any, network: Network, decay: float) -> dict[str, Any]:
         """Move an average of the learned weights by ``1 - decay`` towards the network's; ``None`` begins with a copy.
@@ -55,7 +54,7 @@ class WeightsRole(Role):
         """The weights that are averaged, frozen ones included, by name."""
         raise ConfigError(f"the backend {self.backend.name!r} cannot average weights")
 
-    def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
+    def moved(self, average: ByName | None, weights: ByName, decay: float) -> dict[str, Any]:
         """An average moved towards weights, or copies of these; in the plain case of numpy."""
         if average is None:
             return {name: weight.copy() for name, weight in weights.items()}
@@ -102,6 +101,6 @@ class WeightsRole(Role):
         """The layers that hold weights, under the paths that :meth:`portable` has for them; ``""``: itself."""
         raise ConfigError(f"the backend {self.backend.name!r} does not show its layers")
 
-    def layer_settings(self, layer: Any) -> Mapping[str, Any]:
+    def layer_settings(self, layer: Any) -> ByName:
         """What a layer computes with besides weights, in the words of :mod:`delira.models.layer_settings`."""
         return {}

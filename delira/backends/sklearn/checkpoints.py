@@ -1,14 +1,13 @@
 """Checkpoints of scikit-learn: the common container, with the estimator as skops writes it."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import sklearn
 
 from delira.contract import CheckpointsRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError
 from delira.io import estimators
 from delira.utils.references import safe_repr
@@ -17,7 +16,7 @@ from delira.utils.references import safe_repr
 class SklearnCheckpoints(CheckpointsRole):
     """Estimators as skops writes them."""
 
-    def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: Network, optimizers: ByName) -> dict[str, Any]:
         content, unknown = estimators.dump(network.estimator)
         _warn_of_strange(network, unknown)
         network.written.update(unknown)
@@ -30,7 +29,7 @@ class SklearnCheckpoints(CheckpointsRole):
         }
         return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
 
-    def load_state_tree(self, tree: Mapping[str, Any], network: Network, optimizers: Mapping[str, Any]) -> None:
+    def load_state_tree(self, tree: ByName, network: Network, optimizers: ByName) -> None:
         model = tree.get("model", {})
         content, shape = model.get("estimator"), model.get("label_shape")
         if not isinstance(content, np.ndarray):

@@ -1,11 +1,9 @@
 """Estimators as ``.skops`` files."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from delira.contract import ExportRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError, NetworkError
 from delira.io import estimators
 from delira.utils.files import as_target, publish
@@ -14,7 +12,7 @@ from delira.utils.files import as_target, publish
 class SklearnExport(ExportRole):
     """Files of skops."""
 
-    def write(self, network: Network, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: Network, path: Path, example: ByName) -> None:
         """Write the estimator alone as ``.skops``, for ``skops.io.load``."""
         if path.suffix != ".skops":
             raise ConfigError(f"{path}: estimators are exported as .skops, or their weights as .safetensors")

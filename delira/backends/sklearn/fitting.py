@@ -1,11 +1,11 @@
 """What stands where other backends have an optimizer: the one fit of an estimator that does not learn in batches."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import DataError
 
 
@@ -28,7 +28,7 @@ class WholeFit:
         self._batches: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._targets: list[np.ndarray] = []
 
-    def append(self, batch: Mapping[str, Any], inputs: Mapping[str, Any], target: np.ndarray | None) -> None:
+    def append(self, batch: ByName, inputs: ByName, target: np.ndarray | None) -> None:
         """Keep a batch; workers may write the next one into its memory, so it is copied."""
         if self.is_done:
             return

@@ -1,12 +1,11 @@
 """Numpy's global generator."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from delira.contract import GeneratorsRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 
 
 class SklearnGenerators(GeneratorsRole):
@@ -19,7 +18,7 @@ class SklearnGenerators(GeneratorsRole):
         _, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
         return {"keys": keys, "rest": [int(position), int(has_gauss), float(cached)]}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: ByName) -> None:
         position, has_gauss, cached = state["rest"]
         np.random.set_state(("MT19937", state["keys"], position, has_gauss, cached))  # noqa: NPY002
 

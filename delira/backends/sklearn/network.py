@@ -20,7 +20,7 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
-from delira.contract.kinds import Array, Network
+from delira.contract.kinds import Array, ByName, Network
 from delira.data_loading._exact import as_rows
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
@@ -161,7 +161,7 @@ class SklearnEstimator(AbstractNetwork):
         return {"pred": class_scores(self, _rows(np.array(x)), labels) if has_scores else shaped, "label_pred": shaped}
 
     @staticmethod
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any = None, output_device: Any = None) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: Any = None, output_device: Any = None) -> dict[str, Any]:
         """Numpy arrays, as they are."""
         return {key: map_leaves(np.asarray, value) for key, value in batch.items()}
 
@@ -170,12 +170,12 @@ class SklearnEstimator(AbstractNetwork):
     def closure(
         model: Network,
         data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
         fold: int = 0,
         **kwargs: Any,
-    ) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, Any]]:
+    ) -> tuple[dict[str, Any], dict[str, Any], ByName]:
         """Learn from the batch, or keep it until the estimator is fitted; predictions are made if they are read."""
         hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
         step = Step(model, data_dict)
@@ -192,14 +192,14 @@ class SklearnEstimator(AbstractNetwork):
         return values, {}, step.predictions
 
 
-class _Predictions(Mapping[str, Any]):
+class _Predictions(ByName):
     """Predictions of a step that are computed when somebody reads them, which few trainings do."""
 
-    def __init__(self, network: Network, inputs: Mapping[str, Any]):
+    def __init__(self, network: Network, inputs: ByName):
         self._network, self._inputs = network, inputs
 
     @functools.cached_property
-    def _values(self) -> Mapping[str, Any]:
+    def _values(self) -> ByName:
         return named_outputs(self._network, self._network(**self._inputs))
 
     def __getitem__(self, name: str) -> Any:
@@ -247,7 +247,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
     return as_rows(x, "the input of an estimator")
 
 
-def _target(model: Network, batch: Mapping[str, Any]) -> np.ndarray | None:
+def _target(model: Network, batch: ByName) -> np.ndarray | None:
     if model.target is None:
         return None
     if model.target not in batch:

@@ -1,11 +1,10 @@
 """What fits estimators that learn all at once."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.backends.sklearn.fitting import WholeFit
 from delira.contract import OptimizersRole, UpdateConfig
-from delira.contract.kinds import Network
+from delira.contract.kinds import Builder, ByName, Network
 from delira.errors import ConfigError
 
 
@@ -13,12 +12,7 @@ class SklearnOptimizers(OptimizersRole):
     """Estimators bring their own."""
 
     def build(
-        self,
-        network: Network,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
+        self, network: Network, builder: Builder, optimizer_cls: Any, optimizer_params: ByName, update: UpdateConfig
     ) -> dict[str, Any]:
         """None; where the estimator is fitted once, what fits it."""
         if builder is not None or optimizer_cls is not None or optimizer_params or update != UpdateConfig():
@@ -28,6 +22,6 @@ class SklearnOptimizers(OptimizersRole):
         network.forget()  # as fit does
         return {"default": WholeFit(network)}
 
-    def finish_epoch(self, optimizers: Mapping[str, Any]) -> None:
+    def finish_epoch(self, optimizers: ByName) -> None:
         for fit in optimizers.values():
             fit.flush()

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 from delira.backends.sklearn.backend import BACKEND
@@ -12,7 +12,7 @@ from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.backends.sklearn.naming import name_of
 from delira.backends.sklearn.network import SklearnEstimator, is_estimator
 from delira.callbacks import ProgressBar
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.run_request import RunRequest, as_parameters
@@ -27,7 +27,7 @@ _log = logging.getLogger("delira")
 class SklearnObjective(Objective):
     """The metrics of an experiment with an estimator, which may have to wait for its fit."""
 
-    def prepare_fits(self, fits: Mapping[str, Any], to_numpy: Callable[[Any], Any]) -> None:
+    def prepare_fits(self, fits: ByName, to_numpy: Callable[[Any], Any]) -> None:
         """Tell what fits an estimator what to keep of its batches, and what follows."""
         config = self.run.config
         metrics = config.bound(config.metrics, backend=self.run.backend)

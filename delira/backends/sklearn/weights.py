@@ -1,6 +1,6 @@
 """The learned numbers of linear models and multilayer perceptrons by name."""
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def _weights(estimator: object, prefix: str) -> list[tuple[str, tuple[Any, Any]]
     found: list[tuple[str, tuple[Any, Any]]] = []
     for name, step in getattr(estimator, "steps", ()):
         found += _weights(step, f"{prefix}{name}.")
-    attributes: MutableMapping[str, Any] = getattr(estimator, "__dict__", {})
+    attributes: dict[str, Any] = getattr(estimator, "__dict__", {})
     for name in _NAMES:
         value = attributes.get(name)
         if isinstance(value, list):

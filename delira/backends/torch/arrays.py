@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from delira.contract import (
-    ArraysRole,
-)
+from delira.contract import ArraysRole
+from delira.utils.trees import iterate_leaves, map_leaves
 
 
 class TorchArrays(ArraysRole):
@@ -57,10 +56,12 @@ class TorchArrays(ArraysRole):
         Any
             The copy. Of tensors on a GPU it is in pinned memory.
         """
-        copier = _Copier()
+        copier, old = _Copier(), dict(iterate_leaves(previous))
+        places = (place for place, _ in iterate_leaves(tree))  # in the order in which the leaves are mapped
         with torch.no_grad():
-            copied = copier.copy(tree, previous)
-        copier.wait()
+            copied = map_leaves(lambda leaf: copier.copy(leaf, old.get(next(places))), tree)
+        for stream in copier.streams:
+            stream.synchronize()
         return copied
 
     def nonfinite(self, weights: Mapping[str, torch.Tensor]) -> list[str]:
@@ -79,92 +80,70 @@ def convert_torch_tensor_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], d
 
 
 class _Copier:
-    """One snapshot in the making."""
+    """One snapshot in the making; ``streams`` are those in which GPUs still copy."""
 
     def __init__(self) -> None:
+        self.streams: set[torch.cuda.Stream] = set()
         self._storages: dict[tuple[torch.device, int, int], torch.UntypedStorage] = {}
         self._arrays: dict[int, np.ndarray] = {}
         self._used: set[int] = set()  # addresses of the memory that was taken from the previous snapshot
-        self._streams: set[torch.cuda.Stream] = set()
 
-    def copy(self, tree: object, previous: object) -> Any:
+    def copy(self, leaf: object, previous: Any) -> Any:
         """Copy what is at one place of the tree; ``previous`` is what was there before, or None."""
-        if isinstance(tree, torch.Tensor):
-            return self._tensor(tree, previous)
-        if isinstance(tree, np.ndarray):
-            return self._array(tree, previous)
-        if isinstance(tree, Mapping):
-            old = previous if isinstance(previous, Mapping) else {}
-            return {key: self.copy(value, old.get(key)) for key, value in tree.items()}
-        if isinstance(tree, (list, tuple)):
-            olds = (
-                previous if isinstance(previous, (list, tuple)) and len(previous) == len(tree) else [None] * len(tree)
+        if isinstance(leaf, torch.Tensor):
+            return self._tensor(leaf, previous if type(previous) is torch.Tensor else None)
+        if not isinstance(leaf, np.ndarray):
+            return set(leaf) if isinstance(leaf, set) else leaf
+        if id(leaf) not in self._arrays:
+            fits = (
+                isinstance(previous, np.ndarray)
+                and (previous.shape, previous.dtype) == (leaf.shape, leaf.dtype)
+                and previous.flags.writeable
+                and previous.ctypes.data not in self._used
             )
-            parts = [self.copy(value, old) for value, old in zip(tree, olds, strict=True)]
-            return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
-        return set(tree) if isinstance(tree, set) else tree
+            target = self._arrays[id(leaf)] = previous if fits else np.empty_like(leaf, subok=False)
+            self._used.add(target.ctypes.data)
+            np.copyto(target, leaf)
+        return self._arrays[id(leaf)]
 
-    def _tensor(self, tensor: torch.Tensor, previous: object) -> torch.Tensor:
+    def _tensor(self, tensor: torch.Tensor, previous: torch.Tensor | None) -> torch.Tensor:
         if not _has_plain_storage(tensor):
             return tensor.detach().cpu().clone()
         source = tensor.untyped_storage()
         key = (tensor.device, source.data_ptr(), source.nbytes())
-        old = previous if type(previous) is torch.Tensor else None
         if key not in self._storages:
             if tensor.is_contiguous() and tensor.nbytes == source.nbytes():
-                copied = self._copied(tensor, old)
+                copied = self._copied(tensor, previous)
                 self._storages[key] = copied.untyped_storage()
                 return copied
             # a view, perhaps one of several of this storage, which is copied byte by byte
-            old_bytes = _bytes_of(old) if old is not None and _has_plain_storage(old) else None
-            self._storages[key] = self._copied(_bytes_of(tensor), old_bytes).untyped_storage()
+            old = _bytes_of(previous) if previous is not None and _has_plain_storage(previous) else None
+            self._storages[key] = self._copied(_bytes_of(tensor), old).untyped_storage()
         view = torch.empty(0, dtype=tensor.dtype)
         return view.set_(  # type: ignore[call-overload,no-any-return]
             self._storages[key], tensor.storage_offset(), tensor.size(), tensor.stride()
         )
 
-    def _copied(self, tensor: torch.Tensor, previous: torch.Tensor | None) -> torch.Tensor:
-        """A copy of a contiguous tensor that covers its storage."""
-        target, is_cuda = previous, tensor.is_cuda
-        if target is None or not self._can_take(target, tensor):
-            target = torch.empty(tensor.size(), dtype=tensor.dtype, pin_memory=is_cuda)
-        self._used.add(target.data_ptr())
-        if tensor.device.type == "cpu":
-            # one thread fills the memory bus; torch's threads wait for each other, long if others use the cores
-            ctypes.memmove(target.data_ptr(), tensor.data_ptr(), tensor.nbytes)
-        else:
-            target.copy_(tensor, non_blocking=is_cuda)
-        if is_cuda:
-            self._streams.add(torch.cuda.current_stream(tensor.device))
-        return target
-
-    def _can_take(self, target: torch.Tensor, tensor: torch.Tensor) -> bool:
-        return (
-            target.dtype is tensor.dtype
-            and target.shape == tensor.shape
+    def _copied(self, tensor: torch.Tensor, target: torch.Tensor | None) -> torch.Tensor:
+        """A copy of a contiguous tensor that covers its storage; in ``target`` if that can take it."""
+        fits = (
+            target is not None
+            and (target.dtype, target.shape) == (tensor.dtype, tensor.shape)
             and target.is_contiguous()
             and target.untyped_storage().nbytes() == tensor.nbytes
             and target.data_ptr() not in self._used
         )
-
-    def _array(self, array: np.ndarray, previous: Any) -> np.ndarray:
-        if id(array) not in self._arrays:
-            fits = (
-                isinstance(previous, np.ndarray)
-                and (previous.shape, previous.dtype) == (array.shape, array.dtype)
-                and previous.flags.writeable
-                and previous.ctypes.data not in self._used
-            )
-            target = previous if fits else np.empty_like(array, subok=False)
-            self._used.add(target.ctypes.data)
-            np.copyto(target, array)
-            self._arrays[id(array)] = target
-        return self._arrays[id(array)]
-
-    def wait(self) -> None:
-        """Until the GPUs have copied what they were told to."""
-        for stream in self._streams:
-            stream.synchronize()
+        if target is None or not fits:
+            target = torch.empty(tensor.size(), dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        self._used.add(target.data_ptr())
+        if tensor.is_cuda:
+            self.streams.add(torch.cuda.current_stream(tensor.device))
+        if tensor.device.type == "cpu":
+            # one thread fills the memory bus; torch's threads wait for each other, long if others use the cores
+            ctypes.memmove(target.data_ptr(), tensor.data_ptr(), tensor.nbytes)
+        else:
+            target.copy_(tensor, non_blocking=tensor.is_cuda)
+        return target
 
 
 def _has_plain_storage(tensor: torch.Tensor) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from delira.contract import CallsRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import Network, Scope
 from delira.errors import NetworkError
 from delira.utils.trees import iterate_leaves, map_leaves
 
@@ -29,17 +29,11 @@ class NoNetwork(torch.nn.Module):
 class TorchCalls(CallsRole):
     """Networks are modules with a forward."""
 
-    @contextlib.contextmanager
-    def training(self, network: torch.nn.Module) -> Iterator[None]:
-        with _modes_restored(network), torch.enable_grad():
-            network.train()
-            yield
+    def training(self, network: torch.nn.Module) -> Scope:
+        return _mode(network, is_training=True)
 
-    @contextlib.contextmanager
-    def evaluating(self, network: torch.nn.Module) -> Iterator[None]:
-        with _modes_restored(network), torch.no_grad():
-            network.eval()
-            yield
+    def evaluating(self, network: torch.nn.Module) -> Scope:
+        return _mode(network, is_training=False)
 
     def set_evaluating(self, network: torch.nn.Module) -> None:
         network.eval()
@@ -65,9 +59,7 @@ class TorchCalls(CallsRole):
         NetworkError
             If the call changed its inputs, and had not done so at first.
         """
-        known = _changes.get(network)
-        if known is None:
-            known = _changes[network] = {}
+        known = _changes.setdefault(network, {})
         mode = getattr(network, "training", True)
         works_in_place = known.get(mode)
         if works_in_place is False:  # as nearly always
@@ -80,11 +72,16 @@ class TorchCalls(CallsRole):
             result = call(inputs)
             if [tensor._version for tensor in tensors] != versions:
                 known[mode] = True
-                raise NetworkError(_sentence(network))
+                raise NetworkError(
+                    f"{type(network).__name__} changed what it was called with, in place, which it had not done with "
+                    "the first batch; losses, metrics and callbacks would read what it left. Begin forward with a copy "
+                    "(x = x.clone()), or write into new tensors (x = x - 1 instead of x -= 1, ReLU() instead of "
+                    "ReLU(inplace=True) on the input)"
+                )
             return result
         if torch.jit.is_tracing():  # a graph of the network has no copies, and is traced twice to be compared
             return call(inputs)
-        own = map_leaves(_copied, inputs)
+        own = map_leaves(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, inputs)
         copies = _tensors(own)
         versions = [tensor._version for tensor in copies]
         result = call(own)
@@ -98,11 +95,13 @@ class TorchCalls(CallsRole):
 
 
 @contextlib.contextmanager
-def _modes_restored(network: torch.nn.Module) -> Iterator[None]:
+def _mode(network: torch.nn.Module, is_training: bool) -> Iterator[None]:
     # what TorchScript froze has no modes
     modes = [(module, module.training) for module in network.modules() if hasattr(module, "training")]
     try:
-        yield
+        with torch.set_grad_enabled(is_training):
+            network.train() if is_training else network.eval()
+            yield
     finally:
         for module, training in modes:
             module.training = training
@@ -113,18 +112,6 @@ def _tensors(tree: object) -> list[torch.Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and not leaf.is_inference()]
 
 
-def _copied(value: object) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
-
-
 def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two dense tensors hold the same; of others PyTorch may not know."""
+    """Return True if two dense tensors hold the same; of others PyTorch may not know."""
     return first.layout is not torch.strided or torch.equal(first, second)
-
-
-def _sentence(network: torch.nn.Module) -> str:
-    return (
-        f"{type(network).__name__} changed what it was called with, in place, which it had not done with the first "
-        "batch; losses, metrics and callbacks would read what it left. Begin forward with a copy (x = x.clone()), or "
-        "write into new tensors (x = x - 1 instead of x -= 1, ReLU() instead of ReLU(inplace=True) on the input)"
-    )

@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.contract import (
-    CheckpointsRole,
-)
+from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
-from delira.contract.kinds import Network, Optimizer, Tree
+from delira.contract.kinds import ByName, Network, Optimizer, Tree
 from delira.errors import CheckpointError, ConfigError
 from delira.io.arguments import check_model, check_saved
 from delira.io.container import DEEPEST
@@ -30,7 +28,7 @@ _PLAIN: tuple[type, ...] = (bool, int, float, complex, str, bytes)
 _STORABLE = (torch.Tensor, torch.dtype, torch.device, *_PLAIN, type(None))
 
 
-def write_checkpoint(file: BinaryIO, tree: Mapping[str, Any]) -> None:
+def write_checkpoint(file: BinaryIO, tree: ByName) -> None:
     """Serialise a checkpoint tree; numpy arrays, which ``torch.load`` refuses, are kept as tensors.
 
     Parameters
@@ -119,8 +117,7 @@ def _storable(value: Tree, place: str, depth: int = 0) -> Any:
 
 
 def _key(key: Any, place: str) -> Any:
-    if isinstance(key, np.generic):
-        key = key.item()
+    key = key.item() if isinstance(key, np.generic) else key
     if isinstance(key, tuple):
         return tuple(_key(part, place) for part in key)
     if not isinstance(key, (*_PLAIN, type(None))):
@@ -130,11 +127,10 @@ def _key(key: Any, place: str) -> Any:
 
 def _plain(value: Tree) -> Any:
     """The value without a class of its own, e.g. a member of an enumeration as its number: that is code."""
-    for kind in _PLAIN:
-        if isinstance(value, kind):
-            # str() would ask a member for its name
-            return str.__str__(value) if kind is str else kind(value)
-    return value
+    kind = next((kind for kind in _PLAIN if isinstance(value, kind)), None)
+    if kind is str:
+        return str.__str__(value)  # str() would ask a member for its name
+    return value if kind is None else kind(value)
 
 
 def _check_entries(tree: object, limit: int) -> None:
@@ -163,11 +159,7 @@ def _restored(tree: Tree) -> Any:
 
 
 def save_checkpoint_torch(
-    file: str | Path,
-    model: Network = None,
-    optimizers: Mapping[str, Any] | None = None,
-    epoch: int | None = None,
-    **extra: Any,
+    file: str | Path, model: Network = None, optimizers: ByName | None = None, epoch: int | None = None, **extra: Any
 ) -> Path:
     """Write ``{"model", "optimizer", "epoch"}``; the file appears only when it is complete.
 
@@ -192,11 +184,11 @@ def save_checkpoint_torch(
         If there is what a checkpoint cannot hold; it names the place.
     """
     check_model("save_checkpoint_torch", model, torch.nn.Module | None, "a torch.nn.Module")
-    check_saved("save_checkpoint_torch", optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
+    states = states_of("save_checkpoint_torch", optimizers, epoch)
     path = as_target(file, "file")
     tree = {
         "model": {} if model is None else model.state_dict(),
-        "optimizer": {name: optimizer.state_dict() for name, optimizer in (optimizers or {}).items()},
+        "optimizer": states,
         "epoch": epoch or 0,
         **extra,
     }
@@ -226,9 +218,14 @@ def load_checkpoint_torch(file: str | Path, map_location: object = "cpu") -> dic
     return read_checkpoint(path, map_location)
 
 
-def has_state(optimizer: object) -> bool:
-    """Whether it can be asked for its state."""
-    return callable(getattr(optimizer, "state_dict", None))
+def states_of(owner: str, optimizers: ByName | None, epoch: int | None) -> dict[str, Any]:
+    """The states of optimizers for a file that the function ``owner`` writes; refuses what is none, and no epoch."""
+
+    def has_state(optimizer: object) -> bool:
+        return callable(getattr(optimizer, "state_dict", None))
+
+    check_saved(owner, optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
+    return {name: optimizer.state_dict() for name, optimizer in (optimizers or {}).items()}
 
 
 def check_location(map_location: object) -> None:
@@ -256,7 +253,7 @@ class TorchCheckpoints(CheckpointsRole):
     write = staticmethod(write_checkpoint)
     read = staticmethod(read_checkpoint)
 
-    def state_tree(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: torch.nn.Module, optimizers: ByName) -> dict[str, Any]:
         weights = network.state_dict()
         if lazy := [name for name, weight in weights.items() if is_lazy(weight)]:
             raise CheckpointError(
@@ -265,21 +262,33 @@ class TorchCheckpoints(CheckpointsRole):
             )
         return {"model": weights, **_optimizer_tree(optimizers)}
 
-    def load_state_tree(self, tree: Mapping[str, Any], network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
-        _check_weights(tree.get("model", {}), network)
+    def load_state_tree(self, tree: ByName, network: torch.nn.Module, optimizers: ByName) -> None:
+        weights, own = tree.get("model", {}), network.state_dict()
+
+        def differs(key: str) -> str | None:
+            value = own[key]
+            # loading gives its shape to what has none yet
+            if not isinstance(value, torch.Tensor) or is_lazy(value) or weights[key].shape == value.shape:
+                return None
+            shapes = f"{tuple(weights[key].shape)} in the checkpoint and {tuple(value.shape)} in the network"
+            return f"{key} has shape {shapes}"
+
+        def load(states: ByName) -> None:
+            for name, optimizer in optimizers.items():
+                _load_optimizer(name, optimizer, states)
+
+        check_fit(network, weights, own, differs)
         optimizer_states(tree, optimizers)
         before = self.backend.arrays.snapshot(_optimizer_tree(optimizers))
         try:
-            for name, optimizer in optimizers.items():
-                _load_optimizer(name, optimizer, tree)
+            load(tree)
         except Exception:
-            for name, optimizer in optimizers.items():
-                _load_optimizer(name, optimizer, before)
+            load(before)
             raise
-        network.load_state_dict(tree["model"])
+        network.load_state_dict(weights)
 
 
-def _optimizer_tree(optimizers: Mapping[str, Any]) -> dict[str, Any]:
+def _optimizer_tree(optimizers: ByName) -> dict[str, Any]:
     """The part of a tree that the optimizers fill."""
     states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
     scalers = {name: o.scaler.state_dict() for name, o in optimizers.items() if o.scaler.is_enabled()}
@@ -288,21 +297,7 @@ def _optimizer_tree(optimizers: Mapping[str, Any]) -> dict[str, Any]:
     return {"optimizer": states, **{name: part for name, part in more.items() if part}}
 
 
-def _check_weights(weights: Mapping[str, torch.Tensor], network: torch.nn.Module) -> None:
-    """Refuse weights of another network, naming the entries."""
-    own = network.state_dict()
-
-    def differs(key: str) -> str | None:
-        value = own[key]
-        # loading gives its shape to what has none yet
-        if not isinstance(value, torch.Tensor) or is_lazy(value) or weights[key].shape == value.shape:
-            return None
-        return f"{key} has shape {tuple(weights[key].shape)} in the checkpoint and {tuple(value.shape)} in the network"
-
-    check_fit(network, weights, own, differs)
-
-
-def _load_optimizer(name: str, optimizer: Optimizer, tree: Mapping[str, Any]) -> None:
+def _load_optimizer(name: str, optimizer: Optimizer, tree: ByName) -> None:
     """Refuse the state of another optimizer: torch takes it over and fails at the first step."""
     try:
         optimizer.load_state_dict(tree["optimizer"][name])

@@ -2,21 +2,20 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from delira.contract import CompileConfig
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.suggest import did_you_mean
 
-Step = Callable[..., Any]
-
 
 def bind_step(
-    closure: Callable[..., Any], network: torch.nn.Module, arguments: Mapping[str, Any], compiling: CompileConfig
-) -> Step:
+    closure: Callable[..., Any], network: torch.nn.Module, arguments: ByName, compiling: CompileConfig
+) -> Callable[..., Any]:
     """The closure bound to its arguments, with the network's forward compiled while it runs.
 
     What the closure calls is compiled, the network as a whole or its direct parts (a GAN's generator); losses,
@@ -68,13 +67,16 @@ def bind_step(
 class _Part:
     """A module whose forward is a compiled one during a step."""
 
-    def __init__(self, module: torch.nn.Module, options: Mapping[str, Any]):
+    def __init__(self, module: torch.nn.Module, options: ByName):
         self._module, self._options = module, options
         self._compile()
 
     def _compile(self) -> None:
         self._own = vars(self._module).get("forward")
-        self._forward = _compiled(self._module.forward, self._options)
+        try:
+            self._forward = torch.compile(self._module.forward, **self._options)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ConfigError(f"torch.compile does not take compile={dict(self._options)}: {error}") from error
 
     def switch_on(self) -> None:
         if vars(self._module).get("forward") is not self._own:  # somebody gave it another one
@@ -93,18 +95,11 @@ def _has_forward(module: torch.nn.Module) -> bool:
     return not isinstance(module, torch.jit.ScriptModule) and type(module).forward is not torch.nn.Module.forward
 
 
-def _compiled(forward: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
-    try:
-        return torch.compile(forward, **options)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ConfigError(f"torch.compile does not take compile={dict(options)}: {error}") from error
-
-
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(given: ByName) -> dict[str, Any]:
     known = [name for name in inspect.signature(torch.compile).parameters if name != "model"]
-    if unknown := [name for name in given if name not in known]:
-        lines = [f"compile has the unknown option {name!r}{did_you_mean(str(name), known)}" for name in unknown]
-        raise ConfigError("\n".join(lines) + f"\n(torch.compile takes {', '.join(known)})")
+    unknown = [name for name in given if name not in known]
+    if lines := [f"compile has the unknown option {name!r}{did_you_mean(str(name), known)}" for name in unknown]:
+        raise ConfigError("\n".join([*lines, f"(torch.compile takes {', '.join(known)})"]))
     options = dict(given)
     if options.get("backend", "inductor") == "inductor" and options.get("mode") is None:
         options["options"] = {"fallback_random": True, **(options.get("options") or {})}

@@ -4,17 +4,14 @@ import contextlib
 import gc
 import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from delira.contract import (
-    Devices,
-    DevicesRole,
-)
+from delira.contract import Devices, DevicesRole
 from delira.contract.devices import asked_for
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError
 from delira.utils.seeding import CUBLAS_SETTING, choose_cublas_workspace, make_torch_deterministic
 
@@ -47,10 +44,20 @@ class TorchDevices(DevicesRole):
                 f"gpu_ids={gpu_ids} asks for several GPUs, which arrives with distributed training; "
                 f"use gpu_ids=[{gpu_ids[0]}]"
             )
-        device = f"cuda:{gpu_ids[0]}" if gpu_ids else "cpu" if device is None else device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        chosen = _checked(device, asked)
+        try:
+            chosen = torch.device(f"cuda:{gpu_ids[0]}" if gpu_ids else "cpu" if device is None else device)
+        except (RuntimeError, TypeError) as error:
+            raise ConfigError(f"{asked} is no device of PyTorch: {error}") from error
+        if chosen.type == "cuda" and not torch.cuda.is_available():
+            raise ConfigError(
+                f"{asked} was asked for, but PyTorch sees no GPU; leave gpu_ids empty, or use device='cpu' or 'auto'"
+            )
+        if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+            raise ConfigError(f"{asked} was asked for, but PyTorch sees only {torch.cuda.device_count()} GPU(s)")
+        if chosen.type == "mps" and not torch.backends.mps.is_available():
+            raise ConfigError(f"{asked} was asked for, but PyTorch sees no MPS device; use device='cpu' or 'auto'")
         return Devices(chosen, chosen)
 
     def of(self, network: torch.nn.Module) -> Devices:
@@ -58,13 +65,13 @@ class TorchDevices(DevicesRole):
         device = torch.device("cpu") if first is None else first.device
         return Devices(device, device)
 
-    def place(self, network: torch.nn.Module, losses: Mapping[str, Any], devices: Devices) -> torch.nn.Module:
+    def place(self, network: torch.nn.Module, losses: ByName, devices: Devices) -> torch.nn.Module:
         for loss in map(inspect.unwrap, losses.values()):  # one may be inside of another
             if isinstance(loss, torch.nn.Module):
                 loss.to(devices.output)
         return network.to(devices.input)
 
-    def move(self, network: Network, optimizers: Mapping[str, Any], devices: Devices, dtype: Any) -> None:
+    def move(self, network: Network, optimizers: ByName, devices: Devices, dtype: Any) -> None:
         if dtype is not None and not getattr(dtype, "is_floating_point", False):
             raise ConfigError(f"a network computes in a floating-point dtype of PyTorch, got {dtype!r}")
         network.to(devices.input, dtype)
@@ -104,10 +111,8 @@ class TorchDevices(DevicesRole):
         Warns in the log if CUDA was initialised without ``CUBLAS_WORKSPACE_CONFIG``: that cannot be made up for.
         """
         cudnn = torch.backends.cudnn
-        is_on, only_warns = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
+        is_on = torch.are_deterministic_algorithms_enabled()
+        only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
         chosen, searches, workspace = cudnn.deterministic, cudnn.benchmark, os.environ.get(CUBLAS_SETTING)
         try:
             make_torch_deterministic(torch)
@@ -121,9 +126,8 @@ class TorchDevices(DevicesRole):
                     os.environ[CUBLAS_SETTING] = workspace
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
-            return True
-        return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
+        is_told = isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)
+        return is_told or isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
 
     def free_memory(self) -> None:
         """Give memory that nothing holds any more back to the devices.
@@ -135,20 +139,3 @@ class TorchDevices(DevicesRole):
             torch.cuda.empty_cache()
         if torch.backends.mps.is_available():
             torch.mps.empty_cache()
-
-
-def _checked(device: str, asked: str) -> torch.device:
-    try:
-        chosen = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ConfigError(f"{asked} is no device of PyTorch: {error}") from error
-    if chosen.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ConfigError(
-                f"{asked} was asked for, but PyTorch sees no GPU; leave gpu_ids empty, or use device='cpu' or 'auto'"
-            )
-        if (chosen.index or 0) >= torch.cuda.device_count():
-            raise ConfigError(f"{asked} was asked for, but PyTorch sees only {torch.cuda.device_count()} GPU(s)")
-    if chosen.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError(f"{asked} was asked for, but PyTorch sees no MPS device; use device='cpu' or 'auto'")
-    return chosen

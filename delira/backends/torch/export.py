@@ -4,18 +4,15 @@ import copy
 import glob
 import hashlib
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
 
-from delira.contract import (
-    ExportRole,
-    named_outputs,
-)
+from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError, NetworkError
 from delira.utils.files import as_target, publish
 from delira.utils.optional import import_optional
@@ -34,7 +31,7 @@ _CHATTY = ("torch.export", "torch.onnx", "onnxscript", "onnx_ir")
 class TorchExport(ExportRole):
     """Programs in the formats of ``torch.export`` and of ONNX."""
 
-    def write(self, network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: torch.nn.Module, path: Path, example: ByName) -> None:
         """Write the network as a program that runs without delira; ``path`` says the format by its ending.
 
         It is written for the CPU, on which every program of these formats can start; the network itself may be
@@ -49,8 +46,7 @@ class TorchExport(ExportRole):
         example
             Arguments of the network by name: tensors or arrays with the samples first, or dicts of them.
         """
-        writers = {".pt2": _write_pt2, ".onnx": _write_onnx}
-        if path.suffix not in writers:
+        if path.suffix not in (".pt2", ".onnx"):
             raise ConfigError(
                 f"PyTorch networks are not exported to {path.name!r}: the ending says the format, which is '.pt2' "
                 "(torch.export), '.onnx', or '.safetensors' (weights only)"
@@ -67,7 +63,11 @@ class TorchExport(ExportRole):
             outputs = tried(network, inputs)
             with quiet(_CHATTY), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                writers[path.suffix](_traced(network, inputs), inputs, outputs, path)
+                program = _traced(network, inputs)
+                if path.suffix == ".onnx":
+                    _write_onnx(program, inputs, outputs, path)
+                else:
+                    publish(path, lambda file: torch.export.save(program, file))
 
 
 def on_cpu(value: object) -> Any:
@@ -78,13 +78,13 @@ def on_cpu(value: object) -> Any:
     return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
 
-def tried(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+def tried(network: torch.nn.Module, inputs: ByName) -> ByName:
     """What the network returns for the first samples: that it does not take the example is said by its own error."""
     with noting(f"while {type(network).__name__} was tried on the example"):
         return named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
 
 
-def _traced(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Any:
+def _traced(network: torch.nn.Module, inputs: ByName) -> Any:
     """The network as a ``torch.export.ExportedProgram`` in which only the number of samples is open."""
     batch = torch.export.Dim("batch")
     # the file keeps what the network was traced with: no sample of anybody, and not 1, which would be taken for fixed
@@ -96,35 +96,26 @@ def _traced(network: torch.nn.Module, inputs: Mapping[str, Any]) -> Any:
         return torch.export.export(network, (), empty, dynamic_shapes=map_leaves(lambda leaf: {0: batch}, inputs))
 
 
-def _dotted(place: tuple[str | int, ...]) -> str:
-    return ".".join(map(str, place))
+def _names(tree: ByName) -> dict[str, Any]:
+    """What a tree holds by dotted names."""
+    return {".".join(map(str, place)): leaf for place, leaf in iterate_leaves(tree)}
 
 
-def _write_pt2(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], path: Path) -> None:
-    publish(path, lambda file: torch.export.save(program, file))
-
-
-def _write_onnx(program: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], path: Path) -> None:
+def _write_onnx(program: Any, inputs: ByName, outputs: ByName, path: Path) -> None:
     """Convert, name inputs and outputs (nested ones with dots) and write."""
-    for place, leaf in iterate_leaves(outputs):
-        if not isinstance(leaf, torch.Tensor):
-            raise NetworkError(
-                f"output {_dotted(place)!r} is a {type(leaf).__name__}; in ONNX every output is a tensor"
-            )
     names, output_names = _names(inputs), _names(outputs)
-    if shared := sorted(set(names) & set(output_names)):
+    for name, leaf in output_names.items():
+        if not isinstance(leaf, torch.Tensor):
+            raise NetworkError(f"output {name!r} is a {type(leaf).__name__}; in ONNX every output is a tensor")
+    if shared := sorted(names.keys() & output_names.keys()):
         raise NetworkError(
             f"{shared[0]!r} is both an input and an output; in ONNX every name is there once, so give the output "
             "another one"
         )
     with noting(f"while torch.onnx wrote {path}"):
         converted: Any = torch.onnx.export(program, verbose=False)
-        _rename(converted.model.graph, names, output_names)
+        _rename(converted.model.graph, [*names], [*output_names])
         _publish_onnx(converted.model_proto, path)
-
-
-def _names(tree: Mapping[str, Any]) -> list[str]:
-    return [_dotted(place) for place, _ in iterate_leaves(tree)]
 
 
 def _rename(graph: Any, inputs: list[str], outputs: list[str]) -> None:
@@ -158,12 +149,7 @@ def _publish_onnx(proto: Any, path: Path) -> None:
 
 def _publish_beside(tensors: list[Any], path: Path) -> None:
     helper = import_optional("onnx.external_data_helper", f"exporting to {path.name!r}", "delira[export]")
-
-    def write(file: BinaryIO) -> None:
-        for tensor in tensors:
-            file.write(tensor.raw_data)
-
-    publish(path, write)
+    publish(path, lambda file: file.writelines(tensor.raw_data for tensor in tensors))
     offset = 0
     for tensor in tensors:
         length = len(tensor.raw_data)

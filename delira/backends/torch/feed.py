@@ -1,14 +1,15 @@
 """Batches on their way to a GPU: copied from pinned memory while the step before computes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from delira.contract.kinds import ByName
 from delira.utils.trees import iterate_leaves, map_leaves
 
-Batch = Mapping[str, Any]
+Batch = ByName
 Prepare = Callable[[Batch], dict[str, Any]]
 Fed = tuple[Batch, dict[str, Any] | None]
 
@@ -24,7 +25,7 @@ def feed(batches: Iterable[Batch], prepare: Prepare) -> Iterator[Fed]:
     gpu = next((device for device in devices if getattr(device, "type", None) == "cuda"), None)
     if gpu is None or not is_default:
         return ((batch, None) for batch in batches)
-    return _one_ahead(batches, _Copier(prepare, gpu))
+    return _one_ahead(batches, _copying(prepare, gpu))
 
 
 def _one_ahead(batches: Iterable[Batch], start: Callable[[Batch], Callable[[], dict[str, Any]]]) -> Iterator[Fed]:
@@ -32,41 +33,31 @@ def _one_ahead(batches: Iterable[Batch], start: Callable[[Batch], Callable[[], d
 
     An error in making a batch is kept until the batches ahead of it are used.
     """
-    iterator = iter(batches)
-    waiting: tuple[Batch, Callable[[], dict[str, Any]]] | None = None
-    error: Exception | None = None
-    while True:
-        following = None
+    started = ((batch, start(batch)) for batch in batches)
+    waiting = next(started, None)
+    while waiting is not None:
+        following, error = None, None
         try:
-            batch = next(iterator)
-            following = batch, start(batch)
-        except StopIteration:
-            pass
+            following = next(started, None)
         except Exception as caught:
             error = caught
-        if waiting is not None:
-            yield waiting[0], waiting[1]()
+        yield waiting[0], waiting[1]()
         if error is not None:
             raise error
-        if following is None:
-            return
         waiting = following
 
 
-class _Copier:
-    """Starts copies on a stream of their own; what it returns makes the current stream wait for them."""
+def _copying(prepare: Prepare, device: torch.device) -> Callable[[Batch], Callable[[], dict[str, Any]]]:
+    """Return what starts copies on a stream of their own; what that returns makes the current stream wait for them."""
+    stream = torch.cuda.Stream(device)
 
-    def __init__(self, prepare: Prepare, device: torch.device) -> None:
-        self._prepare, self._device = prepare, device
-        self._stream = torch.cuda.Stream(device)
-
-    def __call__(self, batch: Batch) -> Callable[[], dict[str, Any]]:
-        with torch.cuda.stream(self._stream):
-            prepared = self._prepare({key: map_leaves(_pinned, value) for key, value in batch.items()})
-            done = self._stream.record_event()
+    def start(batch: Batch) -> Callable[[], dict[str, Any]]:
+        with torch.cuda.stream(stream):
+            prepared = prepare({key: map_leaves(_pinned, value) for key, value in batch.items()})
+            done = stream.record_event()
 
         def arrive() -> dict[str, Any]:
-            current = torch.cuda.current_stream(self._device)
+            current = torch.cuda.current_stream(device)
             current.wait_event(done)
             for _, value in iterate_leaves(prepared):
                 if isinstance(value, torch.Tensor) and value.is_cuda:
@@ -74,6 +65,8 @@ class _Copier:
             return prepared
 
         return arrive
+
+    return start
 
 
 def _pinned(value: object) -> Any:

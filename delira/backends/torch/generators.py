@@ -1,13 +1,11 @@
 """Generators of PyTorch."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from delira.contract import (
-    GeneratorsRole,
-)
+from delira.contract import GeneratorsRole
+from delira.contract.kinds import ByName
 
 
 class TorchGenerators(GeneratorsRole):
@@ -30,7 +28,7 @@ class TorchGenerators(GeneratorsRole):
             state["cuda"] = torch.cuda.get_rng_state_all()
         return state
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: ByName) -> None:
         torch.set_rng_state(state["cpu"])
         if "cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(state["cuda"])

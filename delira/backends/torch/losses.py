@@ -34,37 +34,32 @@ OPS = loss_formulas.ArrayOps(
 )
 
 
+class _Loss(torch.nn.Module):
+    ops = OPS
+
+
 @described_by_base
-class BCEFocalLossPyTorch(loss_formulas.BCEFocalLoss, torch.nn.Module):
+class BCEFocalLossPyTorch(loss_formulas.BCEFocalLoss, _Loss):
     """Focal loss of probabilities, in PyTorch."""
 
-    ops = OPS
-
 
 @described_by_base
-class BCEFocalLossLogitPyTorch(loss_formulas.BCEFocalLossLogit, torch.nn.Module):
+class BCEFocalLossLogitPyTorch(loss_formulas.BCEFocalLossLogit, _Loss):
     """Focal loss of logits, in PyTorch."""
 
-    ops = OPS
-
 
 @described_by_base
-class DiceLossPyTorch(loss_formulas.DiceLoss, torch.nn.Module):
+class DiceLossPyTorch(loss_formulas.DiceLoss, _Loss):
     """Dice loss, in PyTorch."""
 
-    ops = OPS
-
 
 @described_by_base
-class TverskyLossPyTorch(loss_formulas.TverskyLoss, torch.nn.Module):
+class TverskyLossPyTorch(loss_formulas.TverskyLoss, _Loss):
     """Tversky loss, in PyTorch."""
 
-    ops = OPS
-
 
 @described_by_base
-class DiceCELossPyTorch(loss_formulas.DiceCELoss, torch.nn.Module):
+class DiceCELossPyTorch(loss_formulas.DiceCELoss, _Loss):
     """Dice loss and cross-entropy, in PyTorch."""
 
-    ops = OPS
     _dice_cls = DiceLossPyTorch

@@ -1,7 +1,7 @@
 """Networks that are ``torch.nn.Module``s."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 
 from delira.backends.torch.backend import BACKEND
 from delira.contract import backend_default, default_closure
-from delira.contract.kinds import Tree
+from delira.contract.kinds import ByName, Tree
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
@@ -47,9 +47,7 @@ class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):
 
     @staticmethod
     @backend_default
-    def prepare_batch(
-        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
-    ) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
         """Make tensors of a batch, without changing it.
 
         Parameters

@@ -1,6 +1,7 @@
 """Optimizers of PyTorch, with what must happen between the gradients and the update."""
 
 import contextlib
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -9,11 +10,8 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from delira.backends.torch import schedules
-from delira.contract import (
-    UpdateConfig,
-    WrappedOptimizers,
-)
-from delira.contract.kinds import Network
+from delira.contract import UpdateConfig, WrappedOptimizers
+from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError, ConfigError
 from delira.utils.optimizing import both_of, building
 
@@ -68,8 +66,8 @@ class TorchOptimizer:
         #: whether it evaluates the loss itself, as often as it likes (LBFGS)
         self.evaluates = closure is not None and closure.default is closure.empty
         self._accumulates = update.accumulation_steps > 1
-        self._n_samples, self._is_last, self._is_part, self._is_bad = 1, True, False, False  # of the call at hand
-        self._has_stepped = False  # in the call at hand
+        self._n_samples, self._is_last, self._is_part = 1, True, False  # of the call at hand
+        self._is_bad, self._has_stepped = False, False  # in the batch, and in the call at hand
         self._parts: list[int] = []  # samples of each part of the batch at hand
         self._part_sums: dict[torch.Tensor, torch.Tensor] = {}  # their gradients
         self._weights: list[int] = []  # samples of each batch of the group; 0 for one that is left out
@@ -140,29 +138,28 @@ class TorchOptimizer:
 
     def _end_batch(self) -> None:
         """Count the batch to its group, or leave it out, and update if the group is complete."""
-        is_bad, gradients = self._is_bad, self._part_sums
-        self._weights.append(0 if is_bad else sum(self._parts) or self._n_samples)
+        self._weights.append(0 if self._is_bad else sum(self._parts) or self._n_samples)
         if self._accumulates and not self._parts:
-            gradients = self._take_gradients()
-        self._forget_parts()
-        if is_bad:
+            self._part_sums = self._take_gradients()
+        if self._is_bad:
             self.num_skipped += 1
         else:
-            _add(self._sums, gradients)
+            _add(self._sums, self._part_sums)
+        self._forget_parts()
         if self._is_last or len(self._weights) >= self.update.accumulation_steps:
-            self._apply()
+            self.flush()
 
     def _take_gradients(self) -> dict[torch.Tensor, torch.Tensor]:
         """The gradients, taken off the parameters, where the losses of other optimizers (a GAN's) would add to them."""
-        taken = {}
-        for parameter in self._parameters():
-            gradient, parameter.grad = parameter.grad, None
-            if gradient is not None:
-                taken[parameter] = gradient
+        taken = {parameter: parameter.grad for parameter in self._parameters() if parameter.grad is not None}
+        for parameter in taken:
+            parameter.grad = None
         return taken
 
     def _has_finite_gradients(self) -> bool:
-        finite = [torch.isfinite(_values(p.grad)).all() for p in self._parameters() if p.grad is not None]
+        gradients = [parameter.grad for parameter in self._parameters() if parameter.grad is not None]
+        dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+        finite = [torch.isfinite(gradient).all() for gradient in dense]
         return not finite or bool(torch.stack([value.to(finite[0].device) for value in finite]).all())
 
     def _forget_parts(self) -> None:
@@ -171,11 +168,12 @@ class TorchOptimizer:
     def _parameters(self) -> list[torch.Tensor]:
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
-    def _apply(self) -> None:
+    def flush(self) -> None:
+        """Apply what there is of a group, complete or because the epoch ends."""
         update, weights, sums, before = self.update, self._weights, self._sums, self.num_updates
         self._weights, self._sums = [], {}
         samples = sum(weights)
-        if samples == 0:  # every batch of the group was left out
+        if samples == 0:  # there is no group, or every batch of it was left out
             return
         for parameter, gradient in sums.items():
             parameter.grad = gradient
@@ -228,16 +226,11 @@ class TorchOptimizer:
         self.optimizer.zero_grad()
         return can_repeat
 
-    def flush(self) -> None:
-        """Apply what is left of a group when the epoch ends."""
-        if self._weights:
-            self._apply()
-
     def state_dict(self) -> dict[str, Any]:
         """State of the torch optimizer."""
         return self.optimizer.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: ByName) -> None:
         """Take a state of the torch optimizer over, with its dtypes; a group that was broken off is forgotten."""
         self.optimizer.load_state_dict(dict(state))
         # torch's own layout; an optimizer of somebody else may have another
@@ -266,7 +259,7 @@ class TorchOptimizer:
             state |= {"weights": list(self._weights), "reference": self._reference, "sums": sums}
         return state
 
-    def load_pending_state(self, state: Mapping[str, Any]) -> None:
+    def load_pending_state(self, state: ByName) -> None:
         """Continue inside the group that :meth:`pending_state` described; call it after :meth:`load_state_dict`.
 
         Raises
@@ -275,8 +268,9 @@ class TorchOptimizer:
             If the sums do not fit the parameters; nothing is changed then.
         """
         parameters, sums = self._parameters(), {}
+        shapes = [None if is_lazy(parameter) else tuple(parameter.shape) for parameter in parameters]
         for number, gradient in state.get("sums", {}).items():
-            shape = _shape_of(parameters[number]) if number < len(parameters) else "missing"
+            shape = shapes[number] if number < len(parameters) else "missing"
             if shape not in (tuple(gradient.shape), None):
                 raise CheckpointError(
                     f"the checkpoint does not fit the optimizer: the accumulated gradient of parameter {number} has "
@@ -301,10 +295,6 @@ def _add(sums: dict[torch.Tensor, torch.Tensor], gradients: Mapping[torch.Tensor
         sums[parameter] = gradient if before is None else before.add_(gradient)
 
 
-def _shape_of(parameter: torch.Tensor) -> tuple[int, ...] | None:
-    return None if is_lazy(parameter) else tuple(parameter.shape)
-
-
 def _as_stored(stored: Any, loaded: Any) -> Any:
     """What torch loaded, but with the dtypes and texts that were stored.
 
@@ -322,15 +312,10 @@ def _as_stored(stored: Any, loaded: Any) -> Any:
     return loaded
 
 
-def _values(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient.coalesce().values() if gradient.is_sparse else gradient
-
-
 class TorchOptimizers(WrappedOptimizers):
     """Optimizers of PyTorch in wrappers."""
 
     build_schedules = staticmethod(schedules.build_schedules)
-
     cure = _CURE
 
     def make(self, network: torch.nn.Module, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
@@ -346,16 +331,16 @@ class TorchOptimizers(WrappedOptimizers):
                 "a batch before you give it to the trainer"
             ) from error
 
-    def wrap(self, network: torch.nn.Module, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+    def wrap(self, network: torch.nn.Module, made: ByName, update: UpdateConfig) -> dict[str, Any]:
         self.check(network, made)
         first = next(network.parameters(), None)
         device_type = "cpu" if first is None else first.device.type
         if update.precision == "auto":
             half = device_type == "cuda" and not torch.cuda.is_bf16_supported()
-            update = UpdateConfig(**{**vars(update), "precision": "fp16" if half else "bf16"})
+            update = dataclasses.replace(update, precision="fp16" if half else "bf16")
         return {name: TorchOptimizer(optimizer, update, device_type) for name, optimizer in made.items()}
 
-    def check(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> None:
+    def check(self, network: torch.nn.Module, optimizers: ByName) -> None:
         own = {id(weight) for weight in network.parameters()}
         for name, optimizer in optimizers.items():
             groups = getattr(optimizer, "param_groups", None)
@@ -391,7 +376,7 @@ class TorchOptimizers(WrappedOptimizers):
         return optimizer
 
     @contextlib.contextmanager
-    def batch(self, optimizers: Mapping[str, Any], n_samples: int, is_last: bool, part: bool) -> Iterator[None]:
+    def batch(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool) -> Iterator[None]:
         wrapped = next(iter(optimizers.values()))
         for optimizer in optimizers.values():
             optimizer.begin_batch(n_samples, is_last, part)
@@ -408,11 +393,11 @@ class TorchOptimizers(WrappedOptimizers):
 
         return restore
 
-    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+    def learning_rates(self, optimizers: ByName) -> dict[str, float]:
         rates = {name: float(o.param_groups[0]["lr"]) for name, o in optimizers.items() if o.param_groups}
         return {"lr" if len(rates) == 1 else f"lr_{name}": rate for name, rate in rates.items()}
 
-    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+    def scale_rates(self, optimizers: ByName, factor: float) -> None:
         for optimizer in optimizers.values():
             for group in optimizer.param_groups:
                 group |= {name: group[name] * factor for name in _RATES if name in group}

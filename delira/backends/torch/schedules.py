@@ -12,7 +12,7 @@ from delira.callbacks.monitor import mode_of_plateau
 from delira.callbacks.schedules import schedule
 from delira.callbacks.schedules.arguments import check_finite, check_lowering, check_rates, plain_counts
 from delira.callbacks.schedules.rates import is_improvement
-from delira.contract.kinds import Optimizer
+from delira.contract.kinds import ByName, Optimizer
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 
@@ -61,8 +61,9 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
                 f"{type(self).__name__} needs scheduler_cls, e.g. torch.optim.lr_scheduler.StepLR, got "
                 f"{self.scheduler_cls!r}"
             )
+        self._name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
         if getattr(self.scheduler_cls, "__module__", "").startswith("torch."):  # a user's may mean other things
-            check_rates(self.scheduler_cls.__name__, params)
+            check_rates(self._name, params)
             self.params = plain_counts(params)
         self.is_plateau = isinstance(self.scheduler_cls, type) and issubclass(self.scheduler_cls, _lr.ReduceLROnPlateau)
         super().__init__(optimizer, step_on, monitor)
@@ -79,10 +80,9 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
         try:
             self.scheduler = self.scheduler_cls(getattr(optimizer, "optimizer", optimizer), **self.params)
         except ValueError as error:  # of PyTorch, which has seen the optimizer
-            raise ConfigError(f"{getattr(self.scheduler_cls, '__name__', self.scheduler_cls)}: {error}") from error
+            raise ConfigError(f"{self._name}: {error}") from error
         except TypeError as error:
-            name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
-            raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
+            raise ConfigError(f"the schedule {self._name} cannot be built from {self.params}: {error}") from error
         plateau = _lr.ReduceLROnPlateau
         name = "_is_better" if hasattr(plateau, "_is_better") else "is_better"  # until PyTorch 2.7
         if isinstance(self.scheduler, plateau) and getattr(type(self.scheduler), name) is getattr(plateau, name):
@@ -118,22 +118,16 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
         self._check()
 
     def _check(self) -> None:
-        if self.is_plateau or not hasattr(self.scheduler, "get_last_lr"):  # a plateau's has none before its first step
-            return
-        name = getattr(self.scheduler_cls, "__name__", repr(self.scheduler_cls))
-        check_finite(name, self.scheduler.get_last_lr())
+        if not self.is_plateau and hasattr(self.scheduler, "get_last_lr"):  # a plateau's has none before its first step
+            check_finite(self._name, self.scheduler.get_last_lr())
 
     def state_dict(self) -> dict[str, Any]:
         """State of the schedule, without what only the class knows."""
-        state = self.scheduler.state_dict()
+        state = {name: value for name, value in self.scheduler.state_dict().items() if _is_plain(value)}
         # a Counter (the milestones of MultiStepLR) does not survive being copied into a checkpoint
-        return {
-            name: dict(value) if isinstance(value, Mapping) else value
-            for name, value in state.items()
-            if _is_plain(value)
-        }
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in state.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: ByName) -> None:
         """Continue the schedule."""
         own = self.scheduler.state_dict()
         self.scheduler.load_state_dict({**own, **_counted(dict(state), own)})
@@ -205,17 +199,7 @@ class ReduceLROnPlateauCallbackPyTorch(DefaultPyTorchSchedulerCallback):
     """Lower the rate when the validation score no longer improves."""
 
     scheduler_cls = _lr.ReduceLROnPlateau
-    _names = (
-        "mode",
-        "factor",
-        "patience",
-        "verbose",
-        "threshold",
-        "threshold_mode",
-        "cooldown",
-        "min_lr",
-        "eps",
-    )
+    _names = ("mode", "factor", "patience", "verbose", "threshold", "threshold_mode", "cooldown", "min_lr", "eps")
 
     def __init__(self, optimizer: object = "default", *args: Any, monitor: str | None = None, **params: Any):
         params = {**self._by_name(args), **params}
@@ -285,7 +269,7 @@ SCHEDULES = {
 }
 
 
-def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
+def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
             f"lr_scheduler_cls must be a schedule class, e.g. torch.optim.lr_scheduler.StepLR, got {cls!r}"

@@ -42,9 +42,8 @@ def renew_statistics(network: torch.nn.Module, calls: Iterable[Callable[[], Any]
             f"the running statistics of {', '.join(fixed[:3])} cannot be computed anew, since torch.jit.trace has "
             "fixed how these layers compute; script the network (torch.jit.script), or set update_statistics=False"
         )
-    layers = list(found.values())
-    counting = [layer for layer in layers if isinstance(layer, _BatchNorm) and not _is_script(layer)]
-    others = [_Mean(layer) for layer in layers if not any(layer is one for one in counting)]
+    counting = [layer for layer in found.values() if isinstance(layer, _BatchNorm) and not _is_script(layer)]
+    others = [_Mean(layer) for layer in found.values() if not any(layer is one for one in counting)]
     with torch.no_grad(), _cumulative(counting):
         for call in calls:
             for mean in others:

@@ -2,21 +2,16 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from delira.backends.torch.compiling import bind_step, explain
 from delira.backends.torch.feed import feed
-from delira.contract import (
-    Step,
-    StepRole,
-    call_metrics,
-    mark,
-    run_hooks,
-)
-from delira.contract.kinds import Network, Optimizer
+from delira.contract import Step, StepRole, mark, run_hooks
+from delira.contract.kinds import ByName, Network, Optimizer
+from delira.contract.step import Compute, Hooks
 from delira.errors import NetworkError
 from delira.utils.seeding import CUBLAS_SETTING
 from delira.utils.single_numbers import added
@@ -25,10 +20,6 @@ from delira.utils.trees import map_leaves
 _NOTHING = contextlib.nullcontext()
 
 _LOSS = "computed with PyTorch on predictions that were not detached"
-
-Compute = Callable[[Step], Step]
-
-Hooks = Sequence[Callable[[Step], None]]
 
 _NO_IMPLEMENTATION = re.compile(r"(?P<name>.+?) does not have a deterministic implementation")
 
@@ -65,21 +56,25 @@ class TorchStep(StepRole):
             compute(step)
 
     def values(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
-        predictions = {name: _detached(value) for name, value in step.predictions.items()}
-        return predictions, {name: _detached(value) for name, value in step.losses.items()}
+        return _detached(step.predictions), _detached(step.losses)
 
-    def measure(
-        self,
-        metrics: Mapping[str, Any],
-        metric_keys: Mapping[str, Sequence[str]],
-        predictions: Mapping[str, Any],
-        batch: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def measure(self, metrics: ByName, metric_keys: ByName, predictions: ByName, batch: ByName) -> dict[str, Any]:
         with torch.no_grad():
-            return call_metrics(metrics, metric_keys, predictions, batch)
+            return super().measure(metrics, metric_keys, predictions, batch)
 
     def explain(self, error: BaseException) -> str | None:
-        return _explain_algorithm(error) or explain(error)
+        text = str(error)
+        if (found := _NO_IMPLEMENTATION.search(text)) is not None:
+            return (
+                f"PyTorch has no deterministic {found['name']} on this device: replace it in the network, the losses "
+                "or the closure, or train with deterministic=False"
+            )
+        if CUBLAS_SETTING in text:
+            return (
+                f"set {CUBLAS_SETTING}=:4096:8 in the environment before Python starts, or call delira.seed_all(seed, "
+                "deterministic=True) before anything is computed on the GPU, or train with deterministic=False"
+            )
+        return explain(error)
 
     def is_mistake(self, warning: str) -> bool:
         # MSELoss and its like broadcast (n, 1) against (n,) to (n, n) and learn nonsense
@@ -96,11 +91,11 @@ class TorchStep(StepRole):
         gradients = {name: one for name, one in zip(weights, found, strict=True) if one is not None}
         return loss.detach(), more, gradients
 
-    def leave_gradients(self, network: torch.nn.Module, optimizer: object, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: torch.nn.Module, optimizer: object, gradients: ByName) -> None:
         for name, weight in network.named_parameters():
             weight.grad = gradients.get(name)
 
-    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+    def update_after(self, optimizers: ByName) -> None:
         for optimizer in optimizers.values():
             optimizer.step()
 
@@ -122,18 +117,13 @@ def _differentiate(optimizer: Optimizer, step: Step, backward: Hooks) -> torch.T
     with optimizer.scale_loss(total) as scaled:
         scaled.backward(**step.backward_arguments)
     if backward:
-        _show_gradients(backward, step)
+        weights = dict(step.network.named_parameters())
+        step.gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
+        run_hooks(backward, step)
+        for name, gradient in step.gradients.items():
+            weights[name].grad = gradient
     mark("backward")
     return total.detach()
-
-
-def _show_gradients(backward: Hooks, step: Step) -> None:
-    """Run the hooks of the gradients, and take over the entries that they have set."""
-    weights = dict(step.network.named_parameters())
-    step.gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
-    run_hooks(backward, step)
-    for name, gradient in step.gradients.items():
-        weights[name].grad = gradient
 
 
 def _grad_mode(is_enabled: bool) -> contextlib.AbstractContextManager[Any]:
@@ -145,19 +135,3 @@ def _detached(tree: object) -> Any:
     if isinstance(tree, torch.Tensor):
         return tree.detach()
     return map_leaves(_detached, tree) if isinstance(tree, (Mapping, list, tuple)) else tree
-
-
-def _explain_algorithm(error: BaseException) -> str | None:
-    """The note for an error of an operation that is not deterministic; ``None`` for any other error."""
-    text = str(error)
-    if (found := _NO_IMPLEMENTATION.search(text)) is not None:
-        return (
-            f"PyTorch has no deterministic {found['name']} on this device: replace it in the network, the losses or "
-            "the closure, or train with deterministic=False"
-        )
-    if CUBLAS_SETTING in text:
-        return (
-            f"set {CUBLAS_SETTING}=:4096:8 in the environment before Python starts, or call delira.seed_all(seed, "
-            "deterministic=True) before anything is computed on the GPU, or train with deterministic=False"
-        )
-    return None

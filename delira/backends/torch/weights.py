@@ -10,9 +10,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from delira.backends.torch import statistics
-from delira.contract import (
-    WeightsRole,
-)
+from delira.contract import WeightsRole
 from delira.errors import NetworkError
 from delira.models.layer_settings import Settings, conv_settings
 from delira.models.weights import check_named_weights
@@ -39,10 +37,9 @@ class TorchWeights(WeightsRole):
 
     def averaged(self, network: torch.nn.Module) -> dict[str, torch.Tensor]:
         """Floating parameters under all of their names; buffers and integers are not averaged."""
+        named = network.named_parameters(remove_duplicate=False)
         weights: dict[str, torch.Tensor] = {
-            name: weight
-            for name, weight in network.named_parameters(remove_duplicate=False)
-            if weight.is_floating_point() or weight.is_complex()
+            name: weight for name, weight in named if weight.is_floating_point() or weight.is_complex()
         }
         if lazy := [name for name, weight in weights.items() if is_lazy(weight)]:
             raise NetworkError(
@@ -61,8 +58,7 @@ class TorchWeights(WeightsRole):
         else:
             averages = {weight: average[name].to(weight.device) for name, weight in weights.items()}
             if averages:
-                own = [weight.detach() for weight in averages]
-                get_ema_multi_avg_fn(decay)(list(averages.values()), own, None)
+                get_ema_multi_avg_fn(decay)([*averages.values()], [weight.detach() for weight in averages], None)
         return {name: averages[weight] for name, weight in weights.items()}
 
     def named(self, network: torch.nn.Module) -> dict[str, np.ndarray]:
@@ -72,16 +68,15 @@ class TorchWeights(WeightsRole):
         tensors = _tensors(network)
         own = {name: (tuple(value.shape), str(value.dtype).removeprefix("torch.")) for name, value in tensors.items()}
         memory = {
-            name: (value.data_ptr(), value.shape, value.stride()) if value.numel() else name
-            for name, value in tensors.items()
+            name: (value.data_ptr(), value.shape, value.stride()) for name, value in tensors.items() if value.numel()
         }
         check_named_weights(network, own, weights, memory)
         # not strict: what a module keeps besides tensors is no weight
         network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
 
     def portable(self, network: torch.nn.Module) -> dict[str, np.ndarray]:
-        weights = self.named(network)
-        return {name: array for name, array in weights.items() if name.rpartition(".")[2] != "num_batches_tracked"}
+        named = self.named(network).items()
+        return {name: array for name, array in named if name.rpartition(".")[2] != "num_batches_tracked"}
 
     def load_portable(self, network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
         self.load_named(network, {**self.named(network), **weights})
@@ -90,20 +85,15 @@ class TorchWeights(WeightsRole):
         return dict(network.named_modules())
 
     def layer_settings(self, layer: object) -> Settings:
-        if isinstance(layer, torch.nn.GroupNorm):
-            return {"epsilon": float(layer.eps), "groups": int(layer.num_groups)}
-        if isinstance(layer, (batchnorm._NormBase, torch.nn.LayerNorm)):
-            return {"epsilon": float(layer.eps)}
-        if isinstance(layer, torch.nn.RMSNorm):
-            return {"epsilon": float(torch.finfo(torch.float32).eps if layer.eps is None else layer.eps)}
+        if isinstance(layer, (batchnorm._NormBase, torch.nn.GroupNorm, torch.nn.LayerNorm, torch.nn.RMSNorm)):
+            epsilon = float(torch.finfo(torch.float32).eps if layer.eps is None else layer.eps)
+            groups = {"groups": int(layer.num_groups)} if isinstance(layer, torch.nn.GroupNorm) else {}
+            return {"epsilon": epsilon, **groups}
         if not isinstance(layer, conv._ConvNd):
             return {}
         padding: Any = layer.padding
-        if layer.transposed:
-            ends: Any = zip(layer.padding, layer.output_padding, strict=True)
-            padding = [(own, own - more) for own, more in ends]
-        elif not isinstance(padding, str):
-            padding = [(own, own) for own in padding]
+        if not isinstance(padding, str):  # that of a transposed one may differ at the ends
+            padding = [(own, own - more) for own, more in zip(padding, layer.output_padding, strict=True)]
         how = layer.kernel_size, layer.stride, layer.dilation, padding
         return {**conv_settings(*how, is_transposed=layer.transposed), "groups": int(layer.groups)}
 

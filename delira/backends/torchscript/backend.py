@@ -15,6 +15,7 @@ from delira.backends.torch.devices import TorchDevices
 from delira.backends.torch.step import TorchStep
 from delira.backends.torchscript import io
 from delira.contract import Devices, ExportRole, StepRole
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.parameters import parameters_of_method
 
@@ -52,14 +53,14 @@ class TorchScriptStep(TorchStep):
 class TorchScriptCheckpoints(TorchCheckpoints):
     """Beside each checkpoint lies the network as a program."""
 
-    def further_files(self, network: torch.nn.Module) -> Mapping[str, Callable[[BinaryIO, Mapping[str, Any]], None]]:
+    def further_files(self, network: torch.nn.Module) -> Mapping[str, Callable[[BinaryIO, ByName], None]]:
         return {io.MODEL: lambda file, tree: io.write_program(file, network, tree["model"])}
 
 
 class TorchScriptExport(ExportRole):
     """The program of the network itself."""
 
-    def write(self, network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: torch.nn.Module, path: Path, example: ByName) -> None:
         io.export(network, path, example)
 
 

@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 import torch
 
 from delira.backends.torch import export as exports
-from delira.backends.torch.checkpoints import check_location, has_state, read_checkpoint, write_checkpoint
+from delira.backends.torch.checkpoints import check_location, read_checkpoint, states_of, write_checkpoint
 from delira.contract.export import check_samples
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError, ConfigError
-from delira.io.arguments import check_model, check_saved
+from delira.io.arguments import check_model
 from delira.io.checkpoint import BESIDE, digest_of
 from delira.io.verify import verify_zip
 from delira.utils.files import as_path, as_target, publish
@@ -59,7 +59,7 @@ def _copied(network: torch.nn.Module) -> Any:
     return program
 
 
-def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> None:
+def export(network: torch.nn.Module, path: Path, example: ByName) -> None:
     """Write the network as a program that ``torch.jit.load`` runs without delira, for the CPU.
 
     Parameters
@@ -88,11 +88,7 @@ def export(network: torch.nn.Module, path: Path, example: Mapping[str, Any]) -> 
 
 
 def save_checkpoint_torchscript(
-    file: str | Path,
-    model: Network = None,
-    optimizers: Mapping[str, Any] | None = None,
-    epoch: int | None = None,
-    **extra: Any,
+    file: str | Path, model: Network = None, optimizers: ByName | None = None, epoch: int | None = None, **extra: Any
 ) -> Path:
     """Write ``<file>_model.ptj`` and, if there are optimizers or an epoch, ``<file>_trainer_state.pt``.
 
@@ -125,15 +121,11 @@ def save_checkpoint_torchscript(
     """
     owner = "save_checkpoint_torchscript"
     check_model(owner, model, torch.jit.ScriptModule | None, "a torch.jit.ScriptModule")
-    check_saved(owner, optimizers, epoch, is_optimizer=has_state, what="optimizer of PyTorch")
+    states = states_of(owner, optimizers, epoch)
     base = _base(as_path(file, "file"))
     for ending in (MODEL, STATE):
         as_target(_with(base, ending), "file")
-    tree: dict[str, Any] = {
-        "optimizer": {name: optimizer.state_dict() for name, optimizer in (optimizers or {}).items()},
-        "epoch": epoch,
-        **extra,
-    }
+    tree: dict[str, Any] = {"optimizer": states, "epoch": epoch, **extra}
     if model is not None:
         path = publish(_with(base, MODEL), lambda opened: opened.write(model.save_to_buffer()))
         tree[BESIDE] = {MODEL: digest_of(path)}

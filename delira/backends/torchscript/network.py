@@ -1,6 +1,6 @@
 """Networks that are ``torch.jit.ScriptModule``s."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torchscript.backend import BACKEND
 from delira.contract import backend_default, default_closure
+from delira.contract.kinds import ByName
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.trees import map_leaves
 
@@ -50,9 +51,7 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
 
     @staticmethod
     @backend_default
-    def prepare_batch(
-        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
-    ) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
         """Make tensors of a batch, without changing it.
 
         Parameters

@@ -21,7 +21,7 @@ from delira.contract import (
     mark,
     run_hooks,
 )
-from delira.contract.kinds import Network
+from delira.contract.kinds import Builder, ByName, Network
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
@@ -77,11 +77,7 @@ class ToyStep(StepRole):
     """Gradients by hand."""
 
     def learn(
-        self,
-        optimizer: ToySGD,
-        step: Step,
-        compute: Callable[[Step], Step],
-        backward: Sequence[Callable[[Step], None]],
+        self, optimizer: ToySGD, step: Step, compute: Callable[[Step], Step], backward: Sequence[Callable[[Step], None]]
     ) -> None:
         """The gradient of the first loss by hand, whatever hooks make of it."""
         compute(step)
@@ -101,12 +97,7 @@ class ToyOptimizers(OptimizersRole):
     """One optimizer of the one weight."""
 
     def build(
-        self,
-        network: Network,
-        builder: Callable[..., dict[str, Any]] | None,
-        optimizer_cls: Any,
-        optimizer_params: Mapping[str, Any],
-        update: UpdateConfig,
+        self, network: Network, builder: Builder, optimizer_cls: Any, optimizer_params: ByName, update: UpdateConfig
     ) -> dict[str, Any]:
         """One optimizer of the one weight."""
         if update != UpdateConfig():
@@ -120,11 +111,11 @@ class ToyOptimizers(OptimizersRole):
         except TypeError as error:
             raise ConfigError(f"optimizer_params={dict(optimizer_params)} do not fit the optimizer: {error}") from error
 
-    def learning_rates(self, optimizers: Mapping[str, Any]) -> dict[str, float]:
+    def learning_rates(self, optimizers: ByName) -> dict[str, float]:
         """The rate of the one optimizer."""
         return {"lr": float(optimizers["default"].lr)}
 
-    def scale_rates(self, optimizers: Mapping[str, Any], factor: float) -> None:
+    def scale_rates(self, optimizers: ByName, factor: float) -> None:
         """Multiply the learning rate."""
         for optimizer in optimizers.values():
             optimizer.lr *= factor
@@ -174,12 +165,12 @@ class ToyWeights(WeightsRole):
 class ToyCheckpoints(CheckpointsRole):
     """Weight and optimizer in the common container."""
 
-    def state_tree(self, network: Network, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    def state_tree(self, network: Network, optimizers: ByName) -> dict[str, Any]:
         """Weight and optimizer."""
         states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
         return {"model": {"weight": network.weight.copy()}, "optimizer": states}
 
-    def load_state_tree(self, tree: Mapping[str, Any], network: Network, optimizers: Mapping[str, Any]) -> None:
+    def load_state_tree(self, tree: ByName, network: Network, optimizers: ByName) -> None:
         """Put weight and optimizer back."""
         weight = tree.get("model", {}).get("weight")
         if weight is None or weight.shape != network.weight.shape:

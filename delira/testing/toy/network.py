@@ -1,11 +1,11 @@
 """A linear network in numpy."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from delira.contract import default_closure
+from delira.contract.kinds import ByName
 from delira.errors import DataError
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND
@@ -70,7 +70,7 @@ class ToyNetwork(AbstractNetwork):
         return {"pred": x @ self.weight}
 
     @staticmethod
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
         """Numbers become float64; what is none (e.g. a name) passes as it is."""
         arrays = {key: np.asarray(value) for key, value in batch.items()}
         return {key: value.astype(np.float64) if value.dtype.kind in "biuf" else value for key, value in arrays.items()}

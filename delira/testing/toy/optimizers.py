@@ -1,10 +1,10 @@
 """Gradient descent with momentum."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.checks import check_numbers
 
@@ -43,7 +43,7 @@ class ToySGD:
         """Learning rate and velocity."""
         return {"lr": self.lr, "velocity": self.velocity.copy()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: ByName) -> None:
         """Continue from a state."""
         self.lr = float(state["lr"])
         self.velocity[...] = state["velocity"]

@@ -52,8 +52,8 @@ POINTS = [
         point="15",
         what="a trial's criterion is called prediction first, whatever its names",
         file="delira/contract/calls.py",
-        old='    is_target_first = order_of(criterion) == "target first"',
-        new="    is_target_first = getattr(criterion, TARGET_FIRST, False)",
+        old='        n_before = 0 if order == "target first" else len(predictions)',
+        new="        n_before = 0 if getattr(criterion, TARGET_FIRST, False) else len(predictions)",
         test=f"{NAMES}::test_the_criterion_of_a_trial_is_called_as_its_names_say",
     ),
     PutBack(

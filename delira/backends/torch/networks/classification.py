@@ -1,6 +1,5 @@
 """Networks that give each image or volume a few numbers: classes or values."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.resnet import ResNet18
 from delira.backends.torch.networks.vgg import VGG3D
 from delira.contract import backend_default
+from delira.contract.kinds import ByName
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -44,9 +44,7 @@ class ClassificationNetworkBasePyTorch(ready.Classification, _ResNet):
 
     @staticmethod
     @backend_default
-    def prepare_batch(
-        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
-    ) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
         """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
 
         Labels of shape (B, 1) lose their last axis, and all become int64.
@@ -73,9 +71,7 @@ class RegressionNetworkBasePyTorch(ready.Regression, _ResNet):
 
     @staticmethod
     @backend_default
-    def prepare_batch(
-        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
-    ) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
         """Make tensors of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
 
         Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).

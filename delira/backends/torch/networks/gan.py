@@ -1,6 +1,5 @@
 """A generative adversarial network: two networks with an optimizer and a loss each."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -8,6 +7,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.dcgan import Discriminator, Generator
 from delira.contract import mark, needs_losses
+from delira.contract.kinds import ByName
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -48,9 +48,9 @@ class GenerativeAdversarialNetworkBasePyTorch(ready.GenerativeAdversarialNetwork
     def closure(
         model: Any,
         data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
         fold: int = 0,
         **kwargs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Networks that give each pixel or voxel a class."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.classification import LABELS
 from delira.backends.torch.networks.unet import UNet, init_xavier
 from delira.contract import backend_default
+from delira.contract.kinds import ByName
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -49,9 +49,7 @@ class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
 
     @staticmethod
     @backend_default
-    def prepare_batch(
-        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
-    ) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
         """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
 
         Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int64. Masks with several
@@ -66,8 +64,6 @@ class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
 
     @staticmethod
     @backend_default
-    def prepare_batch(
-        batch: Mapping[str, Any], input_device: torch.device, output_device: torch.device
-    ) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
         """Make tensors of a batch, as :class:`UNet2dPyTorch`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
         return LABELS.masks(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), 3, batch)

@@ -1,6 +1,5 @@
 """A variational autoencoder (Kingma & Welling 2014, "Auto-Encoding Variational Bayes") with convolutions."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch.nn import functional
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.images import check_images
 from delira.contract import needs_losses
+from delira.contract.kinds import ByName
 from delira.contract.ready_steps import autoencoder_closure
 from delira.errors import DataError
 from delira.models import ready
@@ -22,7 +22,7 @@ def kl_to_standard_normal(mean: torch.Tensor, log_var: torch.Tensor) -> torch.Te
     return 0.5 * (mean.square() + log_var.exp() - 1 - log_var).sum(1)
 
 
-def _divergence(predictions: Mapping[str, Any]) -> torch.Tensor:
+def _divergence(predictions: ByName) -> torch.Tensor:
     """The mean of a batch, divided by the values of an image."""
     n_values = predictions["pred"][0].numel()
     return kl_to_standard_normal(predictions["mean"], predictions["log_var"]).mean() / n_values
