@@ -71,7 +71,13 @@ class AbstractTensorBoard(Callback):
 
     def on_start(self, state: State) -> None:
         """Find out where the fit is, and open the writer."""
-        self._folder, self._place, self._replayed = self.folder(state), _places(state), 0
+        self._folder, self._replayed = self.folder(state), 0
+        if state[keys.PHASE] == "replay":  # everything is written anew
+            self._place = {name: {**since(0, 0, ".replay"), "purge_step": 0} for name in ("", "batch")}
+        else:  # what came after the place where the fit begins is hidden
+            done = trainer_of(state).state
+            epoch, step = done.epoch, done.global_step
+            self._place = {"": since(epoch, step), "batch": since(step, epoch)}
         if state[keys.EPOCH] < state[keys.MAX_EPOCHS]:
             self.get_writer()
 
@@ -122,12 +128,3 @@ class AbstractTensorBoard(Callback):
         """Let readers see what was written."""
         for folder in self._used:
             get_writer(folder, self, self.visdom).flush()
-
-
-def _places(state: State) -> dict[str, dict[str, Any]]:
-    """Arguments of the writers of epochs and of batches: what came after the place where a fit begins is hidden."""
-    if state[keys.PHASE] == "replay":
-        # everything is written anew
-        return {name: {**since(0, 0, ".replay"), "purge_step": 0} for name in ("", "batch")}
-    progress = trainer_of(state).state
-    return {"": since(progress.epoch, progress.global_step), "batch": since(progress.global_step, progress.epoch)}

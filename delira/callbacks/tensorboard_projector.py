@@ -76,7 +76,7 @@ class TensorBoardProjector(AbstractTensorBoard):
         self.num_images, self.avg_pool_size, self.avg_data_channels = num_images, avg_pool_size, avg_data_channels
         self.write_data, self.write_features, self.features_key = write_data, write_features, features_key
         self._has_data = False
-        self._batches: list[tuple[np.ndarray | None, ...]] = []
+        self._batches: list[tuple[Any, ...]] = []  # data, features and labels
 
     def on_start_validation(self, state: State) -> None:
         """Begin to collect."""
@@ -84,23 +84,26 @@ class TensorBoardProjector(AbstractTensorBoard):
 
     def on_step_validation(self, state: State) -> None:
         """Collect samples."""
-        missing = self.num_images - sum(len(_first(batch)) for batch in self._batches)
+        missing = self.num_images - sum(len(data) for data, _, _ in self._batches)
         is_wanted = self.write_features or (self.write_data and not self._has_data)
         if missing <= 0 or not is_wanted:
             return
         features = _array(state, self.features_key, missing) if self.write_features else None
-        images = _array(state, keys.X, missing)
-        labels = _labels(state, missing)
-        self._batches.append((features, _channels_first(images, state[keys.X]), labels))
+        data = _array(state, keys.X, missing)
+        if data.ndim == 4 and ops_of(as_array(state[keys.X])).class_axis == -1:
+            data = np.moveaxis(data, -1, 1)
+        self._batches.append((data, features, _labels(state, missing)))
 
     def on_end_validation(self, state: State) -> None:
         """Write what was collected."""
         if not self._batches:
             return
-        features, data, labels = (_joined(parts) for parts in zip(*self._batches, strict=True))
+        parts = zip(*self._batches, strict=True)
+        joined: list[Any] = [None if any(one is None for one in part) else np.concatenate(part) for part in parts]
+        data, features, labels = joined
         self._batches = []
         step = state[keys.EPOCH] + 1
-        if self.write_data and not self._has_data and data is not None:
+        if self.write_data and not self._has_data:
             self._write("data", self._reduced(data), labels, data, step)
             self._has_data = True
         if features is not None:
@@ -117,18 +120,15 @@ class TensorBoardProjector(AbstractTensorBoard):
         pooled = whole.reshape(*data.shape[:2], height, size, width, size).mean(axis=(3, 5))
         return pooled.mean(axis=1) if self.avg_data_channels else pooled
 
-    def _write(
-        self, name: str, points: np.ndarray, labels: np.ndarray | None, data: np.ndarray | None, step: int
-    ) -> None:
+    def _write(self, name: str, points: np.ndarray, labels: np.ndarray | None, data: np.ndarray, step: int) -> None:
         writer = self.get_writer()
         _forget(Path(writer.logdir), name, step)
-        pictures = None if data is None else _pictures(data)
         # it prints where a folder is there, and calculates with memory below the pictures that nobody has filled
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
             writer.add_embedding(
                 points.reshape(len(points), -1),
                 metadata=None if labels is None else labels.tolist(),
-                label_img=pictures,
+                label_img=_pictures(data),
                 global_step=step,
                 tag=name,
             )
@@ -162,20 +162,6 @@ def _labels(state: State, number: int) -> np.ndarray | None:
     if labels.ndim == 1:
         return labels
     return labels[:, 0] if labels.shape[1] == 1 else labels.argmax(axis=1)
-
-
-def _channels_first(images: np.ndarray, original: object) -> np.ndarray:
-    is_last = images.ndim == 4 and ops_of(as_array(original)).class_axis == -1
-    return np.moveaxis(images, -1, 1) if is_last else images
-
-
-def _first(batch: tuple[np.ndarray | None, ...]) -> np.ndarray:
-    return next(part for part in batch if part is not None)
-
-
-def _joined(parts: tuple[np.ndarray | None, ...]) -> np.ndarray | None:
-    there = [part for part in parts if part is not None]
-    return np.concatenate(there) if len(there) == len(parts) else None
 
 
 def _pictures(data: np.ndarray) -> np.ndarray | None:

@@ -93,16 +93,18 @@ class TensorBoard(AbstractTensorBoard):
         if self.write_batch_metrics:
             step = self.batch_step(state)
             if state[keys.BATCH] % self.batch_step_size == 0:
-                writer = self.get_writer("batch")
-                for name, value in batch_values(state).items():
-                    write_values(writer, f"batch/{name}", value, step)
+                self.write_metrics(self.get_writer("batch"), "batch", batch_values(state), step)
 
     def on_end_epoch(self, state: State) -> None:
         """Write the metrics of the epoch."""
         if self.write_epoch_metrics:
-            for name, value in epoch_values(state).items():
-                write_values(self.get_writer(), name, value, state[keys.EPOCH] + 1)
+            self.write_metrics(self.get_writer(), "epoch", epoch_values(state), state[keys.EPOCH] + 1)
         self.flush()
+
+    def write_metrics(self, writer: Any, of: str, values: Mapping[str, Any], step: int) -> None:
+        """Write the values of an epoch or a batch, as ``of`` says."""
+        for name, value in values.items():
+            write_values(writer, name if of == "epoch" else f"batch/{name}", value, step)
 
 
 def batch_values(state: State) -> dict[str, Any]:

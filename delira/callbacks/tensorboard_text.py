@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
-from delira.callbacks.tensorboard_base import AbstractTensorBoard
-from delira.callbacks.tensorboard_scalars import batch_values, epoch_values
+from delira.callbacks.tensorboard_scalars import TensorBoard
 from delira.logging.writers import VisdomParams
 from delira.state import State
-from delira.utils.checks import check_flags, check_whole
+from delira.utils.checks import check_flags
 
 _SUMMARY = (keys.MODEL, keys.OPTIMIZER, keys.CRITERION, keys.METRIC_LIST, keys.CALLBACK_LIST)
 
 
-class TensorBoardText(AbstractTensorBoard):
+class TensorBoardText(TensorBoard):
     """Write the metrics of epochs, and of batches if asked for, as tables, and once what the fit consists of.
 
     Parameters
@@ -46,8 +45,6 @@ class TensorBoardText(AbstractTensorBoard):
     50
     """
 
-    phases = ("fit", "replay")
-
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
         log_dir: str | Path = "./logs",
@@ -59,14 +56,11 @@ class TensorBoardText(AbstractTensorBoard):
         visdom: bool = False,
         visdom_params: VisdomParams | None = None,
     ):
-        super().__init__(log_dir, comment, visdom, visdom_params)
-        check_whole(self, at_least=1, batch_step_size=batch_step_size)
-        check_flags(
-            self, write_epoch_metrics=write_epoch_metrics, write_batch_metrics=write_batch_metrics,
-            log_trial_summary=log_trial_summary,
-        )  # fmt: skip
-        self.write_epoch_metrics, self.write_batch_metrics = write_epoch_metrics, write_batch_metrics
-        self.log_trial_summary, self.batch_step_size = log_trial_summary, batch_step_size
+        super().__init__(
+            log_dir, False, write_batch_metrics, batch_step_size, write_epoch_metrics, comment, visdom, visdom_params
+        )
+        check_flags(self, log_trial_summary=log_trial_summary)
+        self.log_trial_summary = log_trial_summary
 
     def on_start(self, state: State) -> None:
         """Open the writer, and write the summary."""
@@ -75,18 +69,9 @@ class TensorBoardText(AbstractTensorBoard):
             there = {str(key): state[key] for key in _SUMMARY if key in state}
             self.get_writer().add_text("trial", table({name: _text(value) for name, value in there.items()}), 0)
 
-    def on_step_training(self, state: State) -> None:
-        """Write the metrics of every so many batches."""
-        if self.write_batch_metrics:
-            step = self.batch_step(state)
-            if state[keys.BATCH] % self.batch_step_size == 0:
-                self.get_writer("batch").add_text("batch", table(batch_values(state)), step)
-
-    def on_end_epoch(self, state: State) -> None:
-        """Write the metrics of the epoch."""
-        if self.write_epoch_metrics:
-            self.get_writer().add_text("epoch", table(epoch_values(state)), state[keys.EPOCH] + 1)
-        self.flush()
+    def write_metrics(self, writer: Any, of: str, values: Mapping[str, Any], step: int) -> None:
+        """Write a table of the values of an epoch or a batch, as ``of`` says."""
+        writer.add_text(of, table(values), step)
 
 
 def table(values: Mapping[str, Any]) -> str:

@@ -34,7 +34,6 @@ _CHOICES = {
 }
 #: what schedules count
 STEP_ON = ("epoch", "iter")
-_FLAGS = ("three_phase", "cycle_momentum")
 
 
 def check_rates(owner: object, params: Mapping[str, Any]) -> None:
@@ -79,7 +78,7 @@ _RULES: dict[str, Callable[..., None]] = {
     **{name: functools.partial(check_numbers, **limits) for name, limits in _NUMBERS.items()},
     **{name: _each(limits) for name, limits in FOR_GROUPS.items()},
     **{name: functools.partial(check_choice, choices=choices) for name, choices in _CHOICES.items()},
-    **dict.fromkeys(_FLAGS, check_flags),
+    **dict.fromkeys(("three_phase", "cycle_momentum"), check_flags),
     "milestones": _check_milestones,
     "lr_lambda": _check_functions,
 }

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from delira.callbacks.schedules.for_all import BackendSchedule
+from delira.callbacks.schedules.for_all import BackendSchedule, LambdaLR
 from delira.callbacks.schedules.rates import HEIGHTS
 from delira.errors import ConfigError
 from delira.utils.checks import check_choice, check_functions, check_numbers, check_whole
@@ -29,14 +29,15 @@ class _Cycle(BackendSchedule):
 
     def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
         """Return the arguments that the backend's schedule takes."""
+        arguments = super()._arguments(trainer)
         if self._of_backend(trainer).has_groups:
-            return self.params
+            return arguments
         if self.params["cycle_momentum"]:
             raise ConfigError(
                 f"{type(self).__name__}: cycle_momentum works with PyTorch; in the backend {trainer.backend.name!r} "
                 "the momentum of an optimizer cannot be changed"
             )
-        return {name: value for name, value in self.params.items() if "momentum" not in name}
+        return {name: value for name, value in arguments.items() if "momentum" not in name}
 
 
 class CyclicLR(_Cycle):
@@ -73,7 +74,6 @@ class CyclicLR(_Cycle):
     Smith, Cyclical learning rates for training neural networks, arXiv:1506.01186 (2015).
     """
 
-    _name = "CyclicLR"
     _more: ClassVar[Mapping[str, Any]] = {
         "scale_fn": None, "scale_mode": "cycle", "cycle_momentum": False, "base_momentum": 0.8, "max_momentum": 0.9,
     }  # fmt: skip
@@ -130,7 +130,6 @@ class OneCycleLR(_Cycle):
     Smith and Topin, Super-convergence, arXiv:1708.07120 (2017).
     """
 
-    _name = "OneCycleLR"
     _more: ClassVar[Mapping[str, Any]] = {
         "epochs": None, "steps_per_epoch": None, "anneal_strategy": "cos", "three_phase": False,
         "cycle_momentum": False, "base_momentum": 0.85, "max_momentum": 0.95,
@@ -162,7 +161,7 @@ class OneCycleLR(_Cycle):
             )
 
 
-class WarmupCosine(BackendSchedule):
+class WarmupCosine(LambdaLR):
     """Raise the rate evenly to that of the optimizer, then lower it along a cosine.
 
     Parameters
@@ -186,8 +185,6 @@ class WarmupCosine(BackendSchedule):
     Goyal et al., Accurate, large minibatch SGD, arXiv:1706.02677 (2017), for the warm-up.
     """
 
-    _name = "LambdaLR"
-
     def __init__(self, warmup_steps: int, total_steps: int, final_factor: float = 0.0, step_on_batch: bool = True):
         check_whole(self, at_least=0, warmup_steps=warmup_steps, total_steps=total_steps)
         check_numbers(self, at_least=0, at_most=1, final_factor=final_factor)
@@ -203,4 +200,4 @@ class WarmupCosine(BackendSchedule):
             part = min((count - warmup_steps) / (total_steps - warmup_steps), 1.0)
             return final_factor + (1 - final_factor) * (1 + math.cos(math.pi * part)) / 2
 
-        super().__init__(step_on_batch, {"lr_lambda": factor})
+        super().__init__(factor, step_on_batch)

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 class BackendSchedule(Callback):
     """A schedule of every optimizer of the trainer; it is stepped while learning only.
 
-    Its state is kept in checkpoints, and goes on over several runs of a trial. Where a callback sets another
-    optimizer, the schedule begins anew with that one's rate.
+    Every backend has a schedule of the same name. Its state is kept in checkpoints, and goes on over several runs of a
+    trial. Where a callback sets another optimizer, the schedule begins anew with that one's rate.
     """
 
     phases = ("fit",)
-    #: name of the schedule in every backend
-    _name = ""
 
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
         check_flags(self, step_on_batch=step_on_batch)
@@ -37,33 +35,30 @@ class BackendSchedule(Callback):
 
     def attach(self, trainer: "BaseNetworkTrainer") -> None:
         """Make a schedule for each of the trainer's optimizers."""
-        self._of_backend(trainer)  # an estimator has no optimizer that would ask for it
+        make, arguments = self._of_backend(trainer), self._arguments(trainer)
         self._owner = id(trainer)
-        self._schedules = [self._build(trainer, name) for name in trainer.optimizers]
+        self._schedules = [make(optimizer, **arguments) for optimizer in trainer.optimizers]
         for schedule in self._schedules:
             schedule.attach(trainer)
 
-    def _build(self, trainer: "BaseNetworkTrainer", optimizer: str) -> OptimizerSchedule:
-        step_on = "iter" if self.step_on_batch else "epoch"
-        return self._of_backend(trainer)(optimizer, step_on=step_on, **self._arguments(trainer))
-
     def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
         """Return the arguments of the backend's schedule."""
-        return self.params
+        return {"step_on": "iter" if self.step_on_batch else "epoch", **self.params}
 
     def _of_backend(self, trainer: "BaseNetworkTrainer") -> type[OptimizerSchedule]:
         """Return the backend's schedule of this name."""
         schedules, name = trainer.backend.schedules, trainer.backend.name
         if not schedules:
             raise ConfigError(f"{type(self).__name__}: the backend {name!r} has no learning rates to change")
-        if self._name not in schedules:
+        found = next((schedules[cls.__name__] for cls in type(self).__mro__ if cls.__name__ in schedules), None)
+        if found is None:
             raise ConfigError(
                 f"{type(self).__name__} works with PyTorch, not in the backend {name!r}; use a schedule of "
                 "delira.training.callbacks, e.g. StepLR or LambdaLR"
             )
-        found = schedules[self._name]
-        lists = [] if found.has_groups else [key for key, value in self.params.items() if _is_for_groups(key, value)]
-        if lists:
+        for_groups = (*FOR_GROUPS, "lr_lambda")
+        lists = [key for key, value in self.params.items() if key in for_groups and isinstance(value, (list, tuple))]
+        if lists and not found.has_groups:
             raise ConfigError(
                 f"{type(self).__name__}: a list as {lists[0]} is for the groups of an optimizer of PyTorch, and an "
                 f"optimizer in the backend {name!r} has one rate"
@@ -114,10 +109,6 @@ class BackendSchedule(Callback):
         return f"{type(self).__name__}({', '.join(plain)})"
 
 
-def _is_for_groups(name: str, value: object) -> bool:
-    return name in (*FOR_GROUPS, "lr_lambda") and isinstance(value, (list, tuple))
-
-
 class LambdaLR(BackendSchedule):
     """Multiply the first rate by a function of the steps of the schedule so far.
 
@@ -128,8 +119,6 @@ class LambdaLR(BackendSchedule):
     step_on_batch
         Whether the schedule steps after each update instead of each epoch.
     """
-
-    _name = "LambdaLR"
 
     def __init__(
         self, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], step_on_batch: bool = False
@@ -150,8 +139,6 @@ class StepLR(BackendSchedule):
         Whether the schedule steps after each update instead of each epoch.
     """
 
-    _name = "StepLR"
-
     def __init__(self, step_size: int, gamma: float = 0.1, step_on_batch: bool = False):
         super().__init__(step_on_batch, {"step_size": step_size, "gamma": gamma})
 
@@ -169,8 +156,6 @@ class MultiStepLR(BackendSchedule):
         Whether the schedule steps after each update instead of each epoch.
     """
 
-    _name = "MultiStepLR"
-
     def __init__(self, milestones: Sequence[int], gamma: float = 0.1, step_on_batch: bool = False):
         check_rates(self, {"milestones": milestones})
         super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
@@ -186,8 +171,6 @@ class ExponentialLR(BackendSchedule):
     step_on_batch
         Whether the schedule steps after each update instead of each epoch.
     """
-
-    _name = "ExponentialLR"
 
     def __init__(self, gamma: float, step_on_batch: bool = False):
         super().__init__(step_on_batch, {"gamma": gamma})
@@ -209,8 +192,6 @@ class CosineAnnealingLR(BackendSchedule):
     ----------
     Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, arXiv:1608.03983 (2016).
     """
-
-    _name = "CosineAnnealingLR"
 
     def __init__(self, T_max: int, eta_min: float = 0.0, step_on_batch: bool = False):
         super().__init__(step_on_batch, {"T_max": T_max, "eta_min": eta_min})
@@ -236,8 +217,6 @@ class ReduceLROnPlateau(BackendSchedule):
         the size of the best value in every backend, also where values are negative.
     """
 
-    _name = "ReduceLROnPlateau"
-
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -253,9 +232,9 @@ class ReduceLROnPlateau(BackendSchedule):
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
         super().__init__(step_on_batch, {**own, **params})
 
-    def _build(self, trainer: "BaseNetworkTrainer", optimizer: str) -> Any:
+    def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
         sign = sign_of(self.params["mode"], self.params["monitor"], "ReduceLROnPlateau", trainer)
-        return self._of_backend(trainer)(optimizer, **{**self.params, "mode": "max" if sign < 0 else "min"})
+        return {**self.params, "mode": "max" if sign < 0 else "min"}
 
     def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
         """Do nothing: the values of a step come later."""
@@ -290,8 +269,6 @@ class TorchScheduler(BackendSchedule):
     ConfigError
         If the fit is not one of PyTorch.
     """
-
-    _name = "TorchScheduler"
 
     def __init__(self, scheduler_builder: Callable[..., Any], step_on_batch: bool = False, **params: Any):
         super().__init__(step_on_batch, {"scheduler_cls": scheduler_builder, **params})

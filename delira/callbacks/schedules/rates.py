@@ -46,9 +46,13 @@ class RateSchedule(OptimizerSchedule):
         super().__init__(optimizer, step_on)
         self.params = self._named(args, params)
         check_rates(self, self.params)
+        self.check_params()
         self.count = 0
         self.base = math.nan  # the rate that the optimizer began with
         self.scale = 1.0  # by which somebody has changed all rates
+
+    def check_params(self) -> None:
+        """Refuse arguments that are impossible together, and get ready for them."""
 
     def rate_after(self, count: int) -> float:
         """Return the rate after ``count`` steps, but for the scale."""
@@ -77,8 +81,7 @@ class RateSchedule(OptimizerSchedule):
                 f"{type(self).__name__} takes the name of an optimizer, or one of the trainer's, got {optimizer!r}"
             )
         if math.isnan(self.base):
-            rate = optimizer.rate
-            self.base = math.nan if rate is None else rate
+            self.base = math.nan if optimizer.rate is None else optimizer.rate
             self._set()  # says why, if the rate cannot be changed
 
     def advance(self) -> None:
@@ -142,9 +145,9 @@ class LambdaRate(RateSchedule):
 
     arguments: ClassVar[Mapping[str, Any]] = {"lr_lambda": ...}
 
-    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
-        super().__init__(optimizer, *args, step_on=step_on, **params)
-        check_functions(self, lr_lambda=self.params["lr_lambda"])  # no list: there are no groups
+    def check_params(self) -> None:
+        """Refuse a list of functions: there are no groups."""
+        check_functions(self, lr_lambda=self.params["lr_lambda"])
 
     def rate_after(self, count: int) -> float:
         """Return the rate after ``count`` steps."""
@@ -180,8 +183,8 @@ class OneCycleRate(RateSchedule):
         "div_factor": 25.0, "final_div_factor": 1e4, "anneal_strategy": "cos", "three_phase": False,
     }  # fmt: skip
 
-    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
-        super().__init__(optimizer, *args, step_on=step_on, **params)
+    def check_params(self) -> None:
+        """Refuse a run of unknown length."""
         total, epochs, steps = (self.params[name] for name in ("total_steps", "epochs", "steps_per_epoch"))
         if total is None and epochs is not None and steps is not None:
             total = epochs * steps
@@ -204,20 +207,14 @@ class OneCycleRate(RateSchedule):
         for until, target in [(rise - 1, highest), *falls]:
             if count <= until:
                 part = (count - begin) / (until - begin)
-                return _BETWEEN[params["anneal_strategy"]](rate, target, part)
+                is_line = params["anneal_strategy"] == "linear"
+                return float(rate + (target - rate) * part) if is_line else _cosine(rate, target, part)
             begin, rate = until, target
         return float(end)
 
 
 def _cosine(start: float, end: float, part: float) -> float:
     return float(end + (start - end) * (1 + math.cos(math.pi * part)) / 2)
-
-
-def _line(start: float, end: float, part: float) -> float:
-    return float(start + (end - start) * part)
-
-
-_BETWEEN = {"cos": _cosine, "linear": _line}
 
 
 #: mode of cycles -> their height in cycle number ``cycle``, from 1, after ``count`` steps
@@ -286,13 +283,13 @@ class PlateauRate(RateSchedule):
 
     is_plateau = True
 
-    def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
-        super().__init__(optimizer, *args, step_on=step_on, **params)
+    def check_params(self) -> None:
+        """Refuse what is no mode, and a factor that would raise the rate."""
         mode = AUTO if self.params["mode"] is None else as_mode(self.params["mode"], "mode")
         check_lowering(self, self.params["factor"])
-        if (monitor := self.params["monitor"]) is not None:
-            check_texts(self, monitor=monitor)
-            self.monitor = monitor
+        self.monitor = self.params["monitor"]
+        if self.monitor is not None:
+            check_texts(self, monitor=self.monitor)
         self.mode = {"lowest": "min", "highest": "max"}.get(mode)
         self.best: float | None = None
         self.bad_epochs = self.cooldown = 0
@@ -310,7 +307,9 @@ class PlateauRate(RateSchedule):
     def look_at(self, value: float) -> None:
         """Lower the rate after too many epochs without improvement."""
         self.count += 1
-        if self._is_better(value):
+        is_relative, is_highest = self.params["threshold_mode"] == "rel", self.mode == "max"
+        best = self.best if self.best is not None else -math.inf if is_highest else math.inf
+        if is_improvement(value, best, self.params["threshold"], is_relative, is_highest):
             self.best, self.bad_epochs = value, 0
         else:
             self.bad_epochs += 1
@@ -322,11 +321,6 @@ class PlateauRate(RateSchedule):
             lower = max(rate * self.params["factor"], self.params["min_lr"] * self.scale)
             if rate - lower > self.params["eps"]:
                 self.optimizer.rate = lower
-
-    def _is_better(self, value: float) -> bool:
-        is_relative, is_highest = self.params["threshold_mode"] == "rel", self.mode == "max"
-        best = self.best if self.best is not None else -math.inf if is_highest else math.inf
-        return is_improvement(value, best, self.params["threshold"], is_relative, is_highest)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best value, and how long ago it was."""
