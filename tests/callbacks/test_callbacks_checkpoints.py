@@ -118,12 +118,12 @@ def test_the_factory_gives_the_one_or_the_other(torch_fit, tmp_path):
 
 
 def test_weights_alone_are_read_without_delira(fit, tmp_path):
-    if fit.kit != "torch":
+    if fit.backend != "torch":
         numpy = pytest.importorskip("safetensors.numpy", reason="the weights are written by safetensors")
     trial = fit.trial(MostRecent(tmp_path / "w.{epoch}", save_model_params_only=True))
     trial.run(1)
     wanted = trial.trainer.backend.weights.named(trial.trainer.module)
-    if fit.kit == "torch":
+    if fit.backend == "torch":
         import torch
 
         found = {name: tensor.numpy() for name, tensor in torch.load(tmp_path / "w.0.pt", weights_only=True).items()}

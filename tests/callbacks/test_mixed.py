@@ -350,7 +350,7 @@ def losses(backend):
 
 def test_pairs_of_targets_need_a_criterion_for_them(fit):
     """Keras would take the second target for weights of the samples, and say nothing."""
-    for loss in losses(fit.kit):
+    for loss in losses(fit.backend):
         fit.criterion = loss
         with pytest.raises(
             ConfigError, match=r"Mixup makes a pair of each target, which .* does not take; make it mixup"

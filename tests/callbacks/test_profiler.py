@@ -143,7 +143,7 @@ def test_the_state_has_the_times_of_the_running_epoch(fit):
 
     measured = Profiler()
     begin = time.perf_counter()
-    trial = fit.trial(measured, Look(), compiled=False) if fit.kit != "torch" else fit.trial(measured, Look())
+    trial = fit.trial(measured, Look(), compiled=False) if fit.backend != "torch" else fit.trial(measured, Look())
     trial.run(2)
     wall = time.perf_counter() - begin
     assert len(seen) == len(measured.epochs) == 2
@@ -244,7 +244,7 @@ def test_as_a_metric_it_becomes_a_callback(torch_fit, clock, capfd):
 
 
 def test_as_a_callback_it_reports_all_parts(fit, capfd):
-    trial = fit.trial(TimerMetric(prints=False), **({} if fit.kit == "torch" else {"compiled": False}))
+    trial = fit.trial(TimerMetric(prints=False), **({} if fit.backend == "torch" else {"compiled": False}))
     (record,) = trial.run(1)
     assert {f"{part}_seconds" for part in (*STEP, "data", "validation")} <= record.keys()
     assert capfd.readouterr().err == ""
@@ -305,7 +305,7 @@ def test_to_compile_anew_is_no_step(fit):
         seen.append(state[keys.TIMINGS].get("compile", 0.0))
 
     fit.trial(Profiler(), look).run(2)  # batches of 4, 4 and 2
-    assert (seen[0] > 0) == (fit.kit != "torch")
+    assert (seen[0] > 0) == (fit.backend != "torch")
     assert seen[1] == seen[0]
-    assert (seen[2] > seen[1]) == (fit.kit == "jax")  # it compiles for each shape
+    assert (seen[2] > seen[1]) == (fit.backend == "jax")  # it compiles for each shape
     assert seen[3:] == [0, 0, 0]

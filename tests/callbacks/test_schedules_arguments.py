@@ -52,7 +52,7 @@ def test_each_group_of_pytorch_has_a_rate_of_its_own(torch_fit, name):
 
 @pytest.mark.parametrize("name", GROUPED)
 def test_lists_are_refused_where_there_is_one_rate(fit, name):
-    if fit.kit != "torch":
+    if fit.backend != "torch":
         with pytest.raises(ConfigError, match=f"{name}: a list as .* is for the groups of an optimizer of PyTorch"):
             fit.trial(GROUPED[name][0]()).run(1)
 
@@ -81,8 +81,9 @@ def test_the_momentum_goes_against_the_rate(torch_fit, tmp_path, name, kind):
 
 @pytest.mark.parametrize("name", MOMENTA)
 def test_the_momentum_stays_unless_it_is_asked_for_and_is_refused_where_it_must(fit, name):
-    if fit.kit != "torch":
-        with pytest.raises(ConfigError, match=f"{name}: cycle_momentum works with PyTorch; in the backend '{fit.kit}'"):
+    if fit.backend != "torch":
+        complaint = f"{name}: cycle_momentum works with PyTorch; in the backend '{fit.backend}'"
+        with pytest.raises(ConfigError, match=complaint):
             fit.trial(MOMENTA[name][0]()).run(1)
         return
     groups = Groups("momentum")

@@ -166,8 +166,9 @@ def test_any_schedule_of_pytorch_works(torch_fit):
 
 
 def test_a_schedule_of_pytorch_is_refused_elsewhere(fit):
-    if fit.kit != "torch":
-        with pytest.raises(ConfigError, match=f"works with PyTorch, not in the backend '{fit.kit}'; use a schedule of"):
+    if fit.backend != "torch":
+        complaint = f"works with PyTorch, not in the backend '{fit.backend}'; use a schedule of"
+        with pytest.raises(ConfigError, match=complaint):
             fit.trial(TorchScheduler(object)).run(1)
 
 

@@ -29,7 +29,7 @@ def test_the_graph_is_that_of_the_network(fit, tmp_path, caplog):
     fit.trial(TensorBoard(tmp_path)).run(1)
     (folder,) = tmp_path.iterdir()
     assert not caplog.records
-    if fit.kit == "jax":
+    if fit.backend == "jax":
         assert graph_of(folder) is None
         fit.trial(TensorBoard(tmp_path, write_graph=True)).run(1)
         assert [record.getMessage() for record in caplog.records] == [
@@ -37,7 +37,7 @@ def test_the_graph_is_that_of_the_network(fit, tmp_path, caplog):
         ]
         return
     nodes = {node.op: node for node in graph_of(folder).node}
-    assert ("aten::linear" if fit.kit == "torch" else "MatMul") in nodes, list(nodes)
+    assert ("aten::linear" if fit.backend == "torch" else "MatMul") in nodes, list(nodes)
 
 
 def noisy_torch():
@@ -68,9 +68,9 @@ def noisy_keras():
 
 
 def test_to_write_a_graph_changes_nothing(fit, tmp_path):
-    if fit.kit == "jax":
+    if fit.backend == "jax":
         pytest.skip("JAX has no graph")
-    make, found = {"torch": noisy_torch, "tensorflow": noisy_keras}[fit.kit], []
+    make, found = {"torch": noisy_torch, "tensorflow": noisy_keras}[fit.backend], []
     for graph in (True, False):
         fit.module = make()
         trial = fit.trial(TensorBoard(tmp_path / str(graph), write_graph=graph))
