@@ -8,30 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.metrics.forms import SklearnFunction, TreeMetric, in_form
+from delira.metrics.sklearn_functions import is_known, unwrapped
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
-from delira.metrics.tree.adapters import SklearnMetric, is_known
-from delira.metrics.tree.counts import (
-    BalancedAccuracy,
-    CohenKappa,
-    Counting,
-    FBeta,
-    MatthewsCorrCoef,
-    Precision,
-    Recall,
-)
-from delira.metrics.tree.curves import R2, PrAuc, RocAuc
+from delira.metrics.tree.adapters import SklearnMetric
+from delira.metrics.tree.counts import Counting
+from delira.metrics.tree.curves import R2, Ranking
 from delira.metrics.tree.seen import LOST
 from delira.utils.arrays import Array
-
-#: metrics of a tree that count labels -> the function of scikit-learn that they are
-_COUNTING = {
-    BalancedAccuracy: "balanced_accuracy_score",
-    CohenKappa: "cohen_kappa_score",
-    FBeta: "fbeta_score",
-    MatthewsCorrCoef: "matthews_corrcoef",
-    Precision: "precision_score",
-    Recall: "recall_score",
-}
 
 
 class Call(NamedTuple):
@@ -64,48 +47,40 @@ def call_of(metric: object, arrays: Sequence[Any]) -> Call | None:
         return _of_auroc(metric, *arrays)
     if isinstance(metric, TreeMetric):
         return _of_root(metric, arrays)
-    if not isinstance(metric, (SklearnFunction, SklearnClassificationMetric)):
-        return None
-    attribute = "function" if isinstance(metric, SklearnFunction) else "score_fn"
-    name, settings = function_of(metric)
-    calls: list[Call] = []
-    clone = copy.copy(metric)
-    setattr(clone, attribute, _recorder(getattr(metric, attribute), name, settings, calls))
-    clone(*arrays)
-    return calls[0] if len(calls) == 1 and name else None
+    if isinstance(metric, SklearnFunction):
+        return _recorded(metric, "function", metric.function, lambda clone: clone(*arrays))
+    if isinstance(metric, SklearnClassificationMetric):
+        return _recorded(metric, "score_fn", metric.score_fn, lambda clone: clone(*arrays))
+    return None
 
 
 def function_of(metric: object) -> tuple[str, dict[str, Any]]:
     """Name and settings of the function of scikit-learn that a metric calls; an empty name if it is none."""
+    given, further = getattr(metric, "function", None), {}
     if isinstance(metric, SklearnClassificationMetric):
-        name = getattr(metric, "function", "")
-        found, settings = (name, {}) if name else _unwrapped(metric.score_fn)
-        return found, {**settings, **metric.kwargs}
-    return _unwrapped(metric.function) if isinstance(metric, (SklearnFunction, SklearnMetric)) else ("", {})
-
-
-def _unwrapped(function: Any) -> tuple[str, dict[str, Any]]:
-    if not is_known(function):
+        further = metric.kwargs
+        if given:
+            return given, further
+        given = metric.score_fn
+    elif not isinstance(metric, (SklearnFunction, SklearnMetric)):
         return "", {}
-    settings: dict[str, Any] = {}
-    while isinstance(function, functools.partial):
-        if function.args:
-            return "", {}
-        settings = {**function.keywords, **settings}
-        function = function.func
-    return function.__name__, settings
+    function, args, settings = unwrapped(given)
+    return (function.__name__, {**settings, **further}) if is_known(given) and not args else ("", further)
 
 
-def _recorder(function: Any, name: str, settings: dict[str, Any], calls: list[Call]) -> Callable[..., float]:
-    """Return what is called instead of a function, and keeps its arguments."""
-    while isinstance(function, functools.partial):
-        function = function.func
+def _recorded(metric: Any, attribute: str, function: Any, evaluate: Callable[[Any], object]) -> Call | None:
+    """Return the call that a copy of a metric makes, whose function only keeps its arguments."""
+    name, settings = function_of(metric)
+    calls: list[Call] = []
 
     def record(y_true: Array, y_pred: Array, **further: Any) -> float:
         calls.append(Call(name, np.asarray(y_true), np.asarray(y_pred), {**settings, **further}))
         return 0.0
 
-    return functools.update_wrapper(record, function)
+    clone = copy.copy(metric)
+    setattr(clone, attribute, functools.update_wrapper(record, unwrapped(function)[0]))
+    evaluate(clone)
+    return calls[0] if len(calls) == 1 and name else None
 
 
 def _of_auroc(metric: AurocMetric, true: np.ndarray, pred: np.ndarray) -> Call | None:
@@ -121,42 +96,25 @@ def _of_auroc(metric: AurocMetric, true: np.ndarray, pred: np.ndarray) -> Call |
 def _of_root(metric: TreeMetric, arrays: Sequence[Any]) -> Call | None:
     root = metric.metrics.trees[0].root
     if isinstance(root, Counting):
-        name = _COUNTING.get(type(root), "")
-        if not name or (root.ignore_index is not None and root.ignore_index in arrays[0]):
+        if not root.function or (root.ignore_index is not None and root.ignore_index in arrays[0]):
             return None
         found = root.labels(metric.state_of(*arrays))
         pred, true = np.asarray(found.pred), np.asarray(found.true)
-        return None if (pred == LOST).any() else Call(name, true, pred, _settings_of(root))
-    if not isinstance(root, (RocAuc, PrAuc, R2, SklearnMetric)):
+        return None if (pred == LOST).any() else Call(root.function, true, pred, root.settings)
+    if not isinstance(root, (Ranking, R2, SklearnMetric)):
         return None
     metric.reset()
     metric.update(*arrays)
     kept = root.state_dict()
     metric.reset()
+    true, pred = kept["true"], kept["pred"]
     if isinstance(root, SklearnMetric):
-        calls: list[Call] = []
-        clone = copy.copy(root)
-        name, settings = function_of(root)
-        clone.function = _recorder(root.function, name, settings, calls)
-        clone.compute(kept["true"], kept["pred"])
-        return calls[0] if calls and name else None
+        return _recorded(root, "function", root.function, lambda clone: clone.compute(true, pred))
     if isinstance(root, R2):
-        return Call("r2_score", kept["true"].astype(np.float64), kept["pred"].astype(np.float64), {})
-    columns: list[tuple[np.ndarray, np.ndarray]] = []
-    ranked = copy.copy(root)
-    # what it would compute of the columns, which it makes out of the predictions by what is known of them
-    ranked.over_classes = lambda function, *scored: columns.extend(root.columns(*scored)) or 0.0  # type: ignore
-    ranked.compute(kept["true"], kept["pred"])
+        return Call("r2_score", true.astype(np.float64), pred.astype(np.float64), {})
+    scored = root.scored(true, pred)
+    columns = [] if scored is None else root.columns(*scored)
     if not columns:
         return None
-    name = "roc_auc_score" if isinstance(root, RocAuc) else "average_precision_score"
     is_class, score = (np.stack(each, axis=1) for each in zip(*columns, strict=True))
-    return Call(name, is_class, score, {})
-
-
-def _settings_of(root: Counting) -> dict[str, Any]:
-    if isinstance(root, CohenKappa):
-        return {"weights": root.weights}
-    if not isinstance(root, (Precision, Recall, FBeta)):
-        return {}
-    return {"average": root.average, **({"beta": root.beta} if isinstance(root, FBeta) else {})}
+    return Call(root.function, is_class, score, {})

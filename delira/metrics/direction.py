@@ -10,33 +10,19 @@ from delira.errors import ConfigError
 from delira.metrics.forms import SklearnFunction, TreeMetric
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.scoring import PerSample, is_torchmetrics
-from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
-from delira.metrics.tree.accuracies import (
-    BinaryAccuracy,
-    CategoricalAccuracy,
-    DefaultAccuracy,
-    TopKCategoricalAccuracy,
-)
-from delira.metrics.tree.adapters import KNOWN_FUNCTIONS, ArrayMetric, SklearnMetric, TorchMetric
+from delira.metrics.sklearn_functions import KNOWN_FUNCTIONS, sklearn_function
+from delira.metrics.sklearn_metrics import SklearnClassificationMetric
+from delira.metrics.tree.accuracies import DefaultAccuracy
+from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric
 from delira.metrics.tree.aggregators import Std, Var
-from delira.metrics.tree.basics import Loss
-from delira.metrics.tree.counts import BalancedAccuracy, CohenKappa, FBeta, MatthewsCorrCoef, Precision, Recall
-from delira.metrics.tree.curves import R2, CalibrationError, PrAuc, RocAuc
 from delira.metrics.tree.metric import Metric, MetricTree
-from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
 from delira.metrics.tree.registry import default_metric, known_keys
-from delira.metrics.tree.regression import MeanAbsoluteError, SquaredError
 from delira.utils.frameworks import LIBRARIES
 
 #: spelling -> which score is good
 MODES = {"min": "lowest", "lowest": "lowest", "max": "highest", "highest": "highest"}
 AUTO = "auto"
 
-_HIGHER = (
-    BalancedAccuracy, BinaryAccuracy, CategoricalAccuracy, CohenKappa, Dice, FBeta, IoU, MatthewsCorrCoef, PrAuc,
-    Precision, R2, Recall, RocAuc, TopKCategoricalAccuracy, AurocMetric,
-)  # fmt: skip
-_LOWER = (CalibrationError, Hausdorff, Loss, MeanAbsoluteError, SquaredError)
 #: endings of scikit-learn's functions, by its own rule
 _SKLEARN_ENDINGS = (("_score", True), ("_corrcoef", True), ("_error", False), ("_loss", False), ("_deviance", False))
 #: those that keep another one
@@ -162,8 +148,6 @@ def _of_metric(metric: object, name: str) -> bool | None:
         return declared
     if metric is accuracy or metric is dice or metric is dice.function:
         return True
-    if isinstance(metric, (*_HIGHER, *_LOWER)):
-        return isinstance(metric, _HIGHER)
     return _of_library(metric, name)
 
 
@@ -175,7 +159,7 @@ def _inner(metric: object) -> Any:
         elif isinstance(metric, (PerSample, SklearnFunction, SklearnMetric, ArrayMetric)):
             metric = metric.function
         elif isinstance(metric, SklearnClassificationMetric):
-            metric = _function_of_sklearn(getattr(metric, "function", None)) or metric.score_fn
+            metric = sklearn_function(getattr(metric, "function", None)) or metric.score_fn
         elif isinstance(metric, TorchMetric):
             metric = metric.metric
         elif isinstance(metric, TreeMetric):
@@ -203,7 +187,7 @@ def _of_library(metric: object, name: str) -> bool | None:
     own = getattr(metric, "__name__", "") or type(metric).__name__
     module = str(getattr(metric, "__module__", "") or "")
     package = module.partition(".")[0]
-    if package == "sklearn" and _function_of_sklearn(own) is metric:
+    if package == "sklearn" and sklearn_function(own) is metric:
         return _by_rule_of_sklearn(own)
     if is_torchmetrics(metric) and isinstance(metric, Mapping | _collections()):
         return _of_metric(metric[name], name) if name in metric else None
@@ -214,11 +198,6 @@ def _of_library(metric: object, name: str) -> bool | None:
     has_losses = package in LIBRARIES or package == "delira"  # better the smaller they are, whatever they are given as
     is_loss = own.lower().replace("_", "").endswith(("loss", "error", "crossentropy", "nll"))
     return False if has_losses and is_loss and _is_original(metric, module, own) else None
-
-
-def _function_of_sklearn(name: object) -> Any:
-    """Return a function of ``sklearn.metrics``; by identity, since what wraps one has its name, too."""
-    return getattr(sys.modules.get("sklearn.metrics"), name, None) if isinstance(name, str) else None
 
 
 def _collections() -> Any:

@@ -7,17 +7,21 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.metrics.given import what_is
 from delira.metrics.known import with_known
-from delira.metrics.scoring import Kind, as_number, as_only_number, feed, is_torchmetrics, raw_kind_of
+from delira.metrics.scoring import Kind, as_number, as_only_number, feed, raw_kind_of
+from delira.metrics.sklearn_functions import OF_LABELS
 from delira.metrics.sklearn_metrics import told
-from delira.metrics.tree.adapters import OF_LABELS, SklearnMetric, is_known, made
+from delira.metrics.tree.adapters import SklearnMetric, made
 from delira.metrics.tree.basics import LR, Epoch, Loss
 from delira.metrics.tree.criteria import describe_criterion, read_values
-from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.metric_list import MetricList
 from delira.metrics.tree.roots import KeyMetric
 from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
 from delira.utils.arrays import Array, ops_of
+
+#: what a trial takes, and an experiment as a :class:`TreeMetric`
+_OF_TREE = ("key", "name", "metric", "class")
 
 
 class SklearnFunction:
@@ -166,15 +170,16 @@ def in_form(metric: Any, name: str = "metric", criterion: Any = None, model: Any
     ConfigError
         If a string stands for no metric, a class needs arguments, or a metric reads what only a trial has.
     """
-    if is_torchmetrics(metric):
+    what = what_is(metric)
+    if what == "torchmetrics":
         return made(metric)
-    if _is_of_tree(metric):
+    if what in _OF_TREE:
         try:
             return TreeMetric(metric, criterion, model)
         except ConfigError as error:
             error.add_note(f"in metric {name!r}")
             raise
-    if is_known(metric):
+    if what == "scikit-learn":
         return SklearnFunction(metric, criterion)
     return with_known(metric, describe_criterion(criterion))
 
@@ -200,11 +205,7 @@ def settled(metric: object, name: str, criterion: object) -> Any:
 
 def is_in_reach(metric: object) -> bool:
     """Return True if something that is no function and no object with ``update`` can be put in form."""
-    return is_torchmetrics(metric) or _is_of_tree(metric)
-
-
-def _is_of_tree(metric: object) -> bool:
-    return isinstance(metric, (str, Metric)) or (isinstance(metric, type) and issubclass(metric, Metric))
+    return what_is(metric) in ("torchmetrics", *_OF_TREE)
 
 
 def kind_of(metric: object, name: str = "metric") -> Kind:

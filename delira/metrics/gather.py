@@ -89,6 +89,11 @@ class _Stored(NamedTuple):
     shape: tuple[int, ...]
     offset: int
 
+    def within(self, everything: np.ndarray) -> np.ndarray:
+        """Return the batch, out of the bytes of the file."""
+        n_bytes = math.prod(self.shape) * self.dtype.itemsize
+        return everything[self.offset : self.offset + n_bytes].view(self.dtype).reshape(self.shape)
+
 
 class _Column:
     """The batches of one leaf."""
@@ -100,11 +105,9 @@ class _Column:
 
     def append(self, array: np.ndarray) -> int:
         """Add one batch; return how many bytes of memory it takes."""
-        if self._file is None or array.dtype.hasobject:
-            self._batches.append(array.copy())
-            return array.nbytes
-        self._batches.append(self._store(array))
-        return 0
+        is_stored = self._file is not None and not array.dtype.hasobject
+        self._batches.append(self._store(array) if is_stored else array.copy())
+        return 0 if is_stored else array.nbytes
 
     def spill(self) -> int:
         """Move what is in memory to a file; return how many bytes of memory that frees."""
@@ -132,28 +135,24 @@ class _Column:
 
     def result(self) -> np.ndarray:
         """Return all batches as one array."""
-        shapes = {batch.shape[1:] for batch in self._batches}
         dtypes = {batch.dtype for batch in self._batches}
-        stored = [batch for batch in self._batches if isinstance(batch, _Stored)]
-        if len(shapes) > 1:
+        if len({batch.shape[1:] for batch in self._batches}) > 1:
             return _one_array_per_sample(self._read())
-        shape = (sum(batch.shape[0] for batch in self._batches), *next(iter(shapes)))
-        if not stored or self._written == 0:
-            whole = _concatenate(self._read())
+        if not self._written:
+            whole = np.concatenate(self._read()) if len(self._batches) > 1 else self._read()[0]
             self._batches = [whole]
             return whole
-        if len(dtypes) == 1 and len(stored) == len(self._batches):
-            return self._map(next(iter(dtypes)), shape)
+        shape = (sum(batch.shape[0] for batch in self._batches), *self._batches[0].shape[1:])
+        if len(dtypes) == 1 and all(isinstance(batch, _Stored) for batch in self._batches):
+            return self._map(dtypes.pop(), shape)
         whole = scratch_array(shape, np.result_type(*dtypes), limit_bytes=0)
         np.concatenate(self._read(), out=whole)
         return whole
 
     def _read(self) -> list[np.ndarray]:
         """Every batch as an array; one that lies in the file as a view of it."""
-        if self._written == 0:
-            return [np.empty(b.shape, b.dtype) if isinstance(b, _Stored) else b for b in self._batches]
-        everything = self._map(np.dtype(np.uint8), (self._written,))
-        return [_view(everything, batch) if isinstance(batch, _Stored) else batch for batch in self._batches]
+        everything = self._map(np.dtype(np.uint8), (self._written,)) if self._written else np.empty(0, np.uint8)
+        return [batch.within(everything) if isinstance(batch, _Stored) else batch for batch in self._batches]
 
     def _map(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.memmap:
         file = cast(IO[bytes], self._file)  # only asked for what is in the file
@@ -161,19 +160,10 @@ class _Column:
         return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
 
 
-def _view(everything: np.ndarray, batch: _Stored) -> np.ndarray:
-    n_bytes = math.prod(batch.shape) * batch.dtype.itemsize
-    return everything[batch.offset : batch.offset + n_bytes].view(batch.dtype).reshape(batch.shape)
-
-
-def _concatenate(batches: list[np.ndarray]) -> np.ndarray:
-    return batches[0] if len(batches) == 1 else np.concatenate(batches)
-
-
 def _one_array_per_sample(batches: list[np.ndarray]) -> np.ndarray:
     samples = [sample for batch in batches for sample in batch]
     column = np.empty(len(samples), dtype=object)
-    for position, sample in enumerate(samples):
+    for position, sample in enumerate(samples):  # numpy would look into them
         column[position] = sample
     return column
 

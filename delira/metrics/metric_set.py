@@ -74,10 +74,11 @@ class MetricSet:
         self.metrics = {name: in_form(metric, name) for name, metric in metrics.items()}
         self.limit_bytes = limit_bytes
         self._kinds = {name: raw_kind_of(metric, name) for name, metric in self.metrics.items()}
+        self._streams = {name: self.metrics[name] for name, kind in self._kinds.items() if kind == "stream"}
         self._keys = keys_of(self.metrics, metric_keys)
         #: whose order is found by names, or assumed
-        self._unsaid = {name for name, metric in self.metrics.items() if not is_torchmetrics(metric)} - {
-            *(metric_keys or ())
+        self._unsaid = {
+            name for name in self.metrics.keys() - (metric_keys or {}) if not is_torchmetrics(metrics[name])
         }
         self._clear()
 
@@ -195,17 +196,16 @@ class MetricSet:
     @property
     def is_storable(self) -> bool:
         """Return True if :meth:`state_dict` can tell everything: not of streaming metrics that hide their state."""
-        streams = [self.metrics[name] for name, kind in self._kinds.items() if kind == "stream"]
-        return is_plain(self._gatherer.result()) and all(stream_state(metric) is not None for metric in streams)
+        streams = map(stream_state, self._streams.values())
+        return is_plain(self._gatherer.result()) and all(state is not None for state in streams)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the batches so far have brought, as a checkpoint tree."""
-        streams = [name for name, kind in self._kinds.items() if kind == "stream"]
         return {
             "updates": self._n_updates,
             "gathered": self._gatherer.result(),
             "values": {name: np.array(values, dtype=np.float64) for name, values in self._values.items()},
-            "streams": {name: stream_state(self.metrics[name]) for name in streams},
+            "streams": {name: stream_state(metric) for name, metric in self._streams.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -241,16 +241,15 @@ class MetricSet:
             self._gatherer.append(found)
         for name, values in other._values.items():
             self._values[name] += values
-        for name in [name for name, kind in self._kinds.items() if kind == "stream"]:
-            merge_streams(name, self.metrics[name], other.metrics[name])
+        for name, metric in self._streams.items():
+            merge_streams(name, metric, other.metrics[name])
         self._n_updates += other._n_updates
 
     def reset(self) -> None:
         """Forget all data; a fresh set has none."""
         self._clear()
-        for name, metric in self.metrics.items():
-            if self._kinds[name] == "stream":
-                metric.reset()
+        for metric in self._streams.values():
+            metric.reset()
 
     def _clear(self) -> None:
         self._gatherer = Gatherer(self.limit_bytes)
@@ -263,7 +262,7 @@ def _sample_values(metric: Any, arrays: Sequence[Any], name: str, start: int) ->
     if len(lengths) != 1:
         raise DataError(f"metric {name!r} is called per sample, but its arrays have {sorted(lengths)} samples")
     values = []
-    for position in range(lengths.pop()):
+    for position in range(*lengths):
         sample = [map_leaves(functools.partial(_take, position=position), array) for array in arrays]
         values.append(as_number(metric(*sample), name, where=f" for sample {start + position}"))
     return values

@@ -73,9 +73,9 @@ def raw_kind_of(metric: Any, name: str = "metric") -> Kind:
     over = getattr(metric, "over", "dataset")
     if isinstance(over, str) and over not in ("sample", "dataset"):
         raise ConfigError(f"metric {name!r} has over={over!r}; allowed are 'sample' and 'dataset'")
-    is_class = isinstance(metric, type)
-    if not is_class and all(callable(getattr(metric, method, None)) for method in ("update", "compute", "reset")):
+    if is_stream(metric):
         return "stream"
+    is_class = isinstance(metric, type)
     if is_class or not callable(metric):
         what = f"the class {metric.__name__}" if is_class else f"of type {type(metric).__name__}"
         raise ConfigError(
@@ -83,6 +83,12 @@ def raw_kind_of(metric: Any, name: str = "metric") -> Kind:
             "delira.metrics.per_sample(f), or an object with update, compute and reset"
         )
     return "sample" if over == "sample" else "dataset"
+
+
+def is_stream(metric: object) -> bool:
+    """Return True for an object that sees batches."""
+    methods = ("update", "compute", "reset")
+    return not isinstance(metric, type) and all(callable(getattr(metric, method, None)) for method in methods)
 
 
 def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:

@@ -1,7 +1,6 @@
 """scikit-learn's classification metrics with the historic names: scores in, one number out."""
 
 import contextlib
-import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -9,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.errors import ConfigError, DataError, DeliraError
+from delira.metrics.sklearn_functions import is_of_sklearn
 from delira.metrics.tree.scores import class_scores, one_score, probabilities
 from delira.metrics.tree.seen import refuse_label, wrong_labels
 from delira.utils.arrays import Array
@@ -217,6 +217,7 @@ class AurocMetric:
         If there are fewer than two different classes, or ``roc_auc_score`` takes no such settings.
     """
 
+    higher_is_better = True
     #: what the loss of the predictions, or a setting, says that they are; None: nobody says it
     output: str | None = None
 
@@ -295,13 +296,6 @@ def told(metric: object, y_true: Array, y_pred: Array) -> Iterator[None]:
         raise DataError(
             f"{metric!r} cannot compare y_true of shape {given[0]} with y_pred of shape {given[1]}: {error}"
         ) from error
-
-
-def is_of_sklearn(function: object) -> bool:
-    """Return True if a function, or what a partial calls, is one of scikit-learn."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return str(getattr(function, "__module__", "")).partition(".")[0] == "sklearn"
 
 
 def check_keywords(metric: object, name: str, settings: Mapping[str, Any]) -> None:

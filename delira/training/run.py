@@ -17,6 +17,7 @@ from delira.training.plan import TrainingPlan
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals
 from delira.utils.checks import check_functions, check_whole
+from delira.utils.optimizing import rates_of_groups
 
 if TYPE_CHECKING:
     from delira.training.running_epoch import RunningEpoch
@@ -180,9 +181,7 @@ class Run:
     def learning_rates(self) -> list[float]:
         """Return the learning rates of every group of parameters, as far as the optimizers tell them."""
         made = [getattr(optimizer, "optimizer", optimizer) for optimizer in self.optimizers.values()]
-        if groups := [group for optimizer in made for group in getattr(optimizer, "param_groups", ())]:
-            return [float(group["lr"]) for group in groups]
-        return [*self.backend.optimizers.learning_rates(self.optimizers).values()]
+        return rates_of_groups(made) or [*self.backend.optimizers.learning_rates(self.optimizers).values()]
 
     def scale_rates(self, factor: float) -> None:
         """Multiply the learning rates, and those that schedules of the backend go back to."""

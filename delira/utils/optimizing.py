@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -12,6 +12,11 @@ from delira.errors import ConfigError, DeliraError
 _RATES = ("lr", "learning_rate")
 #: kinds of values that no framework takes for a rate; it may be a schedule, or a tensor
 _NO_RATES = (str, bytes, bool, list, tuple, dict, set, type(None))
+
+
+def rates_of_groups(optimizers: Iterable[object]) -> list[float]:
+    """Return the learning rate of every group of parameters, of optimizers that have groups as those of PyTorch."""
+    return [float(group["lr"]) for optimizer in optimizers for group in getattr(optimizer, "param_groups", ())]
 
 
 @contextlib.contextmanager

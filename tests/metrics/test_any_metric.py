@@ -410,7 +410,7 @@ def test_the_accuracy_is_chosen_by_the_loss_of_the_prediction():
     losses["ce"].__class__.__call__ = lambda *args: 0
     settings = TrainerConfig(losses=losses, val_metrics={"acc": "acc", "counted": "acc"}, **config)
     roots = {name: metric.metrics.trees[0].root for name, metric in settings.bound(settings.epoch_metrics).items()}
-    assert {name: type(root._tree.root).__name__ for name, root in roots.items()} == {
+    assert {name: type(root.delegate.root).__name__ for name, root in roots.items()} == {
         "acc": "CategoricalAccuracy",
         "counted": "MeanSquaredError",
     }

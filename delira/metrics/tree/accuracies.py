@@ -15,7 +15,7 @@ from delira.metrics.tree.labels import (
     same_shape,
     without_last,
 )
-from delira.metrics.tree.metric import Metric, MetricTree, as_tree
+from delira.metrics.tree.metric import Keeping, Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key, default_metric
 from delira.metrics.tree.seen import YES_OR_NO, Seen
@@ -23,7 +23,7 @@ from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, OUTPUT, Y_PRED, Y_TRUE,
 from delira.utils.arrays import Array, as_array, ops_of
 
 
-class Stateless(Metric):
+class Stateless(Keeping):
     """A metric that compares two arrays of the state and remembers nothing between batches, but what it has seen.
 
     Parameters
@@ -35,12 +35,18 @@ class Stateless(Metric):
     """
 
     is_fresh = True
-    #: looks at targets and scores of the pass, once it is needed
-    _seen: Seen | None = None
 
     def __init__(self, name: str, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
-        super().__init__(name)
         self.pred_key, self.target_key = pred_key, target_key
+        super().__init__(name)
+
+    def _clear(self) -> None:
+        #: looks at targets and scores of the pass, once it is needed
+        self._seen: Seen | None = None
+        #: positions of samples without a finite prediction, of metrics that find them in what they keep
+        self._lost: list[int] = []
+        #: a criterion and a setting, and what they say of predictions
+        self._described: tuple[Any, Any, Criterion] | None = None
 
     def pair(self, state: State) -> tuple[Any, Any]:
         """Prediction and target."""
@@ -56,10 +62,7 @@ class Stateless(Metric):
     @property
     def lost(self) -> list[int]:
         """Positions in the pass of samples whose prediction is not finite, as far as they were looked at."""
-        return [] if self._seen is None else self._seen.lost
-
-    #: a criterion and a setting, and what they say of predictions
-    _described: tuple[Any, Any, Criterion] | None = None
+        return self._lost if self._seen is None else self._lost or self._seen.lost
 
     def known_in(self, state: Mapping[Any, Any]) -> Criterion:
         """Return what a state says of its predictions; looked up again only when criterion or setting are others."""
@@ -68,26 +71,20 @@ class Stateless(Metric):
             self._described = (criterion, output, known_of(state))
         return self._described[2]
 
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        self._seen = self._described = None
-
     def process_final(self, *args: Any) -> Any:
         """End a pass: a target that no class is is refused now."""
         if self._seen is not None:
             self._seen.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was seen, if it is looked at."""
         return {} if self._seen is None else {"seen": self._seen.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
+        self._clear()
         if "seen" in state:
             self.seen.load_state_dict(state["seen"])
 
     def merge(self, other: Self) -> None:
-        """Take in what another one has seen."""
         if other._seen is not None:
             self.seen.merge(other._seen)
 
@@ -111,6 +108,8 @@ class CategoricalAccuracy(Stateless):
         the two if only that fits the target.
     """
 
+    higher_is_better = True
+
     def __init__(
         self,
         pred_key: object = Y_PRED,
@@ -121,12 +120,11 @@ class CategoricalAccuracy(Stateless):
         super().__init__("acc", pred_key, target_key)
         check_settings(self.name, ignore_index=ignore_index, class_axis=class_axis)
         self.ignore_index, self.class_axis = ignore_index, class_axis
-        self._usual: tuple[Any, int] = (None, 0)
 
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        super().reset(state)
-        self._usual = (None, 0)  # the criterion may be another one
+    def _clear(self) -> None:
+        super()._clear()
+        #: arrays of the batch before, and the axis of their classes; the criterion of a pass may be another one
+        self._usual: tuple[Any, int] = (None, 0)
 
     def process(self, *args: Any) -> Any:
         """Return whether each is right; not a number where the highest score is not finite."""
@@ -198,6 +196,8 @@ class TopKCategoricalAccuracy(Stateless):
         If ``k`` is below 1.
     """
 
+    higher_is_better = True
+
     def __init__(
         self,
         k: int = 5,
@@ -250,6 +250,7 @@ class BinaryAccuracy(Stateless):
     """
 
     reads_outputs = True
+    higher_is_better = True
 
     def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, threshold: float | None = None):
         super().__init__("binary_acc", pred_key, target_key)
@@ -325,35 +326,30 @@ class DefaultAccuracy(Metric):
 
     def __init__(self) -> None:
         super().__init__("acc")
-        self._tree: MetricTree | None = None
         self._data_key: Any = None
 
     @property
     def lost(self) -> list[int]:
         """Those of the chosen metric."""
-        return [] if self._tree is None else self._tree.lost
+        return [] if self.delegate is None else self.delegate.lost
 
     def reset(self, state: State) -> None:
         """Begin a pass: choose by the criterion."""
-        self._tree = self.delegate = as_tree(accuracy_for(state.get(CRITERION), state.get(MODEL)))
-        if self.is_training:
-            self._tree.train()
-        else:
-            self._tree.eval(self._data_key)
-        self._tree.reset(state)
+        self.delegate = as_tree(accuracy_for(state.get(CRITERION), state.get(MODEL)))
+        if not self.is_training:
+            self.delegate.eval(self._data_key)
+        self.delegate.reset(state)
 
     def train(self) -> None:
-        """What follows is a pass of training."""
         super().train()
-        if self._tree is not None:
-            self._tree.train()
+        if self.delegate is not None:
+            self.delegate.train()
 
     def eval(self, data_key: object = None) -> None:
-        """Begin an evaluation."""
         super().eval(data_key)
         self._data_key = data_key
-        if self._tree is not None:
-            self._tree.eval(data_key)
+        if self.delegate is not None:
+            self.delegate.eval(data_key)
 
     def process(self, *args: Any) -> Any:
         """Return what the chosen metric reports."""
@@ -364,23 +360,20 @@ class DefaultAccuracy(Metric):
         return self._chosen().process_final(*args)
 
     def _chosen(self) -> MetricTree:
-        if self._tree is None:
+        if self.delegate is None:
             raise ConfigError("the metric 'acc' chooses by the criterion when a pass begins: call reset(state) first")
-        return self._tree
+        return self.delegate
 
     def state_dict(self) -> dict[str, Any]:
-        """Return that of the chosen metric."""
-        return {} if self._tree is None else self._tree.state_dict()
+        return {} if self.delegate is None else self.delegate.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
         if state:
             self._chosen().load_state_dict(state)
 
     def merge(self, other: Self) -> None:
-        """Take in what the chosen metric of another one has seen."""
-        if other._tree is not None:
-            self._chosen().merge(other._tree)
+        if other.delegate is not None:
+            self._chosen().merge(other.delegate)
 
 
 def accuracy_for(criterion: object, model: object = None) -> Metric:

@@ -1,62 +1,27 @@
 """Metrics of other libraries in a list of metrics: objects of torchmetrics, functions of scikit-learn."""
 
-import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.metrics import sklearn_functions as kinds
 from delira.metrics.known import with_known
-from delira.metrics.scoring import PerSample, feed, is_torchmetrics, takes_one
-from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric, told
+from delira.metrics.scoring import feed, is_stream, takes_one
+from delira.metrics.sklearn_metrics import told
 from delira.metrics.stream_state import load_stream_state, merge_streams, stream_state
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.dataset import OverDataset
 from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores_of
-from delira.metrics.tree.metric import Metric
 from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
 from delira.metrics.tree.seen import YES_OR_NO
 from delira.utils.arrays import Array, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
 from delira.utils.trees import map_leaves
-
-#: functions of scikit-learn that compare labels: scores are argmaxed, or compared with a threshold
-OF_LABELS = {
-    "accuracy_score", "adjusted_mutual_info_score", "adjusted_rand_score", "balanced_accuracy_score",
-    "class_likelihood_ratios", "cohen_kappa_score", "completeness_score", "confusion_matrix", "f1_score", "fbeta_score",
-    "fowlkes_mallows_score", "hamming_loss", "homogeneity_completeness_v_measure", "homogeneity_score",
-    "jaccard_score", "matthews_corrcoef", "multilabel_confusion_matrix", "mutual_info_score",
-    "normalized_mutual_info_score", "pair_confusion_matrix",
-    "precision_recall_fscore_support", "precision_score", "rand_score", "recall_score",
-    "v_measure_score", "zero_one_loss",
-}  # fmt: skip
-#: that compare labels with probabilities: other scores go through a softmax or a sigmoid
-OF_PROBABILITIES = {"brier_score_loss", "d2_brier_score", "d2_log_loss_score", "log_loss"}
-#: that rank samples, of more than two classes by probabilities
-OF_RANKS = {"average_precision_score", "roc_auc_score"}
-#: that rank the labels of a sample: of one true label it is known which of them are true
-OF_RANKED_LABELS = {
-    "coverage_error", "dcg_score", "label_ranking_average_precision_score", "label_ranking_loss", "ndcg_score",
-}  # fmt: skip
-#: that look where the highest score is, or how far it lies from 0
-OF_DECISIONS = {"hinge_loss", "top_k_accuracy_score"}
-#: that compare labels with any scores
-OF_SCORES = OF_RANKS | OF_RANKED_LABELS | OF_DECISIONS
-#: that compare numbers
-OF_NUMBERS = {
-    "d2_absolute_error_score", "d2_pinball_score", "d2_tweedie_score", "explained_variance_score", "max_error",
-    "mean_absolute_error", "mean_absolute_percentage_error", "mean_gamma_deviance", "mean_pinball_loss",
-    "mean_poisson_deviance", "mean_squared_error", "mean_squared_log_error", "mean_tweedie_deviance",
-    "median_absolute_error", "r2_score", "root_mean_squared_error", "root_mean_squared_log_error",
-}  # fmt: skip
-#: every function of scikit-learn that is understood
-KNOWN_FUNCTIONS = OF_LABELS | OF_PROBABILITIES | OF_SCORES | OF_NUMBERS
-_EXPECTS_CLASSES = OF_PROBABILITIES | OF_DECISIONS
 
 
 class SklearnMetric(OverDataset):
@@ -86,12 +51,9 @@ class SklearnMetric(OverDataset):
     def __init__(self, function: Callable[..., Any], name: str | None = None, **keys: Any):
         check_functions(self, function=function)
         self.function = function
-        self.settings: dict[str, Any] = {}
-        while isinstance(function, functools.partial):
-            self.settings = {**function.keywords, **self.settings}
-            function = function.func
+        function, _, self.settings = kinds.unwrapped(function)
         self.kind = getattr(function, "__name__", type(function).__name__)
-        if self.kind not in KNOWN_FUNCTIONS:  # by name: what records a call stands in for the function
+        if self.kind not in kinds.KNOWN_FUNCTIONS:  # by name: what records a call stands in for the function
             raise ConfigError(
                 f"it is not known what {self.kind} of scikit-learn compares, or it gives no numbers; use "
                 f"lambda_metric({self.kind!r}, on_epoch=True)(lambda y_pred, y_true: ...)"
@@ -99,7 +61,7 @@ class SklearnMetric(OverDataset):
         super().__init__(self.kind if name is None else name, **keys)
         self._accepted = frozenset(inspect.signature(function).parameters)
         #: whether predictions become labels by what they are said to be
-        self.reads_outputs = self.kind in OF_LABELS
+        self.reads_outputs = self.kind in kinds.OF_LABELS
         #: columns of the scores that were argmaxed; 0: predictions are labels
         self.n_classes = 0
         self._allowed = 0
@@ -107,18 +69,18 @@ class SklearnMetric(OverDataset):
     @property
     def ignore_index(self) -> int | None:
         """The target that the criterion does not count; numbers all count."""
-        return None if self.kind in OF_NUMBERS else self.known.ignore_index
+        return None if self.kind in kinds.OF_NUMBERS else self.known.ignore_index
 
     def prepare(self, pred: Array, true: Array, state: Mapping[Any, Any]) -> tuple[Any, Any]:
         """Labels for a function of labels; scores with the classes on the last axis, or one-dimensional ones."""
         self.known = known = self.known_in(state)
-        if self.kind in OF_NUMBERS:
+        if self.kind in kinds.OF_NUMBERS:
             pred, true = same_shape(self.name, pred, true)
             if len(pred.shape) > 2:  # scikit-learn takes at most two axes
                 ops = ops_of(pred)
                 pred, true = ops.reshape(pred, (-1,)), ops.reshape(true, (-1,))
             return pred, true
-        if self.kind not in OF_LABELS:
+        if self.kind not in kinds.OF_LABELS:
             if known.is_exclusive and len(pred.shape) > 1 and tuple(pred.shape) == tuple(true.shape):
                 true = ops_of(true).argmax(true, class_axis(self.name, pred, true, known.class_axis))
             return scores_of(self.name, pred, true, known.class_axis)
@@ -136,8 +98,13 @@ class SklearnMetric(OverDataset):
         counts = None
         if self.ignore_index is not None and true.ndim == 1 and true.dtype.kind in "iuf":
             counts = true != self.ignore_index
-        if self.kind in OF_LABELS:
-            self._check_range(true, counts)
+        if self.kind in kinds.OF_LABELS and self.n_classes and self._allowed != YES_OR_NO:
+            if true.dtype.kind not in "biuf":
+                raise DataError(
+                    f"{self.name} got scores of {self.n_classes} classes and texts as targets; number the classes from "
+                    "0, or compare labels with labels"
+                )
+            self.check_labels(true, self.n_classes, counts)
         is_scores = pred.ndim == 2 and true.ndim == 1
         if not self.is_finite(pred, is_each=not is_scores, counts=counts):
             return float("nan")
@@ -146,7 +113,7 @@ class SklearnMetric(OverDataset):
         if pred.dtype.kind == "f" and pred.dtype.itemsize < 4:
             pred = pred.astype(np.float64)  # scikit-learn sums in the type that it is given
         further: dict[str, Any] = {}
-        if self.kind not in OF_LABELS | OF_NUMBERS:
+        if self.kind not in kinds.OF_LABELS | kinds.OF_NUMBERS:
             true, pred, further = self._scored(true, pred)
         if self.kind == "average_precision_score" and _lacks_positives(true, self.settings.get("pos_label", 1)):
             return float("nan")  # scikit-learn gives 0, which says that everything is ranked wrongly
@@ -163,16 +130,19 @@ class SklearnMetric(OverDataset):
                 self.check_labels(true, pred.shape[1])
             self.check_labels(true, 0)  # as many other whole numbers as columns may stand for these
             further = self._for_classes(true, pred.shape[1])
-            if self.kind in OF_RANKED_LABELS:
+            if self.kind in kinds.OF_RANKED_LABELS:
                 true = true[:, None] == self._classes(true, pred.shape[1])
             else:
                 pred = self._of_columns(pred, known)
-        elif pred.ndim == 2 and self.kind in OF_PROBABILITIES:
+        elif pred.ndim == 2 and self.kind in kinds.OF_PROBABILITIES:
             raise DataError(
                 f"{self.name} compares one label of each sample with its probability, but got {pred.shape[1]} labels "
                 "at once; compute it for each of them"
             )
-        elif pred.ndim == 1 and self.kind in OF_PROBABILITIES | _of_logits(known):
+        # of decisions, this one cuts single scores at 0.5: of logits it needs probabilities
+        elif pred.ndim == 1 and (
+            self.kind in kinds.OF_PROBABILITIES or (self.kind == "top_k_accuracy_score" and known.output == "logits")
+        ):
             pred = probabilities(pred, known.output)
         return true, pred, further
 
@@ -180,14 +150,18 @@ class SklearnMetric(OverDataset):
         """Return what the function takes instead of scores of shape ``(N, C)``: shape ``(N,)`` for two classes."""
         if self.kind == "hinge_loss":
             return difference_of_two(pred)
-        if self.kind in OF_RANKS and pred.shape[1] == 2:
+        if self.kind in kinds.OF_RANKS and pred.shape[1] == 2:
             return one_score(pred, known.output)
         # average_precision_score, top_k_accuracy_score: only the order counts, within a column or within a row
-        needs_probabilities = self.kind in OF_PROBABILITIES or self.kind == "roc_auc_score" or pred.shape[1] == 2
+        needs_probabilities = self.kind in kinds.OF_PROBABILITIES or self.kind == "roc_auc_score" or pred.shape[1] == 2
         return second_of_two(probabilities(pred, known.output)) if needs_probabilities else pred
 
     def _for_classes(self, true: np.ndarray, n_classes: int) -> dict[str, Any]:
-        if self.kind in _EXPECTS_CLASSES and "labels" in self._accepted and _are_positions(true, n_classes):
+        if (
+            self.kind in kinds.OF_PROBABILITIES | kinds.OF_DECISIONS
+            and "labels" in self._accepted
+            and _are_positions(true, n_classes)
+        ):
             return {"labels": np.arange(n_classes)}  # a class may not occur in the targets
         return {"multi_class": "ovr"} if self.kind == "roc_auc_score" and n_classes > 2 else {}
 
@@ -197,21 +171,6 @@ class SklearnMetric(OverDataset):
         if len(classes) != n_classes:
             raise DataError(f"{self.name} got {n_classes} columns of scores and the labels {classes.tolist()}")
         return classes
-
-    def _check_range(self, true: np.ndarray, counts: np.ndarray | None) -> None:
-        if not self.n_classes or self._allowed == YES_OR_NO:
-            return
-        if true.dtype.kind not in "biuf":
-            raise DataError(
-                f"{self.name} got scores of {self.n_classes} classes and texts as targets; number the classes from 0, "
-                "or compare labels with labels"
-            )
-        self.check_labels(true, self.n_classes, counts)
-
-
-def _of_logits(known: Criterion) -> set[str]:
-    """Functions of decisions that cut single scores at 0.5: of logits they need probabilities."""
-    return {"top_k_accuracy_score"} if known.output == "logits" else set()
 
 
 def _lacks_positives(true: np.ndarray, positive: object) -> bool:
@@ -256,18 +215,15 @@ class ArrayMetric(OverDataset):
         return function(*arrays)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was gathered, and where its classes lie, which arrays of the host do not tell."""
+        # arrays of the host do not tell where their classes lie
         return {**super().state_dict(), "class_axis": self.known.class_axis}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with what a state has gathered."""
-        gathered = {name: array for name, array in state.items() if name != "class_axis"}
-        super().load_state_dict(gathered)
+        super().load_state_dict({name: array for name, array in state.items() if name != "class_axis"})
         if state.get("class_axis") is not None:
             self.known = self.known._replace(class_axis=int(state["class_axis"]))
 
     def merge(self, other: Self) -> None:
-        """Take in what another one has gathered, and what it knows of its classes."""
         super().merge(other)
         if self.known.class_axis is None:
             self.known = self.known._replace(class_axis=other.known.class_axis)
@@ -289,15 +245,13 @@ class TorchMetric(Stateless):
     """
 
     def __init__(self, metric: Any):
-        methods = ("update", "compute", "reset")
-        if isinstance(metric, type) or not all(callable(getattr(metric, name, None)) for name in methods):
+        if not is_stream(metric):
             raise ConfigError(f"TorchMetric: metric is an object of torchmetrics, got {metric!r}")
         super().__init__(str(getattr(metric, "_get_name", lambda: type(metric).__name__)()))
         self.metric = metric
         self._n_arrays = 1 if takes_one(metric) else 2
 
     def reset(self, state: Any) -> None:
-        """Begin a pass."""
         self.metric.reset()
 
     def process(self, *args: Any) -> Any:
@@ -338,7 +292,6 @@ class TorchMetric(Stateless):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the states."""
         load_stream_state(self.metric, state)
 
     def merge(self, other: Self) -> None:
@@ -350,19 +303,6 @@ class TorchMetric(Stateless):
             If it does not say how.
         """
         merge_streams(self.name, self.metric, other.metric)
-
-
-def adapted(metric: Any) -> Metric | None:
-    """The metric of a list that something of another library stands for; ``None`` if it is not of a known one."""
-    if is_torchmetrics(metric):
-        return TorchMetric(made(metric))
-    if isinstance(metric, (SklearnClassificationMetric, AurocMetric, PerSample)):
-        return ArrayMetric(metric, getattr(metric, "__name__", type(metric).__name__))
-    if is_known(metric) or _is_unknown(metric):
-        return SklearnMetric(metric)
-    if getattr(metric, "__module__", "") == "delira.metrics.functions":
-        return ArrayMetric(metric, metric.__name__)
-    return None
 
 
 def made(metric: object) -> Any:
@@ -380,26 +320,6 @@ def made(metric: object) -> Any:
     except (TypeError, ValueError) as error:
         name = metric.__name__
         raise ConfigError(f"{name} is a class that needs arguments: pass an object, {name}(...) ({error})") from error
-
-
-def is_known(metric: object) -> bool:
-    """Whether something is a function of scikit-learn, or a partial of one, of which it is known what it compares."""
-    function = _innermost(metric)
-    name = getattr(function, "__name__", None)
-    # by identity: what wraps a function of scikit-learn has its name, too
-    return name in KNOWN_FUNCTIONS and getattr(sys.modules.get("sklearn.metrics"), name, None) is function
-
-
-def _is_unknown(metric: object) -> bool:
-    function = _innermost(metric)
-    is_of_sklearn = str(getattr(function, "__module__", "")).startswith("sklearn.") and hasattr(function, "__name__")
-    return is_of_sklearn and function.__name__ not in KNOWN_FUNCTIONS
-
-
-def _innermost(metric: object) -> Any:
-    while isinstance(metric, functools.partial):
-        metric = metric.func
-    return metric
 
 
 def numbers(value: object, name: str) -> Any:

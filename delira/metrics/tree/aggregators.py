@@ -5,14 +5,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.moments import Batch, Moments, Waiting, check_dim
-from delira.state import State
+from delira.metrics.tree.metric import Fleeting, Keeping
+from delira.metrics.tree.moments import Batch, Moments, check_dim
 from delira.utils.arrays import to_plain
 from delira.utils.checks import check_flags, check_texts
 
 
-class ToDict(Metric):
+class ToDict(Fleeting):
     """Reports the value of the root under a name, for each batch and at the end of a pass.
 
     Parameters
@@ -25,16 +24,10 @@ class ToDict(Metric):
         """Report the value."""
         return args[0]
 
-    def process_final(self, *args: Any) -> Any:
-        """Report the value."""
-        return args[0]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: nothing is kept."""
-        return {}
+    process_final = process
 
 
-class _Aggregator(Metric):
+class _Aggregator(Keeping):
     """A number over all values of a pass, computed in float64 on the host; the device is read once in many batches."""
 
     suffix: ClassVar[str] = ""
@@ -43,57 +36,37 @@ class _Aggregator(Metric):
     def __init__(self, name: str, dim: int | tuple[int, ...] | None = None):
         check_texts(self, name=name)
         check_dim(self, dim)
-        super().__init__(f"{name}{self.suffix}")
         self.dim = dim
         self.shares_batches = dim is None and type(self).process is _Aggregator.process
-        self._clear()
+        super().__init__(f"{name}{self.suffix}")
 
     def _clear(self) -> None:
-        self._moments = Moments()
-        self._waiting = Waiting(self.is_weighted)
-
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        self._clear()
+        self._moments = Moments(self.is_weighted)
 
     def process(self, *args: Any) -> Any:
         """Take in the values of one batch: a number, an array of numbers, or :class:`Weighted` ones."""
         return self.take(Batch(args[0], self.dim))
 
     def take(self, batch: Batch) -> Any:
-        """Take in the values of one batch, which others share."""
-        if self._waiting.append(batch):
-            self._read()
+        self._moments.append(batch)
 
     def process_final(self, *args: Any) -> Any:
         """Return the number of the pass; not a number if it needs more values than there were."""
-        self._read()
-        return to_plain(self.compute(self._moments))
+        return to_plain(self.compute(self._moments.read()))
 
     def compute(self, moments: Moments) -> Any:
         """Return the number."""
         raise NotImplementedError
 
-    def _read(self) -> None:
-        with np.errstate(invalid="ignore"):  # infinite values have no spread
-            self._moments.merge(self._waiting.read())
-
     def state_dict(self) -> dict[str, Any]:
-        """Return what the batches so far have brought, as a checkpoint tree."""
-        self._read()
         return self._moments.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
         self._clear()
         self._moments.load_state_dict(state)
 
     def merge(self, other: Self) -> None:
-        """Take in the values of another one."""
-        self._read()
-        other._read()
-        theirs = other._moments
-        self._moments.merge([(theirs.count, theirs.mean, theirs.squares, theirs.least, theirs.largest)])
+        self._moments.merge(other._moments)
 
 
 class Mean(_Aggregator):
@@ -110,7 +83,6 @@ class Mean(_Aggregator):
     is_weighted = True
 
     def compute(self, moments: Moments) -> Any:
-        """Return the mean."""
         return moments.mean
 
 
@@ -120,7 +92,6 @@ class RootMean(_Aggregator):
     is_weighted = True
 
     def compute(self, moments: Moments) -> Any:
-        """Return the root of the mean."""
         return np.sqrt(moments.mean)
 
 
@@ -145,7 +116,6 @@ class Var(_Aggregator):
         self.unbiased = unbiased
 
     def compute(self, moments: Moments) -> Any:
-        """Return the variance."""
         return moments.variance(float(self.unbiased))
 
 
@@ -161,7 +131,6 @@ class Std(Var):
     suffix = "_std"
 
     def compute(self, moments: Moments) -> Any:
-        """Return the standard deviation."""
         return np.sqrt(super().compute(moments))
 
 
@@ -179,7 +148,6 @@ class Max(_Aggregator):
     suffix = "_max"
 
     def compute(self, moments: Moments) -> Any:
-        """Return the largest value."""
         return moments.largest if moments.count else np.nan
 
 
@@ -189,5 +157,4 @@ class Min(_Aggregator):
     suffix = "_min"
 
     def compute(self, moments: Moments) -> Any:
-        """Return the smallest value."""
         return moments.least if moments.count else np.nan

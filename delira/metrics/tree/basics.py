@@ -7,24 +7,26 @@ import numpy as np
 from delira.errors import ConfigError
 from delira.metrics.loss_weights import Weigh, weigh
 from delira.metrics.tree.hanging import mean, running_mean
-from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.metric import Fleeting
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.roots import for_samples
-from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE, State
+from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE
 from delira.utils.arrays import as_array, ops_of, read_arrays
+from delira.utils.optimizing import rates_of_groups
 
 
 @default_for_key("loss")
 @running_mean
 @mean
-class Loss(Metric):
+class Loss(Fleeting):
     """The loss; that of a batch, which is a mean over its samples, counts for all of them.
 
     Of losses with class weights or targets left out it counts as these do (:func:`delira.metrics.loss_weights.weigh`).
     """
 
     is_fresh = True
+    higher_is_better = False
     #: whether training steps whose loss is not finite are left out, as the update is
     skips_nonfinite = False
 
@@ -49,13 +51,9 @@ class Loss(Metric):
             return Weighted(value, weight * ops_of(value).wide(is_finite))
         return weighed
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: nothing is kept."""
-        return {}
-
 
 @default_for_key("epoch")
-class Epoch(Metric):
+class Epoch(Fleeting):
     """The number of the epoch as the state has it, from 0.
 
     The records of a trial have a number of their own under that name, from 1; this one they have of validations only,
@@ -71,17 +69,11 @@ class Epoch(Metric):
         """Return the number."""
         return args[0][EPOCH]
 
-    def process_final(self, *args: Any) -> Any:
-        """Return the number."""
-        return args[0][EPOCH]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: nothing is kept."""
-        return {}
+    process_final = process
 
 
 @default_for_key("lr")
-class LR(Metric):
+class LR(Fleeting):
     """The learning rate, in training only; a list for an optimizer with several groups of parameters.
 
     Asked for is ``learning_rates()`` of what the state has under ``SELF``, which gives a list; without it, what the
@@ -95,30 +87,23 @@ class LR(Metric):
 
     def process(self, *args: Any) -> Any:
         """Return the rate."""
-        return _rates(args[0]) if self.is_training else None
+        if not self.is_training:
+            return None
+        rates = _rates(args[0])
+        return rates[0] if len(rates) == 1 else rates
 
     def process_final(self, *args: Any) -> Any:
-        """Return the rate."""
         return self.process(*args)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: nothing is kept."""
-        return {}
 
-
-def _rates(state: State) -> Any:
-    rates = _own_rates(state)
-    return rates[0] if len(rates) == 1 else rates
-
-
-def _own_rates(state: Any) -> list[float]:
+def _rates(state: Any) -> list[float]:
     owner, optimizer = state.get(SELF), state[OPTIMIZER]
     if callable(getattr(owner, "learning_rates", None)):
         rates = [float(rate) for rate in owner.learning_rates()]
         if rates or optimizer is None:
             return rates
     if hasattr(optimizer, "param_groups"):
-        return [float(group["lr"]) for group in optimizer.param_groups]
+        return rates_of_groups([optimizer])
     if hasattr(optimizer, "learning_rate"):
         return [float(str(read_arrays([as_array(optimizer.learning_rate)])[0]))]
     raise ConfigError(

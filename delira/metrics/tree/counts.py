@@ -1,8 +1,9 @@
 """Metrics that follow from how often which label was taken for which."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,8 +27,6 @@ class Counting(Stateless):
 
     Parameters
     ----------
-    name
-        What it is reported under.
     threshold
         Instead of 0.5 or 0.
     ignore_index
@@ -38,29 +37,24 @@ class Counting(Stateless):
 
     reads_outputs = True
 
-    def __init__(self, name: str, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
-        super().__init__(name, **keys)
-        check_settings(name, threshold=threshold, ignore_index=ignore_index)
+    #: what it is reported under
+    label: str
+    #: the function of scikit-learn that it is; empty: none
+    function: ClassVar[str] = ""
+    higher_is_better: bool | None = True
+
+    def __init__(self, *, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
+        super().__init__(self.label, **keys)
+        check_settings(self.name, threshold=threshold, ignore_index=ignore_index)
         self.threshold, self.ignore_index = threshold, ignore_index
         #: labels of the whole data set, where somebody knows them: what an average goes over is not for a part to say
         self.classes: tuple[int, ...] = ()
-        self._clear()
 
     def _clear(self) -> None:
+        super()._clear()
         self._pending = Pending()
-        self._counts: dict[tuple[int, int], int] = {}
+        self._counts: Counter[tuple[int, int]] = Counter()
         self._n_classes = self._n_samples = 0
-        self._lost: list[int] = []
-
-    @property
-    def lost(self) -> list[int]:
-        """Positions in the pass of samples whose prediction is not finite."""
-        return self._lost
-
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        super().reset(state)
-        self._clear()
 
     def process(self, *args: Any) -> Any:
         """Take in the labels of a batch: many are counted on their device, few are kept as they are."""
@@ -100,24 +94,20 @@ class Counting(Stateless):
 
     def _read(self) -> None:
         for (start, n_classes, is_counted), arrays in self._pending.read():
-            if is_counted:
-                *counted, _, n_wrong, n_lost = arrays[0].tolist()
-                if n_wrong:
-                    raise DataError(
-                        f"the metric {self.name!r} got {n_wrong} targets that are none of the {n_classes} classes of "
-                        f"the prediction, which are 0 and above, in the batch that begins with sample {start}; name "
-                        "the one that does not count by ignore_index="
-                    )
-                self._lost += [start] if n_lost else []
-                found: Iterable[Any] = (
-                    ((*divmod(index, n_classes),), number) for index, number in enumerate(counted) if number
+            if not is_counted:
+                self._counts.update(self._pairs(start, n_classes, arrays))
+                continue
+            *counted, _, n_wrong, n_lost = arrays[0].tolist()
+            if n_wrong:
+                raise DataError(
+                    f"the metric {self.name!r} got {n_wrong} targets that are none of the {n_classes} classes of "
+                    f"the prediction, which are 0 and above, in the batch that begins with sample {start}; name "
+                    "the one that does not count by ignore_index="
                 )
-            else:
-                found = self._pairs(start, n_classes, arrays)
-            for pair, number in found:
-                self._counts[pair] = self._counts.get(pair, 0) + number
+            self._lost += [start] if n_lost else []
+            self._counts.update({divmod(at, n_classes): number for at, number in enumerate(counted) if number})
 
-    def _pairs(self, start: int, allowed: int, arrays: list[np.ndarray]) -> Iterable[Any]:
+    def _pairs(self, start: int, allowed: int, arrays: list[np.ndarray]) -> dict[tuple[int, int], int]:
         """Return the pairs of labels of a batch that was kept, and how often each occurred."""
         pred, true = (array.ravel() for array in arrays[:2])
         given = arrays[-1] if len(arrays) > 2 else None
@@ -132,7 +122,7 @@ class Counting(Stateless):
             self._lost += (np.unique(np.flatnonzero(is_lost) // (len(pred) // n_samples)) + start).tolist()
             counts &= ~is_lost
         pairs, numbers = np.unique(np.stack([true[counts], pred[counts]]), axis=1, return_counts=True)
-        return zip(zip(*pairs.astype(np.int64).tolist(), strict=True), numbers.tolist(), strict=True)
+        return dict(zip(zip(*pairs.astype(np.int64).tolist(), strict=True), numbers.tolist(), strict=True))
 
     def process_final(self, *args: Any) -> Any:
         """Return the value of the pass; not a number if there was no target, or a prediction that is not finite."""
@@ -143,12 +133,18 @@ class Counting(Stateless):
         with np.errstate(invalid="ignore", divide="ignore"):  # of one class only, some are not defined
             return to_plain(as_array(self.compute(true, pred, np.array(list(self._counts.values())))))
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of the function of scikit-learn, as they were given."""
+        return {}
+
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         """Return the value: from labels of shape ``(n,)``, and how often each pair of them occurred."""
-        raise NotImplementedError
+        import sklearn.metrics
+
+        return getattr(sklearn.metrics, self.function)(true, pred, sample_weight=weight, **self.settings)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the pairs and their numbers."""
         self._read()
         rows = [(*pair, number) for pair, number in self._counts.items()]
         return {
@@ -159,40 +155,20 @@ class Counting(Stateless):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with what a state has counted."""
         self._clear()
-        self._counts = {(true, pred): number for true, pred, number in np.asarray(state["pairs"]).tolist()}
-        self._n_classes = int(state["classes"])
-        self._n_samples = int(state.get("n_samples", 0))
+        self._counts.update({(true, pred): number for true, pred, number in np.asarray(state["pairs"]).tolist()})
+        self._n_classes, self._n_samples = int(state["classes"]), int(state.get("n_samples", 0))
         self._lost = np.asarray(state.get("lost", ())).astype(int).tolist()
 
     def merge(self, other: Self) -> None:
-        """Take in what another one has counted."""
         super().merge(other)
         self._read()
         other._read()
-        for pair, number in other._counts.items():
-            self._counts[pair] = self._counts.get(pair, 0) + number
+        self._counts.update(other._counts)
         self._lost += [self._n_samples + position for position in other._lost]
         self._n_samples += other._n_samples
         self._n_classes = max(self._n_classes, other._n_classes)
         self.classes = self.classes or other.classes
-
-    def _average(self, true: np.ndarray, pred: np.ndarray, average: str | None) -> str:
-        labels = {*true.tolist(), *pred.tolist(), *self.classes}
-        is_binary = self._n_classes <= 2 and (labels <= {0, 1} or labels <= {-1, 1})
-        if average == "binary" and not is_binary:
-            raise DataError(
-                f"the metric {self.name!r} got the labels {sorted(labels)}, but average='binary' is for 0 and 1; "
-                "use average='macro', 'micro' or 'weighted'"
-            )
-        return average or ("binary" if is_binary else "macro")
-
-
-def _checked_average(name: str, average: str | None) -> str | None:
-    """One of scikit-learn's that give one number, or None."""
-    check_choice(name, (None, "binary", "macro", "micro", "weighted"), average=average)
-    return average
 
 
 @default_for_key("confusion_matrix")
@@ -209,13 +185,15 @@ class ConfusionMatrix(Counting):
         of the state.
     """
 
+    label = "confusion_matrix"
+    higher_is_better = None
+
     def __init__(self, num_classes: int | None = None, **settings: Any):
-        super().__init__("confusion_matrix", **settings)
+        super().__init__(**settings)
         check_settings(self.name, num_classes=num_classes)
         self.num_classes = num_classes
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the matrix, shape ``(C, C)``: row by true, column by predicted label."""
         lowest, highest = int(min(true.min(), pred.min())), int(max(true.max(), pred.max()))
         size = self.num_classes or max(self._n_classes, highest + 1, 2)  # that of one label would be a bare number
         if lowest < 0 or highest >= size:
@@ -239,19 +217,43 @@ class BalancedAccuracy(Counting):
         As for :class:`ConfusionMatrix`.
     """
 
-    def __init__(self, **settings: Any):
-        super().__init__("balanced_acc", **settings)
+    label, function = "balanced_acc", "balanced_accuracy_score"
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the mean of the recalls."""
         from sklearn.metrics import recall_score
 
         # balanced_accuracy_score itself warns of labels that were only predicted
         return recall_score(true, pred, labels=np.unique(true), average="macro", sample_weight=weight)
 
 
+class _Averaged(Counting):
+    """A number of each class, of which ``average`` says how it becomes one; 0 where there is nothing to divide by."""
+
+    def __init__(self, average: str | None = None, **settings: Any):
+        super().__init__(**settings)
+        check_choice(self.name, (None, "binary", "macro", "micro", "weighted"), average=average)
+        self.average = average
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"average": self.average}
+
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        import sklearn.metrics
+
+        labels = {*true.tolist(), *pred.tolist(), *self.classes}
+        is_binary = self._n_classes <= 2 and (labels <= {0, 1} or labels <= {-1, 1})
+        if self.average == "binary" and not is_binary:
+            raise DataError(
+                f"the metric {self.name!r} got the labels {sorted(labels)}, but average='binary' is for 0 and 1; "
+                "use average='macro', 'micro' or 'weighted'"
+            )
+        settings = {**self.settings, "average": self.average or ("binary" if is_binary else "macro")}
+        return getattr(sklearn.metrics, self.function)(true, pred, sample_weight=weight, zero_division=0.0, **settings)
+
+
 @default_for_key("precision")
-class Precision(Counting):
+class Precision(_Averaged):
     """The share of predictions of a class that are right, ``sklearn.metrics.precision_score``; 0 if there are none.
 
     Parameters
@@ -262,20 +264,11 @@ class Precision(Counting):
         As for :class:`ConfusionMatrix`.
     """
 
-    def __init__(self, average: str | None = None, **settings: Any):
-        super().__init__("precision", **settings)
-        self.average = _checked_average(self.name, average)
-
-    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the precision."""
-        from sklearn.metrics import precision_score
-
-        average = self._average(true, pred, self.average)
-        return precision_score(true, pred, average=average, sample_weight=weight, zero_division=0.0)
+    label, function = "precision", "precision_score"
 
 
 @default_for_key("recall")
-class Recall(Counting):
+class Recall(_Averaged):
     """The share of targets of a class that are found, ``sklearn.metrics.recall_score``; 0 if there are none.
 
     Parameters
@@ -284,20 +277,11 @@ class Recall(Counting):
         As for :class:`Precision`.
     """
 
-    def __init__(self, average: str | None = None, **settings: Any):
-        super().__init__("recall", **settings)
-        self.average = _checked_average(self.name, average)
-
-    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the recall."""
-        from sklearn.metrics import recall_score
-
-        average = self._average(true, pred, self.average)
-        return recall_score(true, pred, average=average, sample_weight=weight, zero_division=0.0)
+    label, function = "recall", "recall_score"
 
 
 @default_for_key("f1")
-class FBeta(Counting):
+class FBeta(_Averaged):
     """The weighted harmonic mean of precision and recall, ``sklearn.metrics.fbeta_score``.
 
     Parameters
@@ -308,17 +292,16 @@ class FBeta(Counting):
         As for :class:`Precision`.
     """
 
+    function = "fbeta_score"
+
     def __init__(self, beta: float = 1.0, average: str | None = None, **settings: Any):
         check_numbers(self, above=0, beta=beta)
-        super().__init__(f"f{beta:g}", **settings)
-        self.beta, self.average = beta, _checked_average(self.name, average)
+        self.beta, self.label = beta, f"f{beta:g}"
+        super().__init__(average, **settings)
 
-    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the mean of both."""
-        from sklearn.metrics import fbeta_score
-
-        average = self._average(true, pred, self.average)
-        return fbeta_score(true, pred, beta=self.beta, average=average, sample_weight=weight, zero_division=0.0)
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "beta": self.beta}
 
 
 @default_for_key("cohen_kappa")
@@ -333,18 +316,19 @@ class CohenKappa(Counting):
         As for :class:`ConfusionMatrix`.
     """
 
+    label, function = "cohen_kappa", "cohen_kappa_score"
+
     def __init__(self, weights: str | None = None, **settings: Any):
-        super().__init__("cohen_kappa", **settings)
+        super().__init__(**settings)
         check_choice(self.name, (None, "linear", "quadratic"), weights=weights)
         self.weights = weights
 
-    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the agreement."""
-        if len({*true.tolist(), *pred.tolist()}) < 2:
-            return np.nan
-        from sklearn.metrics import cohen_kappa_score
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"weights": self.weights}
 
-        return cohen_kappa_score(true, pred, weights=self.weights, sample_weight=weight)
+    def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
+        return super().compute(true, pred, weight) if len({*true.tolist(), *pred.tolist()}) > 1 else np.nan
 
 
 @default_for_key("mcc")
@@ -357,13 +341,7 @@ class MatthewsCorrCoef(Counting):
         As for :class:`ConfusionMatrix`.
     """
 
-    def __init__(self, **settings: Any):
-        super().__init__("mcc", **settings)
+    label, function = "mcc", "matthews_corrcoef"
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
-        """Return the correlation."""
-        if len({*true.tolist(), *pred.tolist()}) < 2:
-            return 0.0
-        from sklearn.metrics import matthews_corrcoef
-
-        return matthews_corrcoef(true, pred, sample_weight=weight)
+        return super().compute(true, pred, weight) if len({*true.tolist(), *pred.tolist()}) > 1 else 0.0

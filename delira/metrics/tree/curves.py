@@ -1,8 +1,7 @@
 """Metrics of the order and the honesty of scores, and the share of variance that is explained."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,34 +20,47 @@ from delira.utils.checks import check_flags, check_whole
 class _OfScores(OverDataset):
     """A metric of scores and labels, averaged over the classes that occur, each against all others."""
 
+    higher_is_better = True
+
     def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
         """Scores with the classes on the last axis, or one-dimensional ones."""
         self.known = self.known_in(state)
         return scores_of(self.name, pred, true, self.known.class_axis)
 
-    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
-        """Return the number; not a number if a prediction is not finite."""
+    def scored(self, true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray, Criterion] | None:
+        """Return targets, scores and what is known of these; None if a prediction is not finite."""
         known = read_values(self.known, pred, true)
-        if true.ndim == 2 and pred.ndim == 2 and (known.is_exclusive or one_of_each_row(true)) and not self._is_each:
+        # every column says yes or no for itself, if the criterion has it so
+        is_each = self.known.kind in ("binary", "logits")
+        if true.ndim == 2 and pred.ndim == 2 and (known.is_exclusive or one_of_each_row(true)) and not is_each:
             self.check_labels(true, YES_OR_NO)
             true = true.argmax(1)
         else:
             self.check_labels(true, pred.shape[1] if pred.ndim == 2 and true.ndim == 1 else YES_OR_NO)
         if not self.is_finite(pred, is_each=true.ndim == pred.ndim):
-            return float("nan")
-        return self.of_scores(true, pred, known)
+            return None
+        return true, pred, known
 
-    @property
-    def _is_each(self) -> bool:
-        """Return True if every column says yes or no for itself, as the criterion has it."""
-        return self.known.kind in ("binary", "logits")
+    def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
+        found = self.scored(true, pred)
+        return float("nan") if found is None else self.of_scores(*found)
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
         """Return the number, of finite scores."""
         raise NotImplementedError
 
-    def over_classes(self, function: Callable[..., Any], true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """Return the mean of ``function(is_class, score)``, not a number if no class has others beside it."""
+
+class Ranking(_OfScores):
+    """The mean of a function of scikit-learn over the classes that have others beside them."""
+
+    #: the function
+    function: ClassVar[str]
+
+    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
+        """Return the mean, not a number if there is no such class."""
+        import sklearn.metrics
+
+        function = getattr(sklearn.metrics, self.function)
         values = [function(is_class, score) for is_class, score in self.columns(true, pred, known)]
         return float(np.mean(values)) if values else float("nan")
 
@@ -65,7 +77,7 @@ class _OfScores(OverDataset):
 
 @default_for_key("roc_auc")
 @default_for_key("roc_auc_score")
-class RocAuc(_OfScores):
+class RocAuc(Ranking):
     """The area under the receiver operating characteristic, ``sklearn.metrics.roc_auc_score``.
 
     Scores of shape ``(B, 2)``, ``(B,)`` or ``(B, 1)`` for two classes. Of more classes each against all others, after
@@ -79,14 +91,10 @@ class RocAuc(_OfScores):
         Keys of the state, e.g. ``RocAuc(pred_key=KEY)``.
     """
 
+    function = "roc_auc_score"
+
     def __init__(self, **keys: Any):
         super().__init__("roc_auc_score", **keys)
-
-    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """Return the area."""
-        from sklearn.metrics import roc_auc_score
-
-        return self.over_classes(roc_auc_score, true, pred, known)
 
 
 class RocAucScore(RocAuc):
@@ -136,7 +144,7 @@ class RocAucScore(RocAuc):
 
 
 @default_for_key("pr_auc")
-class PrAuc(_OfScores):
+class PrAuc(Ranking):
     """The area under the curve of precision and recall, ``sklearn.metrics.average_precision_score``.
 
     Parameters
@@ -145,14 +153,10 @@ class PrAuc(_OfScores):
         Keys of the state; scores and classes as for :class:`RocAuc`.
     """
 
+    function = "average_precision_score"
+
     def __init__(self, **keys: Any):
         super().__init__("pr_auc", **keys)
-
-    def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """Return the area."""
-        from sklearn.metrics import average_precision_score
-
-        return self.over_classes(average_precision_score, true, pred, known)
 
 
 @default_for_key("ece")
@@ -175,13 +179,14 @@ class CalibrationError(_OfScores):
     C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, equation 3.
     """
 
+    higher_is_better = False
+
     def __init__(self, n_bins: int = 15, **keys: Any):
         super().__init__("ece", **keys)
         check_whole(self.name, at_least=1, n_bins=n_bins)
         self.n_bins = n_bins
 
     def of_scores(self, true: np.ndarray, pred: np.ndarray, known: Criterion) -> float:
-        """Return the error."""
         if true.ndim == 2:
             raise DataError(
                 f"the metric {self.name!r} got {true.shape[1]} labels at once, each with a score of its own; the "
@@ -204,6 +209,8 @@ class R2(OverDataset):
     pred_key, target_key
         Keys of the state: two arrays of one shape ``(B, ...)``.
     """
+
+    higher_is_better = True
 
     def __init__(self, **keys: Any):
         super().__init__("r2", **keys)

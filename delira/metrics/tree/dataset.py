@@ -30,26 +30,15 @@ class OverDataset(Stateless):
     #: what is said of the predictions: when a pass begins, since one that goes on may have no batch left
     known = Criterion("", None)
 
-    def __init__(self, name: str, **keys: Any):
-        super().__init__(name, **keys)
-        self._clear()
-
     def _clear(self) -> None:
+        super()._clear()
         self._gathered = Gatherer()
         self._pending = Pending()
         #: of the pass so far
         self.n_samples = 0
-        self._lost: list[int] = []
-
-    @property
-    def lost(self) -> list[int]:
-        """Positions in the pass of samples whose prediction is not finite."""
-        return self._lost
 
     def reset(self, state: State) -> None:
-        """Begin a pass."""
         super().reset(state)
-        self._clear()
         self.known = self.known_in(state)
 
     def process(self, *args: Any) -> Any:
@@ -126,19 +115,16 @@ class OverDataset(Stateless):
             self._gathered.append({"pred": pred, "true": true})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was gathered."""
         self._read()
         return dict(self._gathered.result())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with what a state has gathered."""
         self._clear()
         if state:
             self._gathered.append(dict(state))
             self.n_samples = len(state["pred"])  # of pixels more; then the row is named
 
     def merge(self, other: Self) -> None:
-        """Take in what another one has gathered."""
         super().merge(other)
         self._read()
         other._read()

@@ -152,33 +152,6 @@ def _fitting(pred: tuple[int, ...], true: tuple[int, ...], tried: tuple[int, ...
     return None
 
 
-def categorical_labels(metric: str, pred: Array, true: Array, axis: int | None = None) -> tuple[Any, Any, int | None]:
-    """Predicted and true labels, and how many classes there are (``None`` if predictions are labels already).
-
-    Of scores whose largest is infinite, or not a number, the label is ``LOST``.
-
-    Parameters
-    ----------
-    metric
-        For the messages.
-    pred
-        Scores of shape ``(B, C, ...)`` or ``(B, ..., C)``, or labels: whole numbers.
-    true
-        Labels of shape ``(B, ...)`` or ``(B, 1)``; or, of the shape of the scores, one-hot ones or probabilities.
-    axis
-        Of the classes, see :func:`class_axis`.
-    """
-    ops = ops_of(pred)
-    if not ops.is_float(pred):
-        return (*same_shape(metric, pred, true), None)
-    true = without_last(pred, true)
-    axis = class_axis(metric, pred, true, axis)
-    if tuple(true.shape) == tuple(pred.shape):
-        true = ops.argmax(true, axis)
-    top, found = ops.best(pred, axis)
-    return ops.where(ops.is_finite(top), found, LOST), true, int(pred.shape[axis])
-
-
 def binary_labels(metric: str, pred: Array, true: Array, threshold: float) -> tuple[Any, Any]:
     """Yes or no, predicted and true, for every value of the prediction; targets above 0.5 mean yes."""
     pred, true = same_shape(metric, pred, true)
@@ -228,7 +201,7 @@ def same_shape(metric: str, pred: Array, true: Array) -> tuple[Any, Any]:
     """
     if tuple(pred.shape) == tuple(true.shape):
         return pred, true
-    if [size for size in pred.shape if size != 1] != [size for size in true.shape if size != 1]:
+    if _without_ones(pred) != _without_ones(true):
         raise DataError(
             f"the metric {metric!r} got predictions of shape {tuple(pred.shape)} and targets of shape "
             f"{tuple(true.shape)}; it compares arrays of one shape"
@@ -259,32 +232,37 @@ def labels_of(metric: str, pred: Array, true: Array, criterion: object, threshol
     """
     known = describe_criterion(criterion)
     ops = ops_of(pred)
-    is_float = ops.is_float(pred)
-    same = [size for size in pred.shape if size != 1] == [size for size in true.shape if size != 1]
-    if same and is_float and known.output == "labels":  # whole numbers, written as others
-        pred, true = same_shape(metric, pred, true)
-        labels = ops.where(ops.is_finite(pred), ops.to_integer(ops.where(ops.is_finite(pred), pred, 0.0)), LOST)
-        return Labels(labels, as_integer(true), 0, true, 0)
-    if not is_float and same:
+    same = _without_ones(pred) == _without_ones(true)
+    if not ops.is_float(pred):
         pred, true = same_shape(metric, pred, true)
         return Labels(as_integer(pred), as_integer(true), 0, true, 0)
+    if same and known.output == "labels":  # whole numbers, written as others
+        pred, true = same_shape(metric, pred, true)
+        labels = ops.to_integer(ops.where(ops.is_finite(pred), pred, 0.0))
+        return Labels(ops.where(ops.is_finite(pred), labels, LOST), as_integer(true), 0, true, 0)
     if same and (len(pred.shape) < 2 or not known.is_exclusive):
         limit = threshold_of(known) if threshold is None else threshold
         said, meant = binary_labels(metric, pred, true, limit)
-        said = as_integer(said)
-        if is_float:
-            said = ops.where(ops.is_finite(pred), said, LOST)
+        said = ops.where(ops.is_finite(pred), as_integer(said), LOST)
         return Labels(said, as_integer(meant), 2, same_shape(metric, pred, true)[1], YES_OR_NO)
-    is_one_hot = is_float and tuple(without_last(pred, true).shape) == tuple(pred.shape)
-    pred, true, n_classes = categorical_labels(metric, pred, true, known.class_axis)
-    return Labels(pred, as_integer(true), n_classes or 0, None if is_one_hot else true, n_classes or 0)
+    true = without_last(pred, true)
+    axis = class_axis(metric, pred, true, known.class_axis)
+    n_classes, is_one_hot = int(pred.shape[axis]), tuple(true.shape) == tuple(pred.shape)
+    if is_one_hot:
+        true = ops.argmax(true, axis)
+    top, found = ops.best(pred, axis)
+    labels = ops.where(ops.is_finite(top), found, LOST)
+    return Labels(labels, as_integer(true), n_classes, None if is_one_hot else true, n_classes)
+
+
+def _without_ones(array: Array) -> list[int]:
+    return [size for size in array.shape if size != 1]
 
 
 def scores_of(metric: str, pred: Array, true: Array, axis: int | None = None) -> tuple[Any, Any]:
     """Scores of shape ``(N, C)`` with labels ``(N,)``; both of shape ``(N,)``; or both ``(N, L)``, L yes or no's."""
     ops = ops_of(pred)
-    sizes = [size for size in pred.shape if size != 1]
-    if sizes == [size for size in true.shape if size != 1]:
+    if _without_ones(pred) == _without_ones(true):
         shape = tuple(pred.shape) if len(pred.shape) == 2 and pred.shape[1] > 1 else (-1,)
         return ops.reshape(pred, shape), ops.reshape(true, shape)
     true = without_last(pred, true)

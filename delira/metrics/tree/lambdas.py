@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from delira.metrics.tree.metric import Metric
+from delira.metrics.tree.metric import Keeping, Metric
 from delira.metrics.tree.roots import BatchLambda, check_takes_two, check_value
-from delira.state import Y_PRED, Y_TRUE, State
+from delira.state import Y_PRED, Y_TRUE
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
 from delira.utils.binding import ordered
 from delira.utils.checks import check_flags, check_texts, check_whole
-from delira.utils.lazy_value import Lazy
+from delira.utils.lazy_value import Lazy, read_lazy
 from delira.utils.trees import iterate_leaves, map_leaves
 
 
-class EpochLambda(Metric):
+class EpochLambda(Keeping):
     """A function of all predictions and targets of a pass, joined along the first axis, on their device.
 
     Parameters
@@ -35,17 +35,12 @@ class EpochLambda(Metric):
         check_flags(self, running=running)
         check_whole(self, at_least=1, step_size=step_size)
         self.function, self.running, self.step_size = function, running, step_size
-        self._clear()
 
     def _clear(self) -> None:
         self._predictions: list[Any] = []
         self._targets: list[Any] = []
         self._n_batches = 0
         self._value: Any = None
-
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        self._clear()
 
     def process(self, *args: Any) -> Any:
         """Keep the predictions and targets of a batch."""
@@ -71,10 +66,9 @@ class EpochLambda(Metric):
         """Return what was kept, on the host."""
         kept = {"predictions": _joined(self._predictions), "targets": _joined(self._targets)} if self._n_batches else {}
         host = map_leaves(lambda leaf: read_arrays([leaf])[0], kept)
-        return {"batches": self._n_batches, "value": _read(self._value), **host}
+        return read_lazy({"batches": self._n_batches, "value": self._value, **host})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with what a state kept."""
         self._clear()
         self._n_batches, self._value = int(state["batches"]), state["value"]
         if self._n_batches:
@@ -88,25 +82,17 @@ class EpochLambda(Metric):
         self._value = other._value if other._n_batches else self._value
 
 
-def _read(value: object) -> Any:
-    """Return a lazy number read; anything else as it is."""
-    return value.item() if isinstance(value, Lazy) else value
-
-
 def _kept(leaf: object) -> Any:
     array = as_array(leaf)
     return ops_of(array).keep(array)
 
 
 def _joined(batches: list[Any]) -> Any:
-    like = dict(iterate_leaves(batches[-1]))
     leaves = [dict(iterate_leaves(batch)) for batch in batches]
     # what comes from a checkpoint is on the host
-    joined = {
-        path: ops_of(last).concatenate([as_array(each[path], last) for each in leaves]) for path, last in like.items()
-    }
-    values = iter(joined.values())
-    return map_leaves(lambda leaf: next(values), batches[-1])
+    arrays = [[as_array(each[path], last) for each in leaves] for path, last in leaves[-1].items()]
+    joined = iter([ops_of(each[-1]).concatenate(each) for each in arrays])
+    return map_leaves(lambda leaf: next(joined), batches[-1])
 
 
 def lambda_metric(name: str, on_epoch: bool = False) -> Callable[[Callable[..., Any]], Metric]:

@@ -1,5 +1,6 @@
 """What a metric of a tree is: a root that is computed once per batch, and what hangs on it."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -7,7 +8,7 @@ from delira.errors import ConfigError
 from delira.metrics.stream_state import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.moments import Batch, Weighted, with_mask
-from delira.metrics.tree.readings import Readings, Told, as_read
+from delira.metrics.tree.readings import Readings, as_read
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
 from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
 from delira.utils.checks import check_texts
@@ -162,6 +163,27 @@ def _copied(leaf: object) -> Any:
     return leaf.copy() if hasattr(leaf, "copy") else leaf
 
 
+class Fleeting(Metric):
+    """A metric that keeps nothing between batches."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+
+class Keeping(Metric):
+    """A metric that keeps what the batches of a pass bring, and forgets it when the next begins."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self._clear()
+
+    def _clear(self) -> None:
+        raise NotImplementedError
+
+    def reset(self, state: State) -> None:
+        self._clear()
+
+
 class AdvancedMetric(Metric):
     """A metric that is computed otherwise in training than in evaluation.
 
@@ -221,18 +243,16 @@ class MetricTree(Metric):
             raise ConfigError(f"MetricTree: children is a list of metrics, got {children!r}")
         super().__init__(metric.name)
         self.root, self.children = metric, list(children)
+        #: the metric in every way in which predictions may be read of which nobody says what they are
+        self._readings = Readings()
+        #: whether it is the metric in one of these ways
+        self.is_read = False
+        #: whether there was a batch in the pass
+        self._has_seen = False
 
     def add_child(self, metric: Metric) -> None:
         """Hang a further metric on the root."""
         self.children.append(metric)
-
-    #: what values have told of predictions of which nobody says what they are, and the metric in every way
-    _told: Told | None = None
-    _readings: Readings | None = None
-    #: whether it is the metric in one of these ways
-    is_read = False
-    #: whether there was a batch in the pass
-    _has_seen = False
 
     def process(self, *args: Any) -> dict[str, Any]:
         """Compute the root, and what hangs on it.
@@ -249,21 +269,16 @@ class MetricTree(Metric):
                 return self._process_in_ways(args[0], known)
         return self._process(*args)
 
-    def _process_in_ways(self, state: Any, known: Any) -> dict[str, Any]:
+    def _process_in_ways(self, state: Any, known: Criterion) -> dict[str, Any]:
         """Compute it for predictions of which nobody says what they are."""
         root: Any = self.root
-        pair = root.pair(state)
-        if self._told is None:
-            self._told = Told()
-        ways = [] if self._readings is not None else self._told.ways(known, *pair)
-        if len(ways) > 1:
-            told, self._told = self._told, None
-            self._readings = Readings.of(told, self, ways)
-            self._told = told
-        if self._readings is not None:
-            found: dict[str, Any] = self._readings.process(state, known, *pair)
-            return found
-        return self._process(as_read(state, known, ways[0]) if ways else state)
+        pair, readings = root.pair(state), self._readings
+        if not readings.trees:
+            ways = readings.ways(known, *pair)
+            if len(ways) < 2:
+                return self._process(as_read(state, known, ways[0]) if ways else state)
+            readings.open(self, ways)
+        return readings.process(state, known, *pair)
 
     def _process(self, *args: Any) -> dict[str, Any]:
         if self.root.delegate is not None and not self.children:
@@ -298,9 +313,8 @@ class MetricTree(Metric):
         dict
             Values of the pass by name: numbers, and lists of numbers.
         """
-        if self._readings is not None:
-            found: dict[str, Any] = self._readings.process_final(args[0], known_of(args[0]))
-            return found
+        if self._readings.trees:
+            return self._readings.process_final(args[0], known_of(args[0]))
         value = self.root.process_final(*args)
         if not self.children:
             return by_name(self.root, value)
@@ -311,54 +325,44 @@ class MetricTree(Metric):
         return values
 
     def train(self) -> None:
-        """What follows is a pass of training."""
         super().train()
         for metric in (self.root, *self.children):
             metric.train()
 
     def eval(self, data_key: object = None) -> None:
-        """Begin an evaluation."""
         super().eval(data_key)
         for metric in (self.root, *self.children):
             metric.eval(data_key)
 
     def reset(self, state: State) -> None:
-        """Begin a pass."""
-        self._readings, self._has_seen = None, False
+        self._readings.reset()
+        self._has_seen = False
         for metric in (self.root, *self.children):
             metric.reset(state)
 
     @property
     def lost(self) -> list[int]:
         """Positions in the pass of samples whose prediction is not finite, once it has ended."""
-        root = self.root if self._readings is None else self._readings.tree.root
+        root = self._readings.tree.root if self._readings.trees else self.root
         return list(getattr(root, "lost", ()))
 
     @property
     def way(self) -> str:
         """How predictions were read of which nobody says what they are; empty if somebody does."""
-        if self._readings is not None:
-            return str(self._readings.way)
-        return "logits" if self._told is not None and self._told.is_outside else ""
+        if self._readings.trees:
+            return self._readings.way
+        return "logits" if self._readings.is_outside else ""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the batches so far have brought, as a checkpoint tree."""
-        if self._readings is not None and self._told is not None:
-            told = {"is_outside": self._told.is_outside, "is_not_one_hot": self._told.is_not_one_hot}
-            return {"readings": self._readings.state_dict(), "told": told}
+        if self._readings.trees:
+            return self._readings.state_dict()
         return {"root": self.root.state_dict(), "children": [child.state_dict() for child in self.children]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
         self._has_seen = True
         if "readings" in state:
-            self._told = None
-            self._readings = None
-            told = Told()
-            readings = Readings.of(told, self, [*state["readings"]])
-            vars(told).update({name: bool(value) for name, value in state["told"].items()})
-            readings.load_state_dict(state["readings"])
-            self._told, self._readings = told, readings
+            self._readings.reset()
+            self._readings.load_state_dict(state, self)
             return
         self.root.load_state_dict(state["root"])
         for child, kept in zip(self.children, state["children"], strict=True):
@@ -383,24 +387,20 @@ class MetricTree(Metric):
             )
         if not other._has_seen:
             return
-        if other._readings is not None:
-            other._readings.read()
-        told = self._told = self._told or Told()
-        told.add(other._told or Told())
-        if other._readings is not None and self._readings is None and not self._has_seen:
-            self._readings = other._readings.copy_for(told)
-        elif other._readings is not None and self._readings is not None:
-            self._readings.merge(other._readings)
-        elif self._readings is not None:  # the other knew before the pass how predictions are read
-            self._readings.settle().merge(other)
+        own, theirs = self._readings, other._readings
+        own.learn(theirs)
+        if own.trees and theirs.trees:
+            own.merge(theirs)
+        elif own.trees:  # the other knew before the pass how predictions are read
+            own.settle().merge(other)
+        elif theirs.trees and not self._has_seen:
+            own.trees = copy.deepcopy(theirs.trees)
         else:
-            self._merge_parts(other if other._readings is None else other._readings.tree)
+            tree = theirs.tree if theirs.trees else other
+            self.root.merge(tree.root)
+            for child, their_child in zip(self.children, tree.children, strict=True):
+                child.merge(their_child)
         self._has_seen = True
-
-    def _merge_parts(self, other: Self) -> None:
-        self.root.merge(other.root)
-        for child, their_child in zip(self.children, other.children, strict=True):
-            child.merge(their_child)
 
     def __repr__(self) -> str:
         return f"MetricTree({self.root!r}, {self.children!r})"

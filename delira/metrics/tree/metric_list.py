@@ -1,16 +1,17 @@
 """The metrics of a fit: whatever stands for a metric, in one list."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from delira.errors import CheckpointError, ConfigError
-from delira.metrics.tree.adapters import adapted
+from delira.metrics.given import Given, what_is
+from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric, made
 from delira.metrics.tree.aggregators import Mean, ToDict
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.registry import default_metric
 from delira.metrics.tree.roots import BatchLambda, KeyMetric, root_of
-from delira.state import State, StateKey
+from delira.state import State
 from delira.utils.lazy_value import read_lazy
 
 _log = logging.getLogger("delira")
@@ -197,29 +198,34 @@ def _flat(metrics: object) -> Iterator[Any]:
         yield metrics
 
 
-def _resolved(metric: object) -> MetricTree:
-    if isinstance(metric, str) and not isinstance(metric, StateKey):
-        metric = default_metric(metric)
-    if isinstance(metric, type) and issubclass(metric, Metric):
-        metric = cast(Any, metric)()
-    if isinstance(metric, StateKey):
-        metric = root_of(metric)
-    if not isinstance(metric, Metric):
-        metric = _adapted(metric)
-    tree = as_tree(metric)
+def _resolved(metric: Any) -> MetricTree:
+    what = what_is(metric)
+    if what == "name":
+        return _resolved(default_metric(metric))
+    if what == "class":
+        return _resolved(metric())
+    make = _ROOTS.get(what)
+    if make is None:
+        name = getattr(metric, "__name__", type(metric).__name__)
+        raise ConfigError(
+            f"{name} is no metric; for a function f(y_pred, y_true) write "
+            f"lambda_metric({name!r})({name}), with on_epoch=True if it needs all predictions at once"
+        )
+    tree = as_tree(make(metric))
     if not tree.children and isinstance(tree.root, (BatchLambda, KeyMetric)):
         return MetricTree(tree.root, [ToDict(tree.root.name), Mean(tree.root.name)])
     return tree
 
 
-def _adapted(metric: object) -> Metric:
-    if (found := adapted(metric)) is not None:
-        return found
-    name = getattr(metric, "__name__", type(metric).__name__)
-    raise ConfigError(
-        f"{name} is no metric; for a function f(y_pred, y_true) write "
-        f"lambda_metric({name!r})({name}), with on_epoch=True if it needs all predictions at once"
-    )
+#: what is given -> the metric of the tree that it becomes
+_ROOTS: dict[Given, Callable[[Any], Metric]] = {
+    "metric": root_of,
+    "key": root_of,
+    "torchmetrics": lambda metric: TorchMetric(made(metric)),
+    "of arrays": lambda metric: ArrayMetric(metric, getattr(metric, "__name__", type(metric).__name__)),
+    "scikit-learn": SklearnMetric,
+    "other scikit-learn": SklearnMetric,
+}
 
 
 def _are_twins(one: object, other: object) -> bool:

@@ -58,20 +58,55 @@ def with_mask(value: object) -> Any:
 class Moments:
     """Merges means and sums of squared deviations of parts, in float64.
 
+    Batches wait on their device until somebody needs the numbers.
+
+    Parameters
+    ----------
+    is_weighted
+        Whether a single number counts as many times as the samples that it is the mean of.
+
     References
     ----------
     T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample
     variances", COMPSTAT 1982.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_weighted: bool = True):
+        self._is_weighted = is_weighted
+        self._waiting: list[Batch] = []
+        self._n_numbers = 0
         self.count = 0.0
         self.mean: Any = math.nan
         self.squares: Any = 0.0
         self.least: Any = math.inf
         self.largest: Any = -math.inf
 
-    def merge(self, rows: Iterable[Row]) -> None:
+    def append(self, batch: "Batch") -> None:
+        """Take in one batch; it is not read before many wait."""
+        self._waiting.append(batch)
+        self._n_numbers += batch.size
+        if self._n_numbers >= MOST_NUMBERS or len(self._waiting) >= MOST_BATCHES:
+            self.read()
+
+    def read(self) -> Self:
+        """Let no batch wait any longer."""
+        batches, self._waiting, self._n_numbers = self._waiting, [], 0
+        with np.errstate(invalid="ignore"):  # infinite values have no spread
+            rows = read_rows(batches)
+            if self._is_weighted:
+                read_weights(batches)
+                pairs = zip(batches, rows, strict=True)
+                rows = [row if batch.weight is None else (batch.weight, *row[1:]) for batch, row in pairs]
+            self._add(rows)
+        return self
+
+    def merge(self, other: Self) -> None:
+        """Take in the numbers of another one, as if they had come after."""
+        self.read()
+        other.read()
+        self._add([(other.count, other.mean, other.squares, other.least, other.largest)])
+
+    def _add(self, rows: Iterable[Row]) -> None:
         """Take in numbers of which only these are known, one row after the other."""
         total, mean, squares, least, largest = self.count, self.mean, self.squares, self.least, self.largest
         for row in rows:
@@ -102,7 +137,8 @@ class Moments:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, as a checkpoint tree."""
-        return {name: np.array(value) for name, value in vars(self).items()}
+        self.read()
+        return {name: np.array(getattr(self, name)) for name in ("count", "mean", "squares", "least", "largest")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after what a state has seen."""
@@ -189,38 +225,6 @@ class Batch:
         return batch
 
 
-class Waiting:
-    """Batches whose numbers wait until somebody needs them.
-
-    Parameters
-    ----------
-    is_weighted
-        Whether a single number counts as many times as the samples that it is the mean of.
-    """
-
-    def __init__(self, is_weighted: bool = True):
-        self._is_weighted = is_weighted
-        self._batches: list[Batch] = []
-        self._n_numbers = 0
-
-    def append(self, batch: Batch) -> bool:
-        """Add one; nothing is read. Returns whether it is time to."""
-        self._batches.append(batch)
-        self._n_numbers += batch.size
-        return self._n_numbers >= MOST_NUMBERS or len(self._batches) >= MOST_BATCHES
-
-    def read(self) -> list[Row]:
-        """Return the moments of every batch; none waits afterwards."""
-        batches, self._batches, self._n_numbers = self._batches, [], 0
-        rows = read_rows(batches)
-        if not self._is_weighted:
-            return rows
-        read_weights(batches)
-        return [
-            row if batch.weight is None else (batch.weight, *row[1:]) for batch, row in zip(batches, rows, strict=True)
-        ]
-
-
 def read_weights(batches: Sequence[Batch]) -> None:
     """Make numbers of the weights of batches; those on a device are brought to the host together."""
     there = [batch for batch in batches if hasattr(batch.weight, "dtype")]
@@ -232,10 +236,11 @@ def read_weights(batches: Sequence[Batch]) -> None:
             raise DataError(f"a metric gave the weight {float(batch.weight)}; a weight is a number from 0")
 
 
-def which_count(batches: Sequence[Batch], rows: Sequence[Row]) -> list[bool]:
-    """Of which batches any number counts, by their rows (:func:`read_rows`)."""
+def read_means(batches: Sequence[Batch]) -> list[tuple[Any, bool]]:
+    """Return the mean of each batch, and whether any number of it counts."""
+    rows = read_rows(batches)
     read_weights(batches)
-    return [batch.weight != 0 and bool(row[0]) for batch, row in zip(batches, rows, strict=True)]
+    return [(row[1], batch.weight != 0 and bool(row[0])) for batch, row in zip(batches, rows, strict=True)]
 
 
 def read_rows(batches: Sequence[Batch]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -43,11 +43,9 @@ class OfMasks(Stateless):
         super().__init__(name, **keys)
         check_settings(name, num_classes=num_classes, threshold=threshold)
         self.num_classes, self.threshold = num_classes, threshold
-        self._seen_labels = Seen(name, "prediction")
 
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        super().reset(state)
+    def _clear(self) -> None:
+        super()._clear()
         self._seen_labels = Seen(self.name, "prediction")
 
     def process_final(self, *args: Any) -> Any:
@@ -56,17 +54,14 @@ class OfMasks(Stateless):
         self._seen_labels.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was seen."""
         return {**super().state_dict(), "seen_labels": self._seen_labels.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
         super().load_state_dict(state)
         if "seen_labels" in state:  # those of older versions have none
             self._seen_labels.load_state_dict(state["seen_labels"])
 
     def merge(self, other: Self) -> None:
-        """Take in what another one has seen."""
         super().merge(other)
         self._seen_labels.merge(other._seen_labels)
 
@@ -94,16 +89,19 @@ class OfMasks(Stateless):
 
 
 class _Overlap(OfMasks):
+    higher_is_better = True
+    #: what it is reported under
+    label: ClassVar[str]
+
     def __init__(
         self,
-        name: str,
         num_classes: int | None = None,
         ignore_empty: bool = True,
         include_background: bool = False,
         **settings: Any,
     ):
-        super().__init__(name, num_classes, **settings)
-        check_flags(name, ignore_empty=ignore_empty, include_background=include_background)
+        super().__init__(self.label, num_classes, **settings)
+        check_flags(self.label, ignore_empty=ignore_empty, include_background=include_background)
         self.ignore_empty, self.include_background = ignore_empty, include_background
 
     def process(self, *args: Any) -> Any:
@@ -171,17 +169,9 @@ class Dice(_Overlap):
     L. R. Dice, "Measures of the Amount of Ecologic Association Between Species", Ecology 26(3), 1945.
     """
 
-    def __init__(
-        self,
-        num_classes: int | None = None,
-        ignore_empty: bool = True,
-        include_background: bool = False,
-        **settings: Any,
-    ):
-        super().__init__("dice", num_classes, ignore_empty, include_background, **settings)
+    label = "dice"
 
     def value(self, both: Array, sizes: object) -> Any:
-        """Return the coefficient."""
         return 2 * both / sizes
 
 
@@ -203,17 +193,9 @@ class IoU(_Overlap):
     P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11(2), 1912.
     """
 
-    def __init__(
-        self,
-        num_classes: int | None = None,
-        ignore_empty: bool = True,
-        include_background: bool = False,
-        **settings: Any,
-    ):
-        super().__init__("iou", num_classes, ignore_empty, include_background, **settings)
+    label = "iou"
 
     def value(self, both: Array, sizes: object) -> Any:
-        """Return the share."""
         return both / (sizes - both)
 
 
@@ -249,6 +231,8 @@ class Hausdorff(OfMasks):
     Transactions on Pattern Analysis and Machine Intelligence 15(9), 1993.
     """
 
+    higher_is_better = False
+
     def __init__(
         self,
         percentile: float | None = None,
@@ -267,18 +251,13 @@ class Hausdorff(OfMasks):
         self.percentile, self.spacing = percentile, spacing
         #: entries of the batch that it reads besides target and prediction
         self.further_keys = (spacing,) if isinstance(spacing, str) else ()
-        self._clear()
 
     def _clear(self) -> None:
+        super()._clear()
         self._pending = Pending()
         self._values: list[float] = []
         #: whether each counts: one without any foreground does not
         self._counts: list[bool] = []
-
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        super().reset(state)
-        self._clear()
 
     def process(self, *args: Any) -> Any:
         """Keep the masks of a batch."""
@@ -292,16 +271,13 @@ class Hausdorff(OfMasks):
     def _read(self) -> None:
         for n_classes, (pred, true, *further) in self._pending.read():
             for one, other, spacing in zip(pred, true, self._spacings(len(pred), *further), strict=True):
-                if (one == LOST).any():
-                    self._append(np.nan, counts=True)
-                    continue
-                distances = [self._distance(one == label, other == label, spacing) for label in range(1, n_classes)]
-                present = [distance for distance in distances if distance is not None]
-                self._append(float(np.mean(present)) if present else 0.0, counts=bool(present))
-
-    def _append(self, value: float, *, counts: bool) -> None:
-        self._values.append(value)
-        self._counts.append(counts)
+                value, counts = np.nan, True
+                if not (one == LOST).any():
+                    distances = [self._distance(one == label, other == label, spacing) for label in range(1, n_classes)]
+                    present = [distance for distance in distances if distance is not None]
+                    value, counts = (float(np.mean(present)), True) if present else (0.0, False)
+                self._values.append(value)
+                self._counts.append(counts)
 
     def _spacings(self, n_samples: int, found: np.ndarray | None = None) -> list[Any]:
         """Return the spacing of each sample of a batch."""
@@ -341,25 +317,21 @@ class Hausdorff(OfMasks):
         return float(np.mean(values[counts])) if counts.any() else float("nan")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the distances so far."""
         values, counts = self.values
         return {**super().state_dict(), "values": values, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the distances of a state."""
         super().load_state_dict(state)
-        self._clear()
         self._values = np.asarray(state["values"]).tolist()
         # those of older versions have only the distances that count
         self._counts = np.asarray(state.get("counts", np.full(len(self._values), True))).tolist()
 
     def merge(self, other: Self) -> None:
-        """Take in the distances of another one."""
         super().merge(other)
         self._read()
-        values, counts = other.values
-        self._values += values.tolist()
-        self._counts += counts.tolist()
+        other._read()
+        self._values += other._values
+        self._counts += other._counts
 
 
 def _is_spacing(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from delira.metrics.tree.criteria import Criterion
 from delira.metrics.tree.pending import Pending
@@ -18,12 +18,23 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-class Told:
-    """What the values of a run have told so far; it is not forgotten between passes."""
+class Readings:
+    """Copies of one metric, one for each way in which its predictions may be read, and what values have told so far.
+
+    That is not forgotten between passes.
+    """
 
     def __init__(self) -> None:
         #: whether a score was below 0 or above 1, and whether targets were no one-hot labels
-        self.is_outside, self.is_not_one_hot = False, False
+        self.is_outside = self.is_not_one_hot = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a pass."""
+        #: way -> metric; empty while there is only one way
+        self.trees: dict[str, Any] = {}
+        self._flags = Pending()
+        self._is_first = True
 
     def ways(self, known: Criterion, pred: Array, true: Array) -> list[str]:
         """In which ways predictions may still be read; the first is that of now.
@@ -49,101 +60,80 @@ class Told:
         found = [way for way in of_each if way in WAYS]
         return ["classes", *found] if may_be_classes else found
 
-    def add(self, other: "Told") -> None:
-        """Take over what the values of others have told."""
-        self.is_outside |= other.is_outside
-        self.is_not_one_hot |= other.is_not_one_hot
-
-    def pick(self, ways: Any) -> str:
-        """Return the way that everything seen so far leaves."""
-        left = [way for way in ways if not (way == "classes" and self.is_not_one_hot)]
-        return "logits" if "logits" in left and self.is_outside and left[0] != "classes" else left[0]
-
-
-class Readings:
-    """The same metric for each way in which its predictions may be read.
-
-    Parameters
-    ----------
-    told
-        What is known by now.
-    trees
-        Way -> metric.
-    """
-
-    def __init__(self, told: Told, trees: Mapping[str, Any]):
-        self._told, self._trees = told, dict(trees)
-        self._flags = Pending()
-        self._is_first = True
-
-    @classmethod
-    def of(cls, told: Told, tree: Any, ways: list[str]) -> "Readings":
-        """One copy of a metric that has seen nothing yet for each way."""
-        trees = {way: copy.deepcopy(tree) for way in ways}
-        for copied in trees.values():
+    def open(self, tree: object, ways: list[str]) -> None:
+        """Copy a metric that has seen nothing yet for each way."""
+        self.trees = {way: copy.deepcopy(tree) for way in ways}
+        for copied in self.trees.values():
             copied.is_read = True
-        return cls(told, trees)
 
     def process(self, state: State, known: Criterion, pred: Array, true: Array) -> dict[str, Any]:
         """Take in a batch; what it gave is that of the way that is likely by now."""
         self._flags.append(_flags(as_array(pred), as_array(true)))
         if self._is_first or self._flags.is_full:  # nearly always the first batch tells
-            self.read()
+            self._read()
             self._is_first = False
-        given = {way: tree.process(as_read(state, known, way)) for way, tree in self._trees.items()}
-        return given[self._told.pick(self._trees)]
+        given = {way: tree.process(as_read(state, known, way)) for way, tree in self.trees.items()}
+        return given[self._likely]
 
     def process_final(self, state: State, known: Criterion) -> dict[str, Any]:
         """End the pass."""
-        way = self.way
-        found: dict[str, Any] = self._trees[way].process_final(as_read(state, known, way))
+        found: dict[str, Any] = self.tree.process_final(as_read(state, known, self.way))
         return found
+
+    @property
+    def _likely(self) -> str:
+        """The way that everything read so far leaves."""
+        left = [way for way in self.trees if not (way == "classes" and self.is_not_one_hot)]
+        return "logits" if "logits" in left and self.is_outside and left[0] != "classes" else left[0]
 
     @property
     def way(self) -> str:
         """The way that all values leave."""
-        self.read()
-        return self._told.pick(self._trees)
+        self._read()
+        return self._likely
 
     @property
     def tree(self) -> Any:
         """The metric of that way."""
-        return self._trees[self.way]
+        return self.trees[self.way]
 
-    def merge(self, other: "Readings") -> None:
+    def learn(self, other: Self) -> None:
+        """Take over what the values of others have told."""
+        other._read()
+        self.is_outside |= other.is_outside
+        self.is_not_one_hot |= other.is_not_one_hot
+
+    def merge(self, other: Self) -> None:
         """Take in what others have seen of the pass, way by way."""
-        for way in [way for way in self._trees if way not in other._trees]:  # to them it is none any more
-            del self._trees[way]
-        for way, tree in self._trees.items():
-            tree.merge(other._trees[way])
+        # a way that is none to them is none any more
+        self.trees = {way: tree for way, tree in self.trees.items() if way in other.trees}
+        for way, tree in self.trees.items():
+            tree.merge(other.trees[way])
 
     def settle(self) -> Any:
         """Leave the likely way alone; returns its metric."""
-        way = self.way
-        self._trees = {way: self._trees[way]}
-        return self._trees[way]
+        self.trees = {self.way: self.tree}
+        return self.tree
 
-    def copy_for(self, told: Told) -> "Readings":
-        """Return the same, with the knowledge of somebody else."""
-        return Readings(told, copy.deepcopy(self._trees))
-
-    def read(self) -> None:
+    def _read(self) -> None:
         """Let batches that wait on the device tell."""
         for _, flags in self._flags.read():
-            if not flags:
-                continue
-            self._told.is_outside |= bool(flags[0])
-            self._told.is_not_one_hot |= bool(flags[1])
+            if flags:
+                self.is_outside |= bool(flags[0])
+                self.is_not_one_hot |= bool(flags[1])
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the batches so far have brought, in every way."""
-        self.read()
-        return {way: tree.state_dict() for way, tree in self._trees.items()}
+        self._read()
+        trees = {way: tree.state_dict() for way, tree in self.trees.items()}
+        return {"readings": trees, "told": {"is_outside": self.is_outside, "is_not_one_hot": self.is_not_one_hot}}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
-        for way, kept in state.items():
-            self._trees[way].load_state_dict(kept)
+    def load_state_dict(self, state: Mapping[str, Any], tree: object) -> None:
+        """Continue after the batches that a state has seen, with copies of a metric that has seen nothing yet."""
+        self.open(tree, [*state["readings"]])
+        self.is_outside, self.is_not_one_hot = (bool(state["told"][name]) for name in ("is_outside", "is_not_one_hot"))
+        for way, kept in state["readings"].items():
+            self.trees[way].load_state_dict(kept)
 
 
 def as_read(state: State, known: Criterion, way: str) -> State:

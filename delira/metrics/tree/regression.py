@@ -28,6 +28,8 @@ class MeanAbsoluteError(Stateless):
         Keys of the state: two arrays of one shape.
     """
 
+    higher_is_better = False
+
     def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
         super().__init__("mae", pred_key, target_key)
 
@@ -46,6 +48,8 @@ class SquaredError(Stateless):
     pred_key, target_key
         Keys of the state: two arrays of one shape.
     """
+
+    higher_is_better = False
 
     def process(self, *args: Any) -> Any:
         """Return the squared difference of each value."""

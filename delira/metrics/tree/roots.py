@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError, DataError
-from delira.metrics.tree.metric import Metric
+from delira.metrics.sklearn_functions import is_of_sklearn
+from delira.metrics.tree.metric import Fleeting, Metric
 from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
 from delira.utils.arrays import Array, as_array, shape_of
@@ -15,7 +16,7 @@ from delira.utils.parameters import has_more, needed, positional
 from delira.utils.trees import n_rows
 
 
-class KeyMetric(Metric):
+class KeyMetric(Fleeting):
     """What the state has under a key; a single number counts for the samples of its batch.
 
     Parameters
@@ -29,15 +30,10 @@ class KeyMetric(Metric):
         self.key = key
 
     def process(self, *args: Any) -> Any:
-        """Return the value."""
         return for_samples(args[0][self.key], args[0])
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: nothing is kept."""
-        return {}
 
-
-class BatchLambda(Metric):
+class BatchLambda(Fleeting):
     """A function of a batch.
 
     Parameters
@@ -69,20 +65,14 @@ class BatchLambda(Metric):
         """Return the function itself."""
         return self.function(*args, **kwargs)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: nothing is kept."""
-        return {}
-
 
 class StateLambda(BatchLambda):
     """A function of the state; ``name`` and ``function`` as for :class:`BatchLambda`."""
 
     def check(self, function: object) -> None:
-        """Refuse what is no function."""
         check_functions(self, function=function)
 
     def process(self, *args: Any) -> Any:
-        """Return the value of the function."""
         return for_samples(check_value(self.name, self.function(args[0])), args[0])
 
 
@@ -119,16 +109,11 @@ def check_value(name: str, value: object) -> Any:
 
 def for_samples(value: object, state: Mapping[Any, Any]) -> Any:
     """Return a single number of a batch with the number of its samples; any other value as it is."""
-    if getattr(value, "shape", None) == ():
-        return Weighted(value, n_samples(state))
-    if value is None or isinstance(value, (Mapping, Weighted)):
+    is_one = getattr(value, "shape", None) == ()
+    if not is_one and (value is None or isinstance(value, (Mapping, Weighted)) or shape_of(as_array(value))):
         return value
-    return value if shape_of(as_array(value)) else Weighted(value, n_samples(state))
-
-
-def n_samples(state: Mapping[Any, Any]) -> int:
-    """Return how many samples the batch in the state has: the length of its target, or of its input; 1 without data."""
-    return n_rows(state.get(Y_TRUE), state.get(X))
+    # the length of its target, or of its input; 1 without data
+    return Weighted(value, n_rows(state.get(Y_TRUE), state.get(X)))
 
 
 def root_of(target: Array) -> Metric:
@@ -146,7 +131,7 @@ def root_of(target: Array) -> Metric:
     if not callable(target) or isinstance(target, type):
         raise ConfigError(f"{target!r} is neither a metric, nor a class of metrics, nor a state key, nor a function")
     name = getattr(target, "__name__", type(target).__name__)
-    if str(getattr(target, "__module__", "")).startswith("sklearn."):
+    if is_of_sklearn(target):
         raise ConfigError(
             f"{name} of scikit-learn is computed over whole data sets: put it into the list of metrics as it is, "
             f"or, for a value of each batch, lambda_metric({name!r})(lambda y_pred, y_true: ...)"

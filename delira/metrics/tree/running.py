@@ -7,15 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from delira.metrics.tree.metric import Metric
-from delira.metrics.tree.moments import Batch, check_dim, read_rows, which_count
-from delira.state import State
+from delira.metrics.tree.metric import Keeping
+from delira.metrics.tree.moments import Batch, check_dim, read_means
 from delira.utils.arrays import to_plain
 from delira.utils.checks import check_texts, check_whole
-from delira.utils.lazy_value import Lazy
+from delira.utils.lazy_value import Lazy, read_lazy
 
 
-class RunningMetric(Metric):
+class RunningMetric(Keeping):
     """What :meth:`compute` makes of the means of the last batches, reported in training only.
 
     The name it is reported under begins with ``running_``.
@@ -41,26 +40,20 @@ class RunningMetric(Metric):
         check_texts(self, name=name)
         check_whole(self, at_least=1, batch_size=batch_size, step_size=step_size)
         check_dim(self, dim)
-        super().__init__(f"running_{name}")
         self.batch_size, self.step_size, self.dim = batch_size, step_size, dim
         self.shares_batches = dim is None and type(self).process is RunningMean.process
-        self._clear()
+        super().__init__(f"running_{name}")
 
     def _clear(self) -> None:
         self._window: deque[Batch] = deque(maxlen=self.batch_size)
         self._n_batches = 0
         self._value: Any = np.nan
 
-    def reset(self, state: State) -> None:
-        """Begin a pass."""
-        self._clear()
-
     def process(self, *args: Any) -> Any:
         """Take in the values of one batch, and report the number of the last ones, a lazy one."""
         return self.take(Batch(args[0], self.dim))
 
     def take(self, batch: Batch) -> Any:
-        """Return the same with a batch that others share."""
         if not self.is_training:
             return None
         self._window.append(batch)
@@ -80,20 +73,16 @@ class RunningMetric(Metric):
         raise NotImplementedError
 
     def _of(self, batches: list[Batch]) -> Any:
-        rows = read_rows(batches)
-        # of a batch in which nothing counts there is none
-        means = [row[1] for row, counts in zip(rows, which_count(batches, rows), strict=True) if counts]
+        # of a batch in which nothing counts there is no mean
+        means = [mean for mean, counts in read_means(batches) if counts]
         return to_plain(self.compute(np.asarray(means))) if means else np.nan
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the window, as a checkpoint tree."""
-        rows = read_rows(self._window)
-        means, counted = [np.asarray(row[1]) for row in rows], which_count(self._window, rows)
-        value = self._value.item() if isinstance(self._value, Lazy) else self._value
-        return {"window": means, "counted": counted, "batches": self._n_batches, "value": value}
+        found = read_means(self._window)
+        kept = {"window": [np.asarray(mean) for mean, _ in found], "counted": [counts for _, counts in found]}
+        return read_lazy({**kept, "batches": self._n_batches, "value": self._value})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the window of a state."""
         self._clear()
         kept = zip(state["window"], state["counted"], strict=True)
         self._window.extend(Batch.of_mean(np.asarray(mean), int(count)) for mean, count in kept)
@@ -110,5 +99,4 @@ class RunningMean(RunningMetric):
     """The mean of the means of the last batches; parameters and name as of :class:`RunningMetric`."""
 
     def compute(self, means: np.ndarray) -> Any:
-        """Return the mean."""
         return means.mean(axis=0)

@@ -1,8 +1,8 @@
 """What a pass is looked at for when it ends: targets that no class is, and predictions that are no finite numbers."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,28 @@ YES_OR_NO = -1
 MOST_NAMED = 10
 
 
+class _Kind(NamedTuple):
+    """What is asked of the targets of a batch, and whether they were reduced to the answer on their device."""
+
+    n_classes: int
+    ignore_index: int | None
+    is_large: bool
+
+    def wrong(self, true: np.ndarray) -> np.ndarray:
+        """Return which targets are none of the classes."""
+        return true > 0 if self.is_large else wrong_labels(true, self.n_classes, self.ignore_index)
+
+    def lost(self, scores: np.ndarray) -> np.ndarray:
+        """Return which scores are no finite numbers."""
+        return scores > 0 if self.is_large else ~np.isfinite(scores)
+
+    def lost_of(self, true: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the same, of targets that count."""
+        if self.is_large or self.ignore_index is None or true.shape != scores.shape:
+            return self.lost(scores)
+        return self.lost(scores) & (true != self.ignore_index)
+
+
 class Seen:
     """The targets of a pass, and the scores that decided; both are read when it ends, and nothing waits before.
 
@@ -32,7 +54,7 @@ class Seen:
 
     def __init__(self, name: str, what: str = "target"):
         self._name, self._what = name, what
-        self._pending: list[tuple[int, tuple[Any, ...], Any, Any]] = []
+        self._pending: list[tuple[int, _Kind, Any, Any]] = []
         self._n_samples = 0
         #: positions in the pass, from 0, of samples whose prediction is not finite
         self.lost: list[int] = []
@@ -60,13 +82,11 @@ class Seen:
         n_samples = shape[0] if shape else 1
         is_large = (n_samples if len(shape) == 1 else math.prod(shape)) > LARGE
         if is_large:
-            true, scores = (
-                _reduced_labels(true, n_classes, ignore_index),
-                None if scores is None else _reduced_scores(scores),
-            )
+            true = _reduced_labels(true, n_classes, ignore_index)
+            scores = None if scores is None else _reduced_scores(scores)
         else:  # of labels that somebody writes into there is a copy; scores were just computed
             true = ops_of(true).keep(true)
-        self._pending.append((self._n_samples, (n_classes, ignore_index, is_large), true, scores))
+        self._pending.append((self._n_samples, _Kind(n_classes, ignore_index, is_large), true, scores))
         self._n_samples += n_samples
         if len(self._pending) >= MOST_BATCHES:
             self.check()
@@ -84,36 +104,19 @@ class Seen:
         pending, self._pending = self._pending, []
         for start, kind, true, scores in pending:
             groups.setdefault((kind, true.dtype, getattr(scores, "dtype", None)), []).append((start, true, scores))
-        for ((n_classes, ignore_index, is_large), *_), batches in groups.items():
-            # all at once: nearly always there is nothing to find
-            targets = read_flat([true for _, true, _ in batches])
-            if (targets > 0 if is_large else wrong_labels(targets, n_classes, ignore_index)).any():
-                for (start, *_), array in zip(batches, read_arrays([true for _, true, _ in batches]), strict=True):
-                    self._refuse(array, start, n_classes, ignore_index, is_large=is_large)
-            if batches[0][2] is not None:
-                decided = read_flat([scores for *_, scores in batches])
-                if (decided > 0).any() if is_large else not np.isfinite(decided).all():
-                    self.lost += self._lost_of(batches, ignore_index, is_large=is_large)
+        for (kind, *_), batches in groups.items():
+            targets = [true for _, true, _ in batches]
+            if kind.wrong(read_flat(targets)).any():  # all at once: nearly always there is nothing to find
+                for (start, *_), true in zip(batches, read_arrays(targets), strict=True):
+                    if (is_wrong := kind.wrong(true)).any():
+                        name, is_known = self._name, not kind.is_large
+                        refuse_label(name, true, is_wrong, kind.n_classes, start, is_known=is_known, what=self._what)
+            if batches[0][2] is not None and kind.lost(read_flat([scores for *_, scores in batches])).any():
+                arrays = iter(read_arrays([array for _, *pair in batches for array in pair]))
+                for start, *_ in batches:
+                    is_lost = kind.lost_of(next(arrays), next(arrays))
+                    self.lost += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
         self.lost.sort()
-
-    def _refuse(
-        self, true: np.ndarray, start: int, n_classes: int, ignore_index: int | None, *, is_large: bool
-    ) -> None:
-        is_wrong = true > 0 if is_large else wrong_labels(true, n_classes, ignore_index)
-        if is_wrong.any():
-            refuse_label(self._name, true, is_wrong, n_classes, start, is_known=not is_large, what=self._what)
-
-    @staticmethod
-    def _lost_of(batches: Sequence[tuple[int, Any, Any]], ignore_index: int | None, *, is_large: bool) -> list[int]:
-        found: list[int] = []
-        arrays = iter(read_arrays([array for _, *pair in batches for array in pair]))
-        for start, *_ in batches:
-            true, scores = next(arrays), next(arrays)
-            is_lost = scores > 0 if is_large else ~np.isfinite(scores)
-            if not is_large and ignore_index is not None and true.shape == scores.shape:
-                is_lost &= true != ignore_index
-            found += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
-        return found
 
     def merge(self, other: "Seen") -> None:
         """Take in what another one has seen, as if it had come after."""
