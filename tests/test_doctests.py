@@ -8,7 +8,7 @@ import pytest
 
 import delira
 from delira.frameworks import FRAMEWORKS
-from delira.metrics.tree import registry
+from delira.metrics.tree import hanging
 
 SOURCE = Path(delira.__file__).parent
 FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "\n" in (text := path.read_text("utf-8")) and " >>> " in text]
@@ -43,7 +43,7 @@ def test_the_examples_of_a_module_run(path, tmp_path, monkeypatch):
         pytest.importorskip(package, reason=f"the examples need the package {package!r}, which is not installed")
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(".".join(("delira", *path.relative_to(SOURCE).with_suffix("").parts)))
-    monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))  # an example adds to it
+    monkeypatch.setattr(hanging, "_DEFAULTS", dict(hanging._DEFAULTS))  # an example adds to it
     done = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert done.failed == 0
 

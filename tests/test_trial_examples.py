@@ -14,7 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 from delira.data_loading import BaseDataManager
-from delira.metrics.tree import registry
+from delira.metrics.tree import hanging
 from delira.state import GRADIENTS, LOSS, MODEL, VALIDATION_DATA, Y_TRUE, X
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ def load(backend, tmp_path, monkeypatch):
     """Imports an example, whose files go into a folder of its own."""
     needs(backend)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))
+    monkeypatch.setattr(hanging, "_DEFAULTS", dict(hanging._DEFAULTS))
 
     def load(name):
         spec = importlib.util.spec_from_file_location(f"trial_example_{name}", FOLDER / f"{name}.py")

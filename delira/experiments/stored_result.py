@@ -367,7 +367,7 @@ def _resolve(plain: object) -> Any:
 def _find(name: str) -> Any:
     module, _, function = name.partition(":")
     if module.startswith("sklearn.metrics"):
-        from delira.metrics.sklearn_functions import KNOWN_FUNCTIONS
+        from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
 
         if function not in KNOWN_FUNCTIONS:
             return None

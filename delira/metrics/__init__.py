@@ -28,11 +28,14 @@ from delira.metrics.tree.accuracies import (
     BinaryAccuracy,
     CategoricalAccuracy,
     DefaultAccuracy,
+    MeanAbsoluteError,
+    MeanSquaredError,
     MixupAcc,
+    RootMeanSquaredError,
     TopKCategoricalAccuracy,
 )
 from delira.metrics.tree.adapters import SklearnMetric, TorchMetric
-from delira.metrics.tree.aggregators import Max, Mean, Min, RootMean, Std, ToDict, Var
+from delira.metrics.tree.aggregators import Max, Mean, Min, RootMean, RunningMean, RunningMetric, Std, ToDict, Var
 from delira.metrics.tree.basics import LR, Epoch, Loss
 from delira.metrics.tree.counts import (
     BalancedAccuracy,
@@ -44,16 +47,12 @@ from delira.metrics.tree.counts import (
     Recall,
 )
 from delira.metrics.tree.curves import R2, CalibrationError, PrAuc, RocAuc, RocAucScore
-from delira.metrics.tree.hanging import max_, mean, min_, running_mean, std, to_dict, var
-from delira.metrics.tree.lambdas import EpochLambda, lambda_metric
+from delira.metrics.tree.hanging import default_for_key, known_keys, max_, mean, min_, running_mean, std, to_dict, var
 from delira.metrics.tree.metric import AdvancedMetric, Metric, MetricTree
 from delira.metrics.tree.metric_list import MetricList
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
-from delira.metrics.tree.registry import default_for_key, known_keys
-from delira.metrics.tree.regression import MeanAbsoluteError, MeanSquaredError, RootMeanSquaredError
-from delira.metrics.tree.roots import BatchLambda
-from delira.metrics.tree.running import RunningMean, RunningMetric
+from delira.metrics.tree.roots import BatchLambda, EpochLambda, lambda_metric
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(

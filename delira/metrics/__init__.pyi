@@ -23,7 +23,10 @@ from delira.metrics.sklearn_metrics import SklearnZeroOneLoss as SklearnZeroOneL
 from delira.metrics.tree.accuracies import BinaryAccuracy as BinaryAccuracy
 from delira.metrics.tree.accuracies import CategoricalAccuracy as CategoricalAccuracy
 from delira.metrics.tree.accuracies import DefaultAccuracy as DefaultAccuracy
+from delira.metrics.tree.accuracies import MeanAbsoluteError as MeanAbsoluteError
+from delira.metrics.tree.accuracies import MeanSquaredError as MeanSquaredError
 from delira.metrics.tree.accuracies import MixupAcc as MixupAcc
+from delira.metrics.tree.accuracies import RootMeanSquaredError as RootMeanSquaredError
 from delira.metrics.tree.accuracies import TopKCategoricalAccuracy as TopKCategoricalAccuracy
 from delira.metrics.tree.adapters import SklearnMetric as SklearnMetric
 from delira.metrics.tree.adapters import TorchMetric as TorchMetric
@@ -31,6 +34,8 @@ from delira.metrics.tree.aggregators import Max as Max
 from delira.metrics.tree.aggregators import Mean as Mean
 from delira.metrics.tree.aggregators import Min as Min
 from delira.metrics.tree.aggregators import RootMean as RootMean
+from delira.metrics.tree.aggregators import RunningMean as RunningMean
+from delira.metrics.tree.aggregators import RunningMetric as RunningMetric
 from delira.metrics.tree.aggregators import Std as Std
 from delira.metrics.tree.aggregators import ToDict as ToDict
 from delira.metrics.tree.aggregators import Var as Var
@@ -49,6 +54,8 @@ from delira.metrics.tree.curves import PrAuc as PrAuc
 from delira.metrics.tree.curves import R2 as R2
 from delira.metrics.tree.curves import RocAuc as RocAuc
 from delira.metrics.tree.curves import RocAucScore as RocAucScore
+from delira.metrics.tree.hanging import default_for_key as default_for_key
+from delira.metrics.tree.hanging import known_keys as known_keys
 from delira.metrics.tree.hanging import max_ as max_
 from delira.metrics.tree.hanging import mean as mean
 from delira.metrics.tree.hanging import min_ as min_
@@ -56,8 +63,6 @@ from delira.metrics.tree.hanging import running_mean as running_mean
 from delira.metrics.tree.hanging import std as std
 from delira.metrics.tree.hanging import to_dict as to_dict
 from delira.metrics.tree.hanging import var as var
-from delira.metrics.tree.lambdas import EpochLambda as EpochLambda
-from delira.metrics.tree.lambdas import lambda_metric as lambda_metric
 from delira.metrics.tree.metric import AdvancedMetric as AdvancedMetric
 from delira.metrics.tree.metric import Metric as Metric
 from delira.metrics.tree.metric import MetricTree as MetricTree
@@ -66,14 +71,9 @@ from delira.metrics.tree.moments import Weighted as Weighted
 from delira.metrics.tree.overlap import Dice as Dice
 from delira.metrics.tree.overlap import Hausdorff as Hausdorff
 from delira.metrics.tree.overlap import IoU as IoU
-from delira.metrics.tree.registry import default_for_key as default_for_key
-from delira.metrics.tree.registry import known_keys as known_keys
-from delira.metrics.tree.regression import MeanAbsoluteError as MeanAbsoluteError
-from delira.metrics.tree.regression import MeanSquaredError as MeanSquaredError
-from delira.metrics.tree.regression import RootMeanSquaredError as RootMeanSquaredError
 from delira.metrics.tree.roots import BatchLambda as BatchLambda
-from delira.metrics.tree.running import RunningMean as RunningMean
-from delira.metrics.tree.running import RunningMetric as RunningMetric
+from delira.metrics.tree.roots import EpochLambda as EpochLambda
+from delira.metrics.tree.roots import lambda_metric as lambda_metric
 
 __all__ = [
     "LR",

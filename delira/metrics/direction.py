@@ -10,13 +10,12 @@ from delira.errors import ConfigError
 from delira.metrics.forms import SklearnFunction, TreeMetric
 from delira.metrics.functions import accuracy, dice
 from delira.metrics.scoring import PerSample, is_torchmetrics
-from delira.metrics.sklearn_functions import KNOWN_FUNCTIONS, sklearn_function
-from delira.metrics.sklearn_metrics import SklearnClassificationMetric
+from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS, SklearnClassificationMetric, sklearn_function
 from delira.metrics.tree.accuracies import DefaultAccuracy
 from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric
 from delira.metrics.tree.aggregators import Std, Var
+from delira.metrics.tree.hanging import default_metric, known_keys
 from delira.metrics.tree.metric import Metric, MetricTree
-from delira.metrics.tree.registry import default_metric, known_keys
 from delira.utils.frameworks import LIBRARIES
 
 #: spelling -> which score is good

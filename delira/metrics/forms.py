@@ -7,11 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.metrics.functions import with_known
 from delira.metrics.given import what_is
-from delira.metrics.known import with_known
 from delira.metrics.scoring import Kind, as_number, as_only_number, feed, raw_kind_of
-from delira.metrics.sklearn_functions import OF_LABELS
-from delira.metrics.sklearn_metrics import told
+from delira.metrics.sklearn_metrics import OF_LABELS, told
 from delira.metrics.tree.adapters import SklearnMetric, made
 from delira.metrics.tree.basics import LR, Epoch, Loss
 from delira.metrics.tree.criteria import describe_criterion, read_values

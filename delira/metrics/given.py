@@ -4,8 +4,14 @@ from collections.abc import Callable
 from typing import Literal
 
 from delira.metrics.scoring import PerSample, is_stream, is_torchmetrics
-from delira.metrics.sklearn_functions import KNOWN_FUNCTIONS, is_known, is_of_sklearn, unwrapped
-from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric
+from delira.metrics.sklearn_metrics import (
+    KNOWN_FUNCTIONS,
+    AurocMetric,
+    SklearnClassificationMetric,
+    is_known,
+    is_of_sklearn,
+    unwrapped,
+)
 from delira.metrics.tree.metric import Metric
 from delira.state import StateKey
 

@@ -10,8 +10,19 @@ import numpy as np
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.metrics.forms import in_form
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
-from delira.metrics.scoring import as_number, as_only_number, feed, is_torchmetrics, keys_of, lookup, raw_kind_of
-from delira.metrics.stream_state import is_plain, load_stream_state, merge_streams, stream_state
+from delira.metrics.scoring import (
+    as_number,
+    as_only_number,
+    feed,
+    is_plain,
+    is_torchmetrics,
+    keys_of,
+    load_stream_state,
+    lookup,
+    merge_streams,
+    raw_kind_of,
+    stream_state,
+)
 from delira.utils.arrays import Array
 from delira.utils.binding import tell_order
 from delira.utils.checks import check_mappings, check_whole

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.metrics.calls import Call, call_of
+from delira.metrics.of_cases import Call, call_of
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 """Counts of the cases, of shape ``(draws, n)``, to the values of the draws, float64 of shape ``(draws,)``."""

@@ -12,7 +12,7 @@ from delira import metrics as ours
 from delira.errors import ConfigError
 from delira.experiments.run_request import merged
 from delira.metrics.direction import higher_is_better
-from delira.metrics.sklearn_functions import KNOWN_FUNCTIONS
+from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
 from delira.training.callbacks import Best, EarlyStopping, ReduceLROnPlateau
 
 BOTH_SPELLINGS = r"val_score_mode='min' \(also called 'lowest'\) or val_score_mode='max' \(also called 'highest'\)"

@@ -337,7 +337,7 @@ MASKS = GENERATOR.integers(2, size=(8, 6, 6))
 
 @pytest.mark.parametrize("key", sorted({*known_keys()} - {"loss", "lr", "epoch", "confusion_matrix"}))
 def test_a_string_is_the_same_in_both(key):
-    metric = delira.metrics.tree.registry._DEFAULTS[key][0]
+    metric = delira.metrics.tree.hanging._DEFAULTS[key][0]
     if not getattr(metric, "__module__", "").startswith("delira."):
         pytest.skip("of another test")
     pred, true, criterion = SCORES[3], LABELS[3], CrossEntropyLoss()

@@ -6,7 +6,7 @@ from tree_loop import converter, one_pass
 
 from delira.errors import ConfigError
 from delira.metrics import Dice, IoU, RootMeanSquaredError, std
-from delira.metrics.tree.running import RunningMean, RunningMetric
+from delira.metrics.tree.aggregators import RunningMean, RunningMetric
 from delira.state import LOSS, X
 
 sk = pytest.importorskip("sklearn.metrics", reason="the comparison is with scikit-learn")

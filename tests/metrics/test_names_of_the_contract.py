@@ -7,7 +7,7 @@ from tree_loop import converter, one_pass
 import delira.metrics
 from delira.errors import DataError
 from delira.metrics import PrAuc, RocAuc, RocAucScore, TimerMetric
-from delira.metrics.tree.scores import log_odds
+from delira.metrics.tree.criteria import log_odds
 
 RANDOM = np.random.default_rng(2)
 SCORES = RANDOM.dirichlet(np.ones(3), 20).astype(np.float32)

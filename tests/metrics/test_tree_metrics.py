@@ -39,7 +39,7 @@ from delira.metrics import (
     to_dict,
     var,
 )
-from delira.metrics.tree import registry
+from delira.metrics.tree import hanging
 from delira.state import (
     CRITERION,
     LOSS,
@@ -74,7 +74,7 @@ def convert(request):
 @pytest.fixture(autouse=True)
 def strings(monkeypatch):
     """What a test lets a string stand for ends with it."""
-    monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))
+    monkeypatch.setattr(hanging, "_DEFAULTS", dict(hanging._DEFAULTS))
 
 
 class Right(Metric):
@@ -856,7 +856,7 @@ def test_what_a_batch_gives_does_not_depend_on_those_that_are_read_with_it(size)
 
 
 def test_many_small_batches_and_few_large_ones_are_read_in_between():
-    from delira.metrics.tree import pending
+    from delira.metrics.tree import moments as pending
 
     n_batches = pending.MOST_BATCHES + 3
     assert one_pass([mean(Numbers)], numbers_of(*range(n_batches)))[1] == {"x": (n_batches - 1) / 2}

@@ -8,7 +8,7 @@ import pytest
 from tree_loop import BCEWithLogitsLoss, CrossEntropyLoss, one_pass
 
 from delira.metrics import known_keys
-from delira.metrics.tree import registry
+from delira.metrics.tree import hanging
 from delira.state import LOSS, OPTIMIZER, Y_PRED, Y_TRUE, X
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def test_a_section_runs(section, monkeypatch):
     pytest.importorskip("torch", reason="the torch backend needs the package torch")
     if "from torchmetrics" in section:
         pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
-    monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))
+    monkeypatch.setattr(hanging, "_DEFAULTS", dict(hanging._DEFAULTS))
     names = {"__name__": "metrics"}
     blocks = code_of(SECTIONS[0]) + (code_of(section) if section is not SECTIONS[0] else [])
     for block in blocks:
@@ -37,7 +37,7 @@ def rows():
 
 
 def test_the_table_has_every_string():
-    own = {key for key, (metric, *_) in registry._DEFAULTS.items() if metric.__module__.startswith("delira.")}
+    own = {key for key, (metric, *_) in hanging._DEFAULTS.items() if metric.__module__.startswith("delira.")}
     assert {*rows()} == own <= {*known_keys()}
 
 

@@ -278,7 +278,7 @@ def test_probabilities_of_one_hot_targets_are_calibrated_as_those_of_labels():
 
 
 def test_what_waits_on_the_device_is_read_when_it_is_too_much(monkeypatch):
-    monkeypatch.setattr(delira.metrics.tree.pending, "MOST_BATCHES", 2)
+    monkeypatch.setattr(delira.metrics.tree.moments, "MOST_BATCHES", 2)
     names = ["f1", "roc_auc", "dice", "hausdorff", "loss"]
     finals = []
     for size in (1, 7):
@@ -463,7 +463,7 @@ def test_functions_of_numbers_get_them_as_they_are(convert):
 
 def test_what_each_function_of_scikit_learn_compares_is_known():
     """The table of names, against the names of the arguments and what scikit-learn does with scores."""
-    from delira.metrics.sklearn_functions import OF_LABELS, OF_NUMBERS, OF_PROBABILITIES, OF_SCORES
+    from delira.metrics.sklearn_metrics import OF_LABELS, OF_NUMBERS, OF_PROBABILITIES, OF_SCORES
 
     kinds = [OF_LABELS, OF_PROBABILITIES, OF_SCORES, OF_NUMBERS]
     listed = set().union(*kinds)
@@ -486,7 +486,7 @@ def test_what_each_function_of_scikit_learn_compares_is_known():
     assert listed <= {*sk.__all__, "d2_brier_score", "root_mean_squared_error"}  # of newer versions
 
 
-@pytest.mark.parametrize("name", sorted(delira.metrics.sklearn_functions.OF_LABELS))
+@pytest.mark.parametrize("name", sorted(delira.metrics.sklearn_metrics.OF_LABELS))
 def test_functions_of_labels_refuse_scores_themselves(name):
     labels, scores = np.array([0, 1, 2]), np.array([[0.2, 0.5, 0.3], [0.1, 0.4, 0.5], [0.6, 0.3, 0.1]])
     with pytest.raises((ValueError, TypeError)):

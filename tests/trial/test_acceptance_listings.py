@@ -6,7 +6,7 @@ from kits import WEIGHT, case, quiet
 
 from delira.callbacks.decorators import on_backward, on_criterion, on_step_training, traceable
 from delira.metrics import Metric, MetricTree, default_for_key, mean, running_mean, std, var
-from delira.metrics.tree import registry
+from delira.metrics.tree import hanging
 from delira.state import GRADIENTS, LOSS, MODEL, Y_PRED, Y_TRUE
 from delira.training.callbacks import L1WeightDecay, L2WeightDecay
 
@@ -138,7 +138,7 @@ def half_right(kit):
 
 @case(12)
 def test_ac_12_a_decorated_metric_stands_for_its_string(kit, half_right, monkeypatch):
-    monkeypatch.setattr(registry, "_DEFAULTS", dict(registry._DEFAULTS))
+    monkeypatch.setattr(hanging, "_DEFAULTS", dict(hanging._DEFAULTS))
     default_for_key("acc")(running_mean(std(Correct)))
     net, x, y = half_right
     trial = quiet(net, None, kit.cross_entropy, ["acc"])

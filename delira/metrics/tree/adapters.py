@@ -7,16 +7,22 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import ConfigError, DataError
-from delira.metrics import sklearn_functions as kinds
-from delira.metrics.known import with_known
-from delira.metrics.scoring import feed, is_stream, takes_one
+from delira.metrics import sklearn_metrics as kinds
+from delira.metrics.functions import with_known
+from delira.metrics.scoring import feed, is_stream, load_stream_state, merge_streams, stream_state, takes_one
 from delira.metrics.sklearn_metrics import told
-from delira.metrics.stream_state import load_stream_state, merge_streams, stream_state
 from delira.metrics.tree.accuracies import Stateless
-from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
-from delira.metrics.tree.dataset import OverDataset
+from delira.metrics.tree.criteria import (
+    Criterion,
+    difference_of_two,
+    one_of_each_row,
+    one_score,
+    probabilities,
+    read_values,
+    second_of_two,
+)
+from delira.metrics.tree.curves import OverDataset
 from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores_of
-from delira.metrics.tree.scores import difference_of_two, one_score, probabilities, second_of_two
 from delira.metrics.tree.seen import YES_OR_NO
 from delira.utils.arrays import Array, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered

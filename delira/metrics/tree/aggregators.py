@@ -1,14 +1,17 @@
 """What hangs on a metric: its mean, spread and extremes over a pass, its value."""
 
+import functools
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from delira.metrics.tree.metric import Fleeting, Keeping
-from delira.metrics.tree.moments import Batch, Moments, check_dim
+from delira.metrics.tree.moments import Batch, Moments, check_dim, read_means
 from delira.utils.arrays import to_plain
-from delira.utils.checks import check_flags, check_texts
+from delira.utils.checks import check_flags, check_texts, check_whole
+from delira.utils.lazy_value import Lazy, read_lazy
 
 
 class ToDict(Fleeting):
@@ -158,3 +161,91 @@ class Min(_Aggregator):
 
     def compute(self, moments: Moments) -> Any:
         return moments.least if moments.count else np.nan
+
+
+class RunningMetric(Keeping):
+    """What :meth:`compute` makes of the means of the last batches, reported in training only.
+
+    The name it is reported under begins with ``running_``.
+
+    Parameters
+    ----------
+    name
+        Without ``running_``.
+    batch_size
+        How many batches it looks back on; those of an earlier pass do not count.
+    step_size
+        It is computed anew for every ``step_size``-th batch, beginning with the first.
+    dim
+        Axis or axes of the values to average over; the others are kept, and lists reported. By default all.
+
+    Raises
+    ------
+    ConfigError
+        If one of the sizes is no whole number of at least 1, or ``dim`` is no axis.
+    """
+
+    def __init__(self, name: str, batch_size: int = 50, step_size: int = 10, dim: int | tuple[int, ...] | None = None):
+        check_texts(self, name=name)
+        check_whole(self, at_least=1, batch_size=batch_size, step_size=step_size)
+        check_dim(self, dim)
+        self.batch_size, self.step_size, self.dim = batch_size, step_size, dim
+        self.shares_batches = dim is None and type(self).process is RunningMean.process
+        super().__init__(f"running_{name}")
+
+    def _clear(self) -> None:
+        self._window: deque[Batch] = deque(maxlen=self.batch_size)
+        self._n_batches = 0
+        self._value: Any = np.nan
+
+    def process(self, *args: Any) -> Any:
+        """Take in the values of one batch, and report the number of the last ones, a lazy one."""
+        return self.take(Batch(args[0], self.dim))
+
+    def take(self, batch: Batch) -> Any:
+        if not self.is_training:
+            return None
+        self._window.append(batch)
+        if self._n_batches % self.step_size == 0:
+            self._value = Lazy(functools.partial(self._of, list(self._window)))
+        self._n_batches += 1
+        return self._value
+
+    def compute(self, means: np.ndarray) -> Any:
+        """Return the number.
+
+        Parameters
+        ----------
+        means
+            Of each of the last batches, of shape ``(batches,)``, or with ``dim`` of ``(batches, ...)``; in float64.
+        """
+        raise NotImplementedError
+
+    def _of(self, batches: list[Batch]) -> Any:
+        # of a batch in which nothing counts there is no mean
+        means = [mean for mean, counts in read_means(batches) if counts]
+        return to_plain(self.compute(np.asarray(means))) if means else np.nan
+
+    def state_dict(self) -> dict[str, Any]:
+        found = read_means(self._window)
+        kept = {"window": [np.asarray(mean) for mean, _ in found], "counted": [counts for _, counts in found]}
+        return read_lazy({**kept, "batches": self._n_batches, "value": self._value})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._clear()
+        kept = zip(state["window"], state["counted"], strict=True)
+        self._window.extend(Batch.of_mean(np.asarray(mean), int(count)) for mean, count in kept)
+        self._n_batches, self._value = int(state["batches"]), state["value"]
+
+    def merge(self, other: Self) -> None:
+        """Take in the last batches of another one; what it has reported last is what is reported."""
+        self._window.extend(other._window)
+        self._n_batches += other._n_batches
+        self._value = other._value if other._n_batches else self._value
+
+
+class RunningMean(RunningMetric):
+    """The mean of the means of the last batches; parameters and name as of :class:`RunningMetric`."""
+
+    def compute(self, means: np.ndarray) -> Any:
+        return means.mean(axis=0)

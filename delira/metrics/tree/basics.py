@@ -6,10 +6,9 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.metrics.loss_weights import Weigh, weigh
-from delira.metrics.tree.hanging import mean, running_mean
+from delira.metrics.tree.hanging import default_for_key, mean, running_mean
 from delira.metrics.tree.metric import Fleeting
 from delira.metrics.tree.moments import Weighted
-from delira.metrics.tree.registry import default_for_key
 from delira.metrics.tree.roots import for_samples
 from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE
 from delira.utils.arrays import as_array, ops_of, read_arrays

@@ -1,14 +1,17 @@
 """The decorators that hang something on a metric: ``@mean``, ``@std``, ``@running_mean`` and their like."""
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from delira.metrics.tree.aggregators import Max, Mean, Min, Std, ToDict, Var
+from delira.errors import ConfigError
+from delira.metrics.tree.aggregators import Max, Mean, Min, RunningMean, Std, ToDict, Var
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.roots import root_of
-from delira.metrics.tree.running import RunningMean
 from delira.state import StateKey
+from delira.utils.checks import check_texts
+from delira.utils.suggest import did_you_mean
 
 M = TypeVar("M", bound=Metric)
 P = ParamSpec("P")
@@ -136,3 +139,57 @@ def _hang(make: Callable[[str], Metric], target: Any) -> Any:
         return type(target.__name__, (target,), {**names, "aggregates": (*target.aggregates, make)})
     tree = as_tree(root_of(target))
     return MetricTree(tree.root, [*tree.children, make(tree.root.name)])
+
+
+Registered = TypeVar("Registered")
+#: string -> (metric or class of metrics, arguments of the class)
+_DEFAULTS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+
+
+def default_for_key(key: str, *args: Any, **kwargs: Any) -> Callable[[Registered], Registered]:
+    """Let a string stand for a metric, in all lists of metrics from now on; a decorator.
+
+    Parameters
+    ----------
+    key
+        The string; what it stood for before is replaced.
+    *args, **kwargs
+        For the class, if one is decorated: each list gets an instance of its own. Of a metric each gets a copy.
+
+    Examples
+    --------
+    >>> from delira.metrics import MetricList, lambda_metric, mean
+    >>> @default_for_key("bias")
+    ... @mean
+    ... @lambda_metric("bias")
+    ... def bias(y_pred, y_true):
+    ...     return y_pred - y_true
+    >>> MetricList(["bias"]).names
+    ['bias']
+    """
+    check_texts("default_for_key", key=key)
+
+    def register(metric: Registered) -> Registered:
+        _DEFAULTS[key] = (metric, args, kwargs)
+        return metric
+
+    return register
+
+
+def default_metric(key: str) -> Metric | Any:
+    """Return a new instance, or a copy, of what a string stands for.
+
+    Raises
+    ------
+    ConfigError
+        If it stands for nothing.
+    """
+    if key not in _DEFAULTS:
+        raise ConfigError(f"there is no metric {key!r}{did_you_mean(key, _DEFAULTS)}")
+    metric, args, kwargs = _DEFAULTS[key]
+    return metric(*args, **kwargs) if isinstance(metric, type) else copy.deepcopy(metric)
+
+
+def known_keys() -> list[str]:
+    """Return all strings that stand for a metric."""
+    return sorted(_DEFAULTS)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from delira.errors import ConfigError
-from delira.metrics.stream_state import is_plain
+from delira.metrics.scoring import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.moments import Batch, Weighted, with_mask
 from delira.metrics.tree.readings import Readings, as_read

@@ -8,8 +8,8 @@ from delira.errors import CheckpointError, ConfigError
 from delira.metrics.given import Given, what_is
 from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric, made
 from delira.metrics.tree.aggregators import Mean, ToDict
+from delira.metrics.tree.hanging import default_metric
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
-from delira.metrics.tree.registry import default_metric
 from delira.metrics.tree.roots import BatchLambda, KeyMetric, root_of
 from delira.state import State
 from delira.utils.lazy_value import read_lazy

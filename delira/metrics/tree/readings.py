@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from delira.metrics.tree.criteria import Criterion
-from delira.metrics.tree.pending import Pending
+from delira.metrics.tree.moments import Pending
 from delira.state import CRITERION, OUTPUT, State
 from delira.utils.arrays import Array, as_array, ops_of, shape_of
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import DataError
-from delira.metrics.tree.moments import LARGE
-from delira.metrics.tree.pending import MOST_BATCHES
+from delira.metrics.tree.moments import LARGE, MOST_BATCHES
 from delira.utils.arrays import Array, ops_of, read_arrays, read_flat, shape_of
 
 #: in the place of a predicted label where the scores are no finite numbers

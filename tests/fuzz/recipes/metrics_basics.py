@@ -188,15 +188,15 @@ def right_labels(arguments):
 
 def registered(key, metric=None):
     """A string that stands for a metric, and is gone again."""
-    from delira.metrics.tree import registry
+    from delira.metrics.tree import hanging
 
-    kept = dict(registry._DEFAULTS)
+    kept = dict(hanging._DEFAULTS)
     try:
         metrics.default_for_key(key)(metrics.mean(Error) if metric is None else metric)
         return of_trial(key, batches(NUMBERS, GUESSES, 3, {}), {})
     finally:
-        registry._DEFAULTS.clear()
-        registry._DEFAULTS.update(kept)
+        hanging._DEFAULTS.clear()
+        hanging._DEFAULTS.update(kept)
 
 
 def read_early(name, true, pred, **fixed):

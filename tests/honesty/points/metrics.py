@@ -16,7 +16,7 @@ POINTS = [
     PutBack(
         point="16",
         what="a running mean looks back on all batches of the pass",
-        file="delira/metrics/tree/running.py",
+        file="delira/metrics/tree/aggregators.py",
         old="deque(maxlen=self.batch_size)",
         new="deque()",
         test=f"{_EVERY}::test_running_means_are_those_of_the_last_batches_and_the_rest_is_of_all_samples",
@@ -33,9 +33,9 @@ POINTS = [
     PutBack(
         point="42",
         what="a pass that is continued at its end has forgotten what the loss says",
-        file="delira/metrics/tree/dataset.py",
-        old="        self.known = self.known_in(state)\n",
-        new="",
+        file="delira/metrics/tree/curves.py",
+        old="        super().reset(state)\n        self.known = self.known_in(state)\n",
+        new="        super().reset(state)\n",
         test=f"{_EVERY}::test_a_pass_that_goes_on_from_its_state_ends_with_the_same_number[ended-ignored]",
     ),
     PutBack(

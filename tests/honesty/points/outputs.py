@@ -58,7 +58,7 @@ POINTS = [
     PutBack(
         point="9",
         what="roc_auc takes any label",
-        file="delira/metrics/tree/dataset.py",
+        file="delira/metrics/tree/curves.py",
         old="        is_wrong = wrong_labels(true, allowed)",
         new="        is_wrong = wrong_labels(true, allowed) & False",
         test=f"{VALUES}::test_a_label_that_no_class_is_is_refused_by_name_and_sample",
@@ -90,7 +90,7 @@ POINTS = [
     PutBack(
         point="40",
         what="accuracy takes the argmax over time",
-        file="delira/metrics/known.py",
+        file="delira/metrics/functions.py",
         old="    if known.class_axis == -1 and metric in (accuracy, dice):",
         new="    if known.class_axis == -2 and metric in (accuracy, dice):",
         test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
