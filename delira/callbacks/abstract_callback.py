@@ -4,7 +4,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delira.callbacks.events import EVENTS, HOOKS
 from delira.errors import ConfigError
@@ -13,6 +13,9 @@ from delira.utils.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
+
+#: what callbacks are shown
+Trainer: TypeAlias = "BaseNetworkTrainer"
 
 
 class AbstractCallback:
@@ -34,47 +37,51 @@ class AbstractCallback:
 
     only_watches = False
     shared: tuple[str, ...] = ()
+    #: attributes that a checkpoint keeps
+    _kept: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
-    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+    def attach(self, trainer: Trainer) -> None:
         """Called once with the complete trainer, before a checkpoint is read."""
 
-    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+    def at_training_begin(self, trainer: Trainer, **facts: Any) -> Any:
         """Called before the first epoch. Facts: ``num_epochs``, ``num_batches`` (``None`` if not known)."""
 
-    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+    def at_training_end(self, trainer: Trainer, **facts: Any) -> Any:
         """Called after the last epoch, also if the training failed. Facts: ``error`` (``None`` if it did not)."""
 
-    def at_epoch_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+    def at_epoch_begin(self, trainer: Trainer, **facts: Any) -> Any:
         """Called before each epoch. Facts: ``curr_epoch``, ``num_epochs``, ``val_metrics``, ``val_score_key``.
 
         Not again where a run continues inside an epoch: what it set then belongs into ``state_dict``.
         """
 
-    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+    def at_epoch_end(self, trainer: Trainer, **facts: Any) -> Any:
         """Called after each epoch.
 
         Facts: ``curr_epoch``, ``num_epochs``, ``metrics`` (every value of the epoch; also under the
         historic name ``val_metrics``), ``val_score_key`` and ``is_best``.
         """
 
-    def at_iter_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+    def at_iter_begin(self, trainer: Trainer, **facts: Any) -> Any:
         """Called before each step. Facts: ``iter_num`` (in the epoch, from 0), ``global_iter_num``,
         ``curr_epoch``, ``data_dict`` (the batch), ``train``.
         """
 
-    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> Any:
+    def at_iter_end(self, trainer: Trainer, **facts: Any) -> Any:
         """Called after each step. Facts: those of its begin, ``losses``, ``metrics`` and ``predictions``
         (device values: reading them waits for the device).
         """
 
     def state_dict(self) -> dict[str, Any]:
         """Return what must survive a restart: plain numbers, strings, lists, dicts and arrays."""
-        return {}
+        return {name: getattr(self, name) for name in self._kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take a state back."""
+        for name in self._kept:
+            setattr(self, name, state[name])
 
     def __repr__(self) -> str:
         # of its arguments those that say in a few characters what they are
@@ -88,8 +95,6 @@ for _event in EVENTS:
 
 #: characters of an argument that is left out of the name of a callback
 _LONG = 60
-#: what a dictionary returned by an old callback may set
-_RETURNABLE = ("stop_training",)
 
 
 class CallbackList:
@@ -120,10 +125,6 @@ class CallbackList:
     def __len__(self) -> int:
         return len(self._callbacks)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         return self._callbacks[index]
 
@@ -140,26 +141,14 @@ class CallbackList:
                 self.append(one)
             return
         decorated = _decorated_methods(callback.__class__)
-        heard = (
-            []
-            if isinstance(callback, type)
-            else [
-                event
-                for event in self._listeners
-                if event not in decorated
-                and callable(method := getattr(callback, event, None))
-                and not getattr(method, "does_nothing", False)
-            ]
-        )
+        heard = [(event, event) for event in self._listeners if event not in decorated and _hears(callback, event)]
         if not heard and not isinstance(callback, AbstractCallback):
             raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
         _check_names(callback, decorated)
         self._callbacks.append(callback)
-        for event in heard:
-            self._listeners[event].append((callback, getattr(callback, event)))
-        for name, hooks in decorated.items():
-            for hook in hooks:
-                self._listeners[hook].append((callback, getattr(callback, name)))
+        heard += [(hook, name) for name, hooks in decorated.items() for hook in hooks]
+        for event, name in heard:
+            self._listeners[event].append((callback, getattr(callback, name)))
 
     def __repr__(self) -> str:
         return f"CallbackList({self._callbacks!r})"
@@ -188,14 +177,14 @@ class CallbackList:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {hook!r}")
         return lambda state: self.fire(hook, state, state.get(PHASE, "fit"))
 
-    def notify(self, event: str, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def notify(self, event: str, trainer: Trainer, **facts: Any) -> None:
         """Call ``event`` of every callback that listens to it."""
         for callback, method in self._listeners[event]:
             returned = method(trainer, **facts)
             if returned:
                 _apply(trainer, callback, event, returned)
 
-    def conclude(self, trainer: "BaseNetworkTrainer", error: BaseException | None) -> None:
+    def conclude(self, trainer: Trainer, error: BaseException | None) -> None:
         """Call ``at_training_end`` and ``on_end`` of every callback, whatever fails; the first error is raised."""
         first = error
         for callback, method in self._listeners["at_training_end"]:
@@ -218,7 +207,7 @@ class CallbackList:
                     error = _first_of(error, failure, f"{type(callback).__name__}.on_end")
         return error
 
-    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+    def attach(self, trainer: Trainer) -> None:
         """Show every callback the complete trainer.
 
         Raises
@@ -237,8 +226,11 @@ class CallbackList:
 
     def state_dict(self) -> dict[str, Any]:
         """States by name; a second callback of a class is called ``<Class>_1``."""
-        named = [(name, callback) for name, callback in self._named() if _has_state(callback)]
-        return {name: {**callback.state_dict(), **_memory_of(callback)} for name, callback in named}
+        return {
+            name: {**callback.state_dict(), **_memory_of(callback)}
+            for name, callback in self._named()
+            if _has_state(callback)
+        }
 
     def state_of(self, callback: object, states: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the state of one callback among states by name, if there is one."""
@@ -272,9 +264,14 @@ def _first_of(error: BaseException | None, failure: Exception, where: str) -> Ba
     return error
 
 
+def _hears(callback: object, event: str) -> bool:
+    method = getattr(callback, event, None)
+    return callable(method) and not isinstance(callback, type) and not getattr(method, "does_nothing", False)
+
+
 def _has_state(callback: Any) -> bool:
     is_default = getattr(callback.state_dict, "__func__", None) is AbstractCallback.state_dict
-    return not is_default or bool(_memory_of(callback))
+    return not is_default or bool(callback._kept or _memory_of(callback))
 
 
 def _memory_of(callback: object) -> dict[str, Any]:
@@ -336,13 +333,12 @@ def _advice(callback: object) -> str:
     return f": it has none of the methods {', '.join((*EVENTS, *HOOKS))}{here}"
 
 
-def _apply(trainer: "BaseNetworkTrainer", callback: object, event: str, returned: object) -> None:
-    """Set what an old callback returned, if it is one of a few known names."""
-    if not isinstance(returned, Mapping) or (unknown := [name for name in returned if name not in _RETURNABLE]):
+def _apply(trainer: Trainer, callback: object, event: str, returned: object) -> None:
+    """Stop the training if an old callback returned that."""
+    if not isinstance(returned, Mapping) or (unknown := [name for name in returned if name != "stop_training"]):
         what = f"the unknown entries {unknown}" if isinstance(returned, Mapping) else f"a {type(returned).__name__}"
         raise ConfigError(
             f"{type(callback).__name__}.{event} returned {what}; a callback returns nothing and acts on "
-            f"trainer.state (only {', '.join(_RETURNABLE)} may still be returned)"
+            "trainer.state (only stop_training may still be returned)"
         )
-    for name, value in returned.items():
-        setattr(trainer.state, name, value)
+    trainer.state.stop_training = returned["stop_training"]

@@ -1,15 +1,16 @@
 """Checkpoints by callbacks: the newest, the best, or one in every so many epochs, under names of the user's choice."""
 
 import functools
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import Trainer
 from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import (
     check_watched,
-    is_better,
     refuse_unknown,
     sign_of,
     trainer_of,
@@ -20,10 +21,6 @@ from delira.state import State
 from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole
 from delira.utils.files import publish
 from delira.utils.optional import import_optional
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
-
 
 #: works without validation; the ending of the framework's checkpoints is added
 DEFAULT_PATH = "model.{epoch:02d}"
@@ -37,7 +34,7 @@ class _Checkpointer(Callback):
 
     phases = ("fit",)
 
-    def __init__(self, filepath: str | Path, save_model_params_only: bool):
+    def __init__(self, filepath: str | Path = DEFAULT_PATH, save_model_params_only: bool = False):
         check_paths(self, filepath=filepath)
         check_flags(self, save_model_params_only=save_model_params_only)
         self.filepath, self.save_model_params_only = str(filepath), save_model_params_only
@@ -47,11 +44,13 @@ class _Checkpointer(Callback):
     def _write(self, state: State) -> Path:
         path, trainer = path_of(self.filepath, state, type(self).__name__), trainer_of(state)
         if not path.suffix[1:].isalpha():  # a number with a point in it is no ending
-            path = path.with_name(path.name + _ending(trainer, self.save_model_params_only))
-        if not self.save_model_params_only:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return Path(trainer.save_state(path))
-        return _write_weights(trainer, path)
+            suffix: str = trainer.backend.checkpoint_suffix
+            ending = ".safetensors" if self.save_model_params_only and suffix != ".pt" else suffix
+            path = path.with_name(path.name + ending)
+        if self.save_model_params_only:
+            return _write_weights(trainer, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Path(trainer.save_state(path))
 
     def _replace(self, state: State) -> None:
         """Write a file, and delete the one before."""
@@ -64,10 +63,11 @@ class _Checkpointer(Callback):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Count on; what was written before stays."""
+        super().load_state_dict(state)
         self.newest = None
 
 
-def _write_weights(trainer: "BaseNetworkTrainer", path: Path) -> Path:
+def _write_weights(trainer: Trainer, path: Path) -> Path:
     """Return the weights alone, as other programs read them; those that are validated, if weights are averaged."""
     backend = trainer.backend
     with trainer.averages.in_use():
@@ -77,11 +77,6 @@ def _write_weights(trainer: "BaseNetworkTrainer", path: Path) -> Path:
         safetensors = import_optional("safetensors.numpy", "save_model_params_only", "delira[export]")
         content = safetensors.save(backend.weights.named(trainer.module))
     return publish(path, lambda file: file.write(content))
-
-
-def _ending(trainer: "BaseNetworkTrainer", is_of_weights: bool) -> str:
-    suffix: str = trainer.backend.checkpoint_suffix
-    return ".safetensors" if is_of_weights and suffix != ".pt" else suffix
 
 
 class MostRecent(_Checkpointer):
@@ -104,9 +99,6 @@ class MostRecent(_Checkpointer):
     ConfigError
         When the first file is written, if its name has a field that is not there.
     """
-
-    def __init__(self, filepath: str | Path = DEFAULT_PATH, save_model_params_only: bool = False):
-        super().__init__(filepath, save_model_params_only)
 
     def on_checkpoint(self, state: State) -> None:
         """Write the checkpoint."""
@@ -137,6 +129,8 @@ class Best(_Checkpointer):
         When the first epoch ends without the watched value.
     """
 
+    _kept = ("best", "epochs_since")
+
     def __init__(
         self,
         filepath: str | Path = DEFAULT_PATH,
@@ -162,21 +156,12 @@ class Best(_Checkpointer):
         """Write, if the epoch is the best."""
         self.epochs_since += 1
         value = watched_value(state, self.monitor, type(self).__name__)
-        if value is None or self.epochs_since < self.period:
-            return
-        sign = sign_of(self.mode, self.monitor, type(self).__name__, state[keys.SELF])
-        if is_better(value, self.best, self.min_delta, sign):
-            self.best, self.epochs_since = value, 0  # first: the file has them inside
-            self._replace(state)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the best value, and the epochs since the last file."""
-        return {"best": self.best, "epochs_since": self.epochs_since}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the best value of a checkpoint."""
-        super().load_state_dict(state)
-        self.best, self.epochs_since = state["best"], int(state["epochs_since"])
+        if value is not None and self.epochs_since >= self.period:
+            sign = sign_of(self.mode, self.monitor, type(self).__name__, state[keys.SELF])
+            best = math.inf if self.best is None else sign * self.best
+            if sign * value < best - self.min_delta:
+                self.best, self.epochs_since = value, 0  # first: the file has them inside
+                self._replace(state)
 
 
 class Interval(_Checkpointer):
@@ -196,6 +181,8 @@ class Interval(_Checkpointer):
     ConfigError
         If ``period`` is impossible; when the first file is written, if its name has a field that is not there.
     """
+
+    _kept = ("count",)
 
     def __init__(
         self,
@@ -225,15 +212,6 @@ class Interval(_Checkpointer):
         if self.count % self.period == 0:
             self.newest = self._write(state)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what was counted."""
-        return {"count": self.count}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue the count of a checkpoint."""
-        super().load_state_dict(state)
-        self.count = int(state["count"])
-
 
 def ModelCheckpoint(
     filepath: str | Path = DEFAULT_PATH,
@@ -255,6 +233,4 @@ def ModelCheckpoint(
     """
     check_flags("ModelCheckpoint", save_best_only=save_best_only)
     best = Best(filepath, save_model_params_only, monitor, mode, period, min_delta)
-    if save_best_only:
-        return best
-    return Interval(filepath, save_model_params_only, period)
+    return best if save_best_only else Interval(filepath, save_model_params_only, period)

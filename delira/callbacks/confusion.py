@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import trainer_of
 from delira.callbacks.names import fill_in, path_of
 from delira.callbacks.pass_choice import PassChoice, check_name
 from delira.errors import ConfigError
@@ -17,7 +15,7 @@ from delira.metrics.tree.counts import ConfusionMatrix
 from delira.metrics.tree.metric import as_tree
 from delira.state import Y_PRED, Y_TRUE, State
 from delira.utils.arrays import Array
-from delira.utils.checks import check_whole
+from delira.utils.checks import check_whole, if_given
 from delira.utils.optional import import_optional
 from delira.utils.suggest import did_you_mean
 
@@ -26,7 +24,7 @@ _log = logging.getLogger("delira")
 _NOT_GIVEN = ("actual_vector", "predict_vector", "matrix", "file", "threshold", "sample_weight")
 
 
-class PyCM(PassChoice, Callback):
+class PyCM(PassChoice):
     """Count how often which label was taken for which, for a ``pycm.ConfusionMatrix`` at the end of the pass.
 
     The fluent methods say of which passes (of validations, if none says so), and what is done with the matrix. It is
@@ -64,8 +62,6 @@ class PyCM(PassChoice, Callback):
     ['val']
     """
 
-    phases = ("fit", "evaluate", "predict")
-
     def __init__(
         self,
         num_classes: int | None = None,
@@ -76,12 +72,9 @@ class PyCM(PassChoice, Callback):
     ):
         if taken := [name for name in _NOT_GIVEN if name in kwargs]:
             raise ConfigError(f"PyCM: {taken[0]} cannot be given: the labels are those of the fit")
-        if num_classes is not None:
-            check_whole(self, at_least=1, num_classes=num_classes)
-        if ignore_index is not None:
-            check_whole(self, ignore_index=ignore_index)
-        settings = {"ignore_index": ignore_index, "pred_key": pred_key, "target_key": target_key}
-        counts = ConfusionMatrix(num_classes, **settings)
+        check_whole(self, at_least=1, **if_given(num_classes=num_classes))
+        check_whole(self, **if_given(ignore_index=ignore_index))
+        counts = ConfusionMatrix(num_classes, ignore_index=ignore_index, pred_key=pred_key, target_key=target_key)
         counts.name = "PyCM"  # by which its messages call it
         self._tree = as_tree(counts)  # it reads predictions of which nobody says what they are as metrics do
         self.target_key, self.kwargs = target_key, kwargs
@@ -124,8 +117,8 @@ class PyCM(PassChoice, Callback):
         """
 
         def show(matrix: Array, state: State) -> None:
-            text = str(matrix)
-            sys.stderr.write(f"{text if statistics else text.partition('Overall Statistics')[0].rstrip()}\n")
+            text = str(matrix) if statistics else str(matrix).partition("Overall Statistics")[0].rstrip()
+            sys.stderr.write(f"{text}\n")
 
         return self.with_handler(show)
 
@@ -221,29 +214,19 @@ class PyCM(PassChoice, Callback):
         for name in self._names:
             check_name(name, self.passes, "PyCM")
 
-    def on_start_training(self, state: State) -> None:
-        """Begin to count; a pass that is continued is counted on."""
-        if not trainer_of(state).state.step_in_epoch:
-            self.on_start_validation(state)
-
     def on_start_validation(self, state: State) -> None:
         """Begin to count."""
         self._tree.reset(state)
         self._has_seen = False
 
-    def on_step_training(self, state: State) -> None:
+    def _look(self, state: State) -> None:
         """Count the labels of a batch, on the device."""
-        if self.looks_at(state) and state.get(self.target_key) is not None:
+        if state.get(self.target_key) is not None:
             self._tree.process(state)
             self._has_seen = True
 
-    def on_step_validation(self, state: State) -> None:
-        """Count the labels of a batch, on the device."""
-        self.on_step_training(state)
-
-    def on_end_training(self, state: State) -> None:
-        """Give the matrix out."""
-        if not self.looks_at(state) or not self._has_seen:
+    def _give_out(self, state: State) -> None:
+        if not self._has_seen:
             return
         (found,) = self._tree.process_final(state).values()
         if (way := self._tree.way) and way not in self._told:
@@ -257,10 +240,6 @@ class PyCM(PassChoice, Callback):
         matrix = self._library().ConfusionMatrix(matrix=found, **{"classes": list(range(len(found))), **self.kwargs})
         for handler in self._handlers:
             handler(matrix, state)
-
-    def on_end_validation(self, state: State) -> None:
-        """Give the matrix out."""
-        self.on_end_training(state)
 
     def _library(self) -> Any:
         return import_optional("pycm", "PyCM", "delira[logging]")

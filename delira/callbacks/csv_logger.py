@@ -58,8 +58,8 @@ class CSVLogger(Callback):
         check_paths(self, filename=filename)
         check_flags(self, batch_granularity=batch_granularity, write_header=write_header, append=append)
         self.path = self._first_path = Path(filename).absolute()
-        self.separator = separator
-        self.batch_granularity, self.write_header, self.append = batch_granularity, write_header, append
+        self.separator, self.append = separator, append
+        self.batch_granularity, self.write_header = batch_granularity, write_header
         self._first = ["epoch", "batch"] if batch_granularity else ["epoch"]
         self._columns = list(self._first)
         self._file: Any = None
@@ -67,11 +67,12 @@ class CSVLogger(Callback):
     def on_start(self, state: State) -> None:
         """Open the file, with the rows that stay."""
         self.path = of_fold(self._first_path, state)
-        done, step = (0, 0) if state[keys.PHASE] == "replay" else _place(state)
-        rows = self._read() if self.append or done or step else []
+        progress = None if state[keys.PHASE] == "replay" else trainer_of(state).state
+        is_continued = progress is not None and bool(progress.epoch or progress.step_in_epoch)
+        rows = self._read() if self.append or is_continued else []
         if not rows:
             self._columns = list(self._first)
-        while (done or step) and rows and not self._is_before(rows[-1], done, step):
+        while is_continued and rows and not self._is_before(rows[-1], progress):
             rows.pop()
         self._open_with(rows)
 
@@ -120,11 +121,11 @@ class CSVLogger(Callback):
         publish_text(self.path, csv_text([*header, *padded], self.separator))
         self._file = self.path.open("a", newline="", encoding="utf-8")
 
-    def _is_before(self, row: list[str], done: int, step: int) -> bool:
+    def _is_before(self, row: list[str], progress: Any) -> bool:
         """Return True if a row was written before a place in the fit: epochs that are done, and steps of the next."""
-        epoch = int(row[0])
+        begun = int(row[0]) - progress.epoch
         has_batch = self.batch_granularity and row[1] != ""
-        return epoch <= done or (epoch == done + 1 and has_batch and int(row[1]) < step)
+        return begun < 1 or (begun == 1 and has_batch and int(row[1]) < progress.step_in_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the columns."""
@@ -133,8 +134,3 @@ class CSVLogger(Callback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the same columns."""
         self._columns = list(state["columns"])
-
-
-def _place(state: State) -> tuple[int, int]:
-    progress = trainer_of(state).state
-    return progress.epoch, progress.step_in_epoch

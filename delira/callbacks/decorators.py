@@ -43,12 +43,6 @@ class FunctionCallback(Callback):
         for name in hooks:
             setattr(self, name, self.__call__)
 
-    @overload
-    def __get__(self, instance: AbstractCallback, owner: object = None) -> Callable[..., Any]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: object = None) -> "FunctionCallback": ...
-
     def __get__(self, instance: object, owner: object = None) -> Any:
         return types.MethodType(self.function, instance) if isinstance(instance, AbstractCallback) else self
 
@@ -91,25 +85,12 @@ def bind_to(hook: str | Callable[..., Any]) -> Callable[[Function], FunctionCall
     return decorate
 
 
-on_init = bind_to("on_init")
-on_start = bind_to("on_start")
-on_start_epoch = bind_to("on_start_epoch")
-on_start_training = bind_to("on_start_training")
-on_sample = bind_to("on_sample")
-on_forward = bind_to("on_forward")
-on_criterion = bind_to("on_criterion")
-on_backward = bind_to("on_backward")
-on_step_training = bind_to("on_step_training")
-on_end_training = bind_to("on_end_training")
-on_start_validation = bind_to("on_start_validation")
-on_sample_validation = bind_to("on_sample_validation")
-on_forward_validation = bind_to("on_forward_validation")
-on_criterion_validation = bind_to("on_criterion_validation")
-on_step_validation = bind_to("on_step_validation")
-on_end_validation = bind_to("on_end_validation")
-on_end_epoch = bind_to("on_end_epoch")
-on_checkpoint = bind_to("on_checkpoint")
-on_end = bind_to("on_end")
+# one for each hook, in the order of HOOKS
+(
+    on_init, on_start, on_start_epoch, on_start_training, on_sample, on_forward, on_criterion, on_backward,
+    on_step_training, on_end_training, on_start_validation, on_sample_validation, on_forward_validation,
+    on_criterion_validation, on_step_validation, on_end_validation, on_end_epoch, on_checkpoint, on_end,
+) = map(bind_to, HOOKS)  # fmt: skip
 
 
 def add_to_loss(function: Function) -> FunctionCallback:
@@ -152,47 +133,6 @@ def add_to_loss(function: Function) -> FunctionCallback:
 # ------------------------------------------------------------------ conditions
 
 
-@overload
-def once(function: FunctionCallback) -> FunctionCallback: ...  # type: ignore[overload-overlap]
-
-
-@overload
-def once(function: Callable[P, R]) -> Callable[P, R | None]: ...
-
-
-def once(function: object) -> Any:
-    """Let a function, a method of a callback or a decorated callback run at the first of its moments only.
-
-    A method remembers for each object, a function for good; a checkpoint keeps it.
-    """
-
-    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
-        is_first, memory["done"] = not memory.get("done"), True
-        return is_first
-
-    return _conditional("once", is_due, function)
-
-
-@overload
-def once_per_epoch(function: FunctionCallback) -> FunctionCallback: ...  # type: ignore[overload-overlap]
-
-
-@overload
-def once_per_epoch(function: Callable[P, R]) -> Callable[P, R | None]: ...
-
-
-def once_per_epoch(function: object) -> Any:
-    """Let a function, a method of a callback or a decorated callback run at the first of its moments in an epoch."""
-
-    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
-        # of an evaluation or a prediction the epoch is always 0: each of them counts as one of its own
-        epoch = state[EPOCH] if state.get(PHASE, "fit") in ("fit", "replay") else -state.n_asides
-        is_first, memory["epoch"] = memory.get("epoch") != epoch, epoch
-        return is_first
-
-    return _conditional("once_per_epoch", is_due, function)
-
-
 class Conditional(Protocol):
     """What makes a function run under a condition only."""
 
@@ -203,46 +143,26 @@ class Conditional(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R | None]: ...
 
 
-def only_if(condition: Function) -> Conditional:
-    """Let a function, a method of a callback or a decorated callback run only where a condition holds.
-
-    Parameters
-    ----------
-    condition
-        A function of the state; for methods also one of the object and the state.
-    """
-    check_functions("only_if", condition=condition)
-    takes_owner = len(inspect.signature(condition).parameters) == 2
-
-    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
-        arguments = (owner, state) if takes_owner else (state,)
-        return bool(condition(*arguments))
-
-    return lambda function: _conditional("only_if", is_due, function)
-
-
-def traceable(function: Marked) -> Marked:
-    """Mark a function, or a decorated callback, that only computes with arrays: a compiled step may contain it."""
-    if not isinstance(function, FunctionCallback):
-        check_functions("traceable", function=function)
-    function.traceable = True  # type: ignore[attr-defined]
-    return function
-
-
 #: attribute of a function with conditions: the function without them, and the conditions by name
 _CONDITIONS = "delira_conditions"
 
 
-def _conditional(kind: str, is_due: Condition, function: Any) -> Any:
-    """Return the function where a condition holds; conditions may be stacked."""
-    if isinstance(function, FunctionCallback):
-        return FunctionCallback(_conditional(kind, is_due, function.function), function.hooks)
-    check_functions(kind, function=function)
-    base, before = getattr(function, _CONDITIONS, (function, {}))
-    name = f"{kind} {getattr(base, '__name__', '')} {len(before)}"  # the same in every process
-    # what counts how often it was asked is asked last: only where the function would run
-    conditions = sorted({**before, name: is_due}.items(), key=lambda item: not item[0].startswith("only_if"))
-    return _under(dict(conditions), base)
+def _conditional(is_due: Condition, kind: str = "") -> Conditional:
+    """Make a decorator of a condition, with its name and docstring; such decorators may be stacked."""
+    kind = kind or is_due.__name__
+
+    def decorate(function: Any) -> Any:
+        if isinstance(function, FunctionCallback):
+            return FunctionCallback(decorate(function.function), function.hooks)
+        check_functions(kind, function=function)
+        base, before = getattr(function, _CONDITIONS, (function, {}))
+        name = f"{kind} {getattr(base, '__name__', '')} {len(before)}"  # the same in every process
+        # what counts how often it was asked is asked last: only where the function would run
+        conditions = sorted({**before, name: is_due}.items(), key=lambda item: not item[0].startswith("only_if"))
+        return _under(dict(conditions), base)
+
+    decorate.__name__, decorate.__qualname__, decorate.__doc__ = kind, kind, is_due.__doc__
+    return decorate
 
 
 def _under(conditions: Mapping[str, Condition], base: Callable[..., Any]) -> Callable[..., Any]:
@@ -260,3 +180,48 @@ def _under(conditions: Mapping[str, Condition], base: Callable[..., Any]) -> Cal
 
     setattr(conditional, _CONDITIONS, (base, conditions))
     return conditional
+
+
+@_conditional
+def once(memory: dict[str, Any], owner: object, state: State) -> bool:
+    """Let a function, a method of a callback or a decorated callback run at the first of its moments only.
+
+    A method remembers for each object, a function for good; a checkpoint keeps it.
+    """
+    is_first, memory["done"] = not memory.get("done"), True
+    return is_first
+
+
+@_conditional
+def once_per_epoch(memory: dict[str, Any], owner: object, state: State) -> bool:
+    """Let a function, a method of a callback or a decorated callback run at the first of its moments in an epoch."""
+    # of an evaluation or a prediction the epoch is always 0: each of them counts as one of its own
+    epoch = state[EPOCH] if state.get(PHASE, "fit") in ("fit", "replay") else -state.n_asides
+    is_first, memory["epoch"] = memory.get("epoch") != epoch, epoch
+    return is_first
+
+
+def only_if(condition: Function) -> Conditional:
+    """Let a function, a method of a callback or a decorated callback run only where a condition holds.
+
+    Parameters
+    ----------
+    condition
+        A function of the state; for methods also one of the object and the state.
+    """
+    check_functions("only_if", condition=condition)
+    takes_owner = len(inspect.signature(condition).parameters) == 2
+
+    def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
+        arguments = (owner, state) if takes_owner else (state,)
+        return bool(condition(*arguments))
+
+    return _conditional(is_due, "only_if")
+
+
+def traceable(function: Marked) -> Marked:
+    """Mark a function, or a decorated callback, that only computes with arrays: a compiled step may contain it."""
+    if not isinstance(function, FunctionCallback):
+        check_functions("traceable", function=function)
+    function.traceable = True  # type: ignore[attr-defined]
+    return function

@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import Trainer
 from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import check_watched, number, refuse_unknown, sign_of, watched_value
 from delira.errors import MissingKeyError
 from delira.state import State
 from delira.utils.checks import check_flags, check_numbers, check_whole
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
 
 
 class EarlyStopping(Callback):
@@ -46,6 +44,7 @@ class EarlyStopping(Callback):
     """
 
     phases = ("fit", "replay")
+    _kept = ("best", "epochs_waited")
 
     def __init__(
         self,
@@ -62,8 +61,7 @@ class EarlyStopping(Callback):
         check_whole(self, at_least=0, patience=patience)
         check_flags(self, step_on_batch=step_on_batch)
         self.min_delta, self.patience, self.mode, self.step_on_batch = min_delta, patience, mode, step_on_batch
-        self.best = math.inf
-        self.epochs_waited = 0
+        self.best, self.epochs_waited = math.inf, 0
 
     def on_start(self, state: State) -> None:
         """Refuse a metric of which nobody knows which values are good."""
@@ -82,7 +80,7 @@ class EarlyStopping(Callback):
                 f"{sorted(state[keys.METRICS])}, some of them at the end of an epoch only"
             )
 
-    def at_epoch_end(self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, float], **facts: Any) -> None:
+    def at_epoch_end(self, trainer: Trainer, *, metrics: Mapping[str, float], **facts: Any) -> None:
         """Look at the value of an epoch, which is recorded already."""
         state = State({**trainer.facts, keys.METRICS: metrics})
         self._look_at_epoch(state)
@@ -95,9 +93,7 @@ class EarlyStopping(Callback):
             self._look_at_epoch(state)
 
     def _look_at_epoch(self, state: State) -> None:
-        if self.step_on_batch:
-            return
-        value = watched_value(state, self.monitor, "EarlyStopping")
+        value = None if self.step_on_batch else watched_value(state, self.monitor, "EarlyStopping")
         if value is not None:
             self._look_at(state, value)
 
@@ -109,11 +105,3 @@ class EarlyStopping(Callback):
         self.epochs_waited += 1
         if self.epochs_waited >= self.patience:
             state[keys.STOP_TRAINING] = True
-
-    def state_dict(self) -> dict[str, Any]:
-        """Best value and epochs, or steps, waited."""
-        return {"best": self.best, "epochs_waited": self.epochs_waited}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue the wait of a checkpoint."""
-        self.best, self.epochs_waited = state["best"], state["epochs_waited"]

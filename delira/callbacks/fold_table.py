@@ -2,20 +2,18 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from delira.callbacks.abstract_callback import Trainer
 from delira.callbacks.live_plot import LiveLossPlot
 from delira.callbacks.notebook_view import Panel, table_html
 from delira.callbacks.progress import PAUSE, ProgressBar, clock, in_notebook, in_terminal
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
-
 
 #: lines of the table that are no folds
 _FRAME = 7
@@ -38,18 +36,15 @@ class _Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        spent = self.seconds
-        if self.state == "runs":
-            spent = perf_counter() - self.began_at
+        spent = self.so_far if self.state == "runs" else self.seconds
         time = "" if spent is None or spent != spent else clock(spent)
-        left = (
-            self.state
-            if self.state in ("read", "not run", "stopped")
-            else ""
-            if self.left is None
-            else clock(self.left)
-        )
-        return (self.epoch, time, left, self.best, self.values)
+        left = "" if self.left is None else clock(self.left)
+        is_told = self.state in ("read", "not run", "stopped")
+        return (self.epoch, time, self.state if is_told else left, self.best, self.values)
+
+    @property
+    def so_far(self) -> float:
+        return perf_counter() - self.began_at
 
 
 class FoldTable:
@@ -63,7 +58,7 @@ class FoldTable:
         Called with the table, and whether it is drawn for the last time.
     """
 
-    def __init__(self, n_folds: int, draw: Callable[["FoldTable", bool], None]):
+    def __init__(self, n_folds: int, draw: "Draw"):
         self.rows = [_Row() for _ in range(n_folds)]
         self._draw, self._next, self._began_at = draw, 0.0, perf_counter()
         self._pace, self.number = "", -1
@@ -71,7 +66,7 @@ class FoldTable:
         self._trainer: Any = None
         self._plot = LiveLossPlot()
 
-    def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
+    def begin(self, number: int, trainer: Trainer) -> None:
         """A fold begins, and its trainer tells the table in place of a bar; its curves replace those before."""
         self.number, self._signals, self._trainer = number, trainer.stop_signals, trainer
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
@@ -105,7 +100,7 @@ class FoldTable:
         """Draw it for the last time."""
         for row in self.rows:
             if row.state == "runs":
-                row.state, row.seconds = "stopped", perf_counter() - row.began_at
+                row.state, row.seconds = "stopped", row.so_far
         self._draw(self, True)
 
     def _draw_if_due(self, at_once: bool) -> None:
@@ -123,19 +118,15 @@ class FoldTable:
         """Return how much of all folds is done."""
         done = [row for row in self.rows if row.state in ("done", "read")]
         parts = [f"{len(done)} of {len(self.rows)} folds", clock(perf_counter() - self._began_at)]
-        own = [row.seconds for row in done if row.state == "done" and row.seconds is not None]
-        waiting = sum(not row.state for row in self.rows)
-        running = [row for row in self.rows if row.state == "runs"]
-        if running:
-            row = running[0]
-            whole = sum(own) / len(own) if own else None
-            if whole is None and row.left is not None:
-                whole = row.left + perf_counter() - row.began_at
+        for row in [row for row in self.rows if row.state == "runs"][:1]:
+            own = [row.seconds for row in done if row.state == "done" and row.seconds is not None]
+            whole = sum(own) / len(own) if own else None if row.left is None else row.left + row.so_far
             if whole is not None:
-                rest = row.left if row.left is not None else max(whole - (perf_counter() - row.began_at), 0)
+                rest = max(whole - row.so_far, 0) if row.left is None else row.left
+                waiting = sum(not row.state for row in self.rows)
                 parts.append(f"about {clock(rest + waiting * whole)} left")
             parts.append(self._pace)
-        return " · ".join(part for part in parts if part)
+        return " · ".join(filter(None, parts))
 
     def lines(self, height: int | None = None) -> list[tuple[str, _Row]]:
         """Number and row of each fold, or of those around the one that runs, as many as the height allows."""
@@ -153,90 +144,80 @@ def _best(found: Any) -> str:
 
 # ------------------------------------------------------------------ where it is drawn
 
+#: gets the table, and whether it is drawn for the last time
+Draw = Callable[[FoldTable, bool], None]
 
-class _Terminal:
-    """Draws with rich, on the standard error stream; what others print stays above."""
 
-    def __init__(self) -> None:
-        rich_console, live = importlib.import_module("rich.console"), importlib.import_module("rich.live")
-        # the stream as it is: the table would else be redirected to itself
-        self.console = rich_console.Console(file=sys.stderr, highlight=False)
-        # without a thread: workers are forked beside none
-        self._live = live.Live(
-            console=self.console, auto_refresh=False, redirect_stdout=sys.stdout.isatty(), redirect_stderr=True
-        )
-        self._told = ""
-        _restore_in_children()
+@contextlib.contextmanager
+def _in_terminal() -> Iterator[Draw]:
+    """Scope in which rich draws on the standard error stream; what others print stays above."""
+    rich_console, live = importlib.import_module("rich.console"), importlib.import_module("rich.live")
+    # the stream as it is: the table would else be redirected to itself
+    console = rich_console.Console(file=sys.stderr, highlight=False)
+    # without a thread: workers are forked beside none
+    screen = live.Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty(), redirect_stderr=True)
+    told = ""
 
-    def __enter__(self) -> "_Terminal":
-        self._live.start()
-        return self
+    def draw(table: FoldTable, is_last: bool) -> None:
+        nonlocal told
+        with contextlib.suppress(OSError):  # a terminal that is gone ends no training
+            height = None if is_last else console.height - _FRAME
+            if table.told and table.told != told:
+                told = table.told
+                # a handler cannot wait for the table, so it wrote below: back to its last line, and the text goes above
+                console.file.write(f"\x1b[{1 - -len(told) // console.width}A\r\x1b[J")
+                screen.console.print(told)
+            screen.update(rich_table(table, height), refresh=True)
 
-    def __exit__(self, *error: object) -> None:
+    _restore_in_children()
+    screen.start()
+    try:
+        yield draw
+    finally:
         with contextlib.suppress(OSError):
-            self._live.stop()
+            screen.stop()
 
-    def draw(self, table: FoldTable, is_last: bool) -> None:
-        """Draw the table; a terminal that is gone ends no training."""
-        with contextlib.suppress(OSError):
-            self._draw(table, is_last)
 
-    def _draw(self, table: FoldTable, is_last: bool) -> None:
-        height = None if is_last else self.console.height - _FRAME
-        if table.told and table.told != self._told:
-            self._told = table.told
-            # a handler cannot wait for the table, so it wrote below: back to its last line, and the text goes above
-            n_lines = 1 - -len(self._told) // self.console.width
-            self.console.file.write(f"\x1b[{n_lines}A\r\x1b[J")
-            self._live.console.print(self._told)
-        self._live.update(self.made(table, height), refresh=True)
-
-    @staticmethod
-    def made(table: FoldTable, height: int | None) -> Any:
-        """Return the table for rich."""
-        tables, box = importlib.import_module("rich.table"), importlib.import_module("rich.box")
-        text = importlib.import_module("rich.text").Text
-        made = tables.Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, caption=text(table.caption), caption_justify="left", expand=True
+def rich_table(table: FoldTable, height: int | None) -> Any:
+    """Return the table for rich."""
+    tables, box = importlib.import_module("rich.table"), importlib.import_module("rich.box")
+    text = importlib.import_module("rich.text").Text
+    made = tables.Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, caption=text(table.caption), caption_justify="left", expand=True
+    )
+    for name, width in _COLUMNS.items():
+        is_last = not width
+        made.add_column(
+            name,
+            justify="left" if is_last else "right",
+            no_wrap=True,
+            overflow="ellipsis" if is_last else "fold",
+            min_width=width or None,
+            ratio=1 if is_last else None,
         )
-        for name, width in _COLUMNS.items():
-            is_last = not width
-            made.add_column(
-                name,
-                justify="left" if is_last else "right",
-                no_wrap=True,
-                overflow="ellipsis" if is_last else "fold",
-                min_width=width or None,
-                ratio=1 if is_last else None,
-            )
-        for number, row in table.lines(height):
-            style = {"runs": "bold", "": "dim", "stopped": "red"}.get(row.state, "")
-            made.add_row(*map(text, (number, *row.cells)), style=style)
-        return made
+    for number, row in table.lines(height):
+        style = {"runs": "bold", "": "dim", "stopped": "red"}.get(row.state, "")
+        made.add_row(*map(text, (number, *row.cells)), style=style)
+    return made
 
 
-class _Notebook:
-    """Draws as HTML below the cell."""
+@contextlib.contextmanager
+def _in_notebook() -> Iterator[Draw]:
+    """Scope in which it is drawn as HTML below the cell."""
+    panel = Panel()
 
-    def __init__(self) -> None:
-        self._panel = Panel()
-
-    def __enter__(self) -> "_Notebook":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return
-
-    def draw(self, table: FoldTable, is_last: bool) -> None:
+    def draw(table: FoldTable, is_last: bool) -> None:
         rows = [((number, *row.cells), row.state == "runs") for number, row in table.lines()]
         text = "\n".join("  ".join(cells) for cells, _ in [(tuple(_COLUMNS), False), *rows])
-        self._panel.show(table_html(_COLUMNS, rows, table.caption), f"{text}\n{table.caption}")
+        panel.replace(table_html(_COLUMNS, rows, table.caption), f"{text}\n{table.caption}")
+
+    yield draw
 
 
 class NoTable:
     """Where no table can be drawn: each fold has the bar, or the lines, of a training."""
 
-    def begin(self, number: int, trainer: "BaseNetworkTrainer") -> None:
+    def begin(self, number: int, trainer: Trainer) -> None:
         """Note that a fold begins."""
 
     def end(self, fold: object, *, was_read: bool = False) -> None:
@@ -257,26 +238,21 @@ def shown_folds(n_folds: int, settings: Mapping[str, Any]) -> Iterator[Any]:
     settings
         Of the trainers.
     """
-    verbose = settings.get("verbose")
-    is_wanted = verbose is None or verbose == 1
-    if not is_wanted or not (in_notebook() or in_terminal()):
+    if settings.get("verbose") not in (None, 1) or not (in_notebook() or in_terminal()):
         yield NoTable()
         return
-    with _Notebook() if in_notebook() else _Terminal() as screen:
-        table = FoldTable(n_folds, screen.draw)
+    with _in_notebook() if in_notebook() else _in_terminal() as draw:
+        table = FoldTable(n_folds, draw)
         try:
             yield table
         finally:
             table.close()
 
 
-_registered: list[bool] = []
-
-
+@functools.cache
 def _restore_in_children() -> None:
     """Let what forked workers print go to the streams themselves, since the table is the parent's."""
-    if not _registered and hasattr(os, "register_at_fork"):
-        _registered.append(True)
+    if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_restore_streams)
 
 

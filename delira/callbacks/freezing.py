@@ -1,18 +1,16 @@
 """Which layers learn, epoch by epoch."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import Trainer
 from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import trainer_of
 from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.checks import check_names, check_whole
 from delira.utils.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
 
 
 class FreezeUnfreeze(Callback):
@@ -41,33 +39,31 @@ class FreezeUnfreeze(Callback):
     def __init__(self, schedule: Mapping[int, str | Iterable[str] | Callable[[str], bool] | None]):
         if not isinstance(schedule, Mapping):
             raise ConfigError(f"FreezeUnfreeze: the schedule is a dict of what learns by epoch, got {schedule!r}")
-        for epoch in schedule:
+        listed = {}
+        for epoch, chosen in schedule.items():
             check_whole(self, at_least=0, epoch=epoch)
-            if schedule[epoch] is not None and not callable(schedule[epoch]):
-                check_names("FreezeUnfreeze: schedule", chosen=schedule[epoch])
-        # lists: a generator could be read once only
-        self.schedule = {epoch: _listed(schedule[epoch]) for epoch in sorted(schedule)}
+            if chosen is not None and not callable(chosen):
+                check_names("FreezeUnfreeze: schedule", chosen=chosen)
+                # a list: a generator could be read once only
+                chosen = [chosen] if isinstance(chosen, str) else list(chosen)
+            listed[epoch] = chosen
+        self.schedule: dict[int, Any] = dict(sorted(listed.items()))
         self._all: frozenset[str] = frozenset()
 
-    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+    def attach(self, trainer: Trainer) -> None:
         """Remember what learns without the schedule."""
         self._all = trainer.learned_names
 
-    def on_start(self, state: State) -> None:
-        """Freeze for the epoch that a fit is continued in."""
-        self._apply(state)
-
     def on_start_epoch(self, state: State) -> None:
         """Freeze and unfreeze."""
-        self._apply(state)
-
-    def _apply(self, state: State) -> None:
         trainer = trainer_of(state)
         self._all = self._all or trainer.learned_names  # a network without shapes has no names at first
         begun = [epoch for epoch in self.schedule if epoch <= state[keys.EPOCH]]
         names = self._names(self.schedule[begun[-1]]) if begun else self._all
         if names != trainer.learned_names:
             trainer.backend.weights.set_learned_names(trainer.module, names)
+
+    on_start = on_start_epoch  # of a fit that is continued inside an epoch
 
     def _names(self, chosen: Any) -> frozenset[str]:
         if chosen is None:
@@ -85,9 +81,3 @@ class FreezeUnfreeze(Callback):
         if not names:
             raise ConfigError(f"FreezeUnfreeze: there is no layer {layer!r}{did_you_mean(layer, sorted(self._all))}")
         return names
-
-
-def _listed(chosen: Any) -> Any:
-    if chosen is None or callable(chosen):
-        return chosen
-    return [chosen] if isinstance(chosen, str) else list(chosen)

@@ -3,17 +3,13 @@
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from delira.callbacks.abstract_callback import AbstractCallback
+from delira.callbacks.abstract_callback import AbstractCallback, Trainer
 from delira.utils.cells import as_text, csv_text
 from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
 from delira.utils.seal import KEY, sealed
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
-
 
 _log = logging.getLogger("delira")
 
@@ -33,16 +29,16 @@ class HistoryWriter(AbstractCallback):
         self._columns: list[str] = []
         self._n_rows: int | None = None  # in the files; None: not known
 
-    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_training_begin(self, trainer: Trainer, **facts: Any) -> None:
         """Write what was there before."""
         self._n_rows = None
         self._write(trainer.state.history)
 
-    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_epoch_end(self, trainer: Trainer, **facts: Any) -> None:
         """Append the epoch's row."""
         self._write(trainer.state.history)
 
-    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_training_end(self, trainer: Trainer, **facts: Any) -> None:
         """Make sure that the rows are on disk: nobody writes those of a finished fold again."""
         try:
             self._rewrite(trainer.state.history, durable=True)
@@ -54,19 +50,16 @@ class HistoryWriter(AbstractCallback):
         is_there = all((self.folder / name).exists() for name in ("history.csv", "history.jsonl"))
         try:
             if is_one_behind and is_there and set(history[-1]) <= set(self._columns):
-                self._append(history[-1])
+                with open(self.folder / "history.csv", "a", newline="") as file:
+                    file.write(self._rows([history[-1]]))
+                with open(self.folder / "history.jsonl", "a") as file:
+                    file.write(_line_of(history[-1]))
             else:
                 self._rewrite(history)
             self._n_rows = len(history)
         except OSError as error:
             self._n_rows = None
             _log.warning("the history could not be written (%s); the next epoch tries again", error)
-
-    def _append(self, record: dict[str, float]) -> None:
-        with open(self.folder / "history.csv", "a", newline="") as file:
-            file.write(self._rows([record]))
-        with open(self.folder / "history.jsonl", "a") as file:
-            file.write(_line_of(record))
 
     def _rewrite(self, history: list[dict[str, float]], *, durable: bool = False) -> None:
         self._columns = list(dict.fromkeys(name for record in history for name in record))

@@ -1,8 +1,11 @@
 """The weights with which a training begins."""
 
 import abc
+import contextlib
+import functools
+import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +13,23 @@ import numpy as np
 from delira import state as keys
 from delira.callbacks.hooks import Callback
 from delira.callbacks.mixing.randomness import seed_and_fold
-from delira.errors import ConfigError
+from delira.errors import ConfigError, NetworkError
 from delira.state import State
-from delira.utils.checks import check_choice, check_names, check_numbers
-from delira.utils.seeding import derive, seeded_globals
+from delira.utils.arrays import ops_of
+from delira.utils.checks import (
+    check_choice,
+    check_flags,
+    check_functions,
+    check_names,
+    check_numbers,
+    check_whole,
+    if_given,
+)
+from delira.utils.seeding import derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
+from delira.utils.trees import map_leaves
 
+_log = logging.getLogger("delira")
 #: parts of the names of classes whose layers are meant; Keras' Dense counts as a Linear one
 TARGETS = ("Conv", "Linear", "Bilinear")
 #: nonlinearity -> what it makes smaller is made up for by this factor, as ``torch.nn.init.calculate_gain`` has it
@@ -49,9 +63,15 @@ class LayerInit(Callback):
         """Return the layers that are meant, by name."""
         known = state[keys.SELF].backend.weights.layers(state[keys.MODEL])
         if missing := [one for one in self.modules or () if isinstance(one, str) and one not in known]:
-            who = type(self).__name__
-            raise ConfigError(f"{who}: there is no layer {missing[0]!r}{did_you_mean(missing[0], known)}")
-        found = {name: layer for name, layer in known.items() if self._is_meant(name, layer)}
+            raise ConfigError(
+                f"{type(self).__name__}: there is no layer {missing[0]!r}{did_you_mean(missing[0], known)}"
+            )
+        found = {
+            name: layer
+            for name, layer in known.items()
+            if self.modules is None or any(one is layer or one == name for one in self.modules)
+            if any(target in _class_of(layer) for target in self.targets)
+        }
         if not found:
             there = ", ".join(sorted({_class_of(layer) for layer in known.values()})) or "none with weights"
             raise ConfigError(
@@ -59,10 +79,6 @@ class LayerInit(Callback):
                 f"(targets); those of the network are: {there}. A network of Keras has weights once it is built"
             )
         return found
-
-    def _is_meant(self, name: str, layer: object) -> bool:
-        is_named = self.modules is None or any(one is layer or one == name for one in self.modules)
-        return is_named and any(target in _class_of(layer) for target in self.targets)
 
     def _seeds(self, state: State, name: str) -> np.random.SeedSequence:
         return derive(*seed_and_fold(state), stream=f"first weights of {name}")
@@ -118,19 +134,22 @@ class WeightInit(LayerInit):
 class _ArrayInit(LayerInit, abc.ABC):
     """Computes weights as arrays in PyTorch's layout, the same for every framework."""
 
+    #: what it changes of a layer
+    entry = "weight"
+
     def on_init(self, state: State) -> None:
         """Change the layers."""
         backend, network, layers = state[keys.SELF].backend, state[keys.MODEL], self._layers(state)
         weights = backend.weights.portable(network)
-        for name in layers:
-            weights.update(self._changed(weights, f"{name}." if name else "", self._seeds(state, name)))
+        for layer in layers:
+            name = f"{layer}.{self.entry}" if layer else self.entry
+            if name in weights:
+                weights[name] = self._changed(weights[name], self._seeds(state, layer))
         backend.weights.load_portable(network, weights)
 
     @abc.abstractmethod
-    def _changed(
-        self, weights: dict[str, np.ndarray], prefix: str, seeds: np.random.SeedSequence
-    ) -> dict[str, np.ndarray]:
-        """New arrays for a layer's, which are called ``<prefix>weight`` and ``<prefix>bias`` if it has them."""
+    def _changed(self, before: np.ndarray, seeds: np.random.SeedSequence) -> np.ndarray:
+        """Return another array for one."""
 
 
 class ZeroBias(_ArrayInit):
@@ -142,11 +161,10 @@ class ZeroBias(_ArrayInit):
         As for :class:`WeightInit`.
     """
 
-    def _changed(
-        self, weights: dict[str, np.ndarray], prefix: str, seeds: np.random.SeedSequence
-    ) -> dict[str, np.ndarray]:
-        name = f"{prefix}bias"
-        return {name: np.zeros_like(weights[name])} if name in weights else {}
+    entry = "bias"
+
+    def _changed(self, before: np.ndarray, seeds: np.random.SeedSequence) -> np.ndarray:
+        return np.zeros_like(before)
 
 
 class _Drawn(_ArrayInit):
@@ -154,21 +172,14 @@ class _Drawn(_ArrayInit):
 
     is_normal = True
 
-    def _changed(
-        self, weights: dict[str, np.ndarray], prefix: str, seeds: np.random.SeedSequence
-    ) -> dict[str, np.ndarray]:
-        name = f"{prefix}weight"
-        if name not in weights or weights[name].ndim < 2:
-            return {}
-        before, rng = weights[name], np.random.default_rng(seeds)
+    def _changed(self, before: np.ndarray, seeds: np.random.SeedSequence) -> np.ndarray:
+        if before.ndim < 2:
+            return before
         n_out, n_in, *kernel = before.shape
         deviation = self._deviation(n_in * math.prod(kernel), n_out * math.prod(kernel))
-        if self.is_normal:
-            drawn = rng.normal(0.0, deviation, before.shape)
-        else:
-            bound = math.sqrt(3.0) * deviation
-            drawn = rng.uniform(-bound, bound, before.shape)
-        return {name: drawn.astype(before.dtype)}
+        rng, bound = np.random.default_rng(seeds), math.sqrt(3.0) * deviation
+        drawn = rng.normal(0.0, deviation, before.shape) if self.is_normal else rng.uniform(-bound, bound, before.shape)
+        return drawn.astype(before.dtype)
 
     @abc.abstractmethod
     def _deviation(self, fan_in: int, fan_out: int) -> float:
@@ -258,6 +269,123 @@ class XavierUniform(XavierNormal):
     """Begin with uniform weights of the same standard deviation as :class:`XavierNormal`'s; arguments as there."""
 
     is_normal = False
+
+
+class LsuvInit(LayerInit):
+    """Begin with orthonormal weights, scaled layer by layer until each gives values of one standard deviation.
+
+    Layers are taken in the order in which the network calls them, in evaluation mode, when a trial or a trainer is
+    made; what is continued has the weights of its checkpoint. For PyTorch.
+
+    Parameters
+    ----------
+    data_item
+        A batch of inputs as the network is called with it: a tensor or an array, or a tuple of them for several
+        arguments.
+    weight_lambda
+        Gives the weight of a layer; None: its ``weight``.
+    needed_std
+        The standard deviation of all values that a layer gives for the batch.
+    std_tol
+        How far from it they may be.
+    max_attempts
+        How often a layer is scaled at most; if that is not enough, a warning is logged.
+    do_orthonorm
+        Whether weights are made orthonormal, and biases 0, before; else they are scaled as they are.
+
+    Raises
+    ------
+    ConfigError
+        If a number is impossible; when the trial is made, if the network is none of PyTorch, or has no such layer.
+    NetworkError
+        When the trial is made, if a layer gives the same value everywhere, or none that is a number.
+
+    References
+    ----------
+    Mishkin and Matas, All you need is a good init, ICLR 2016, arXiv:1511.06422.
+    """
+
+    def __init__(
+        self,
+        data_item: object,
+        weight_lambda: Callable[[Any], Any] | None = None,
+        needed_std: float = 1.0,
+        std_tol: float = 0.1,
+        max_attempts: int = 10,
+        do_orthonorm: bool = True,
+    ):
+        super().__init__()
+        check_functions(self, **if_given(weight_lambda=weight_lambda))
+        check_numbers(self, above=0, needed_std=needed_std, std_tol=std_tol)
+        check_whole(self, at_least=1, max_attempts=max_attempts)
+        check_flags(self, do_orthonorm=do_orthonorm)
+        self.data_item, self.weight_of = data_item, weight_lambda or (lambda layer: layer.weight)
+        self.needed_std, self.std_tol, self.max_attempts = needed_std, std_tol, max_attempts
+        self.do_orthonorm = do_orthonorm
+
+    def on_init(self, state: State) -> None:
+        """Measure and scale."""
+        network = state[keys.MODEL]
+        if not hasattr(network, "register_forward_hook"):  # which only PyTorch has
+            raise ConfigError(
+                f"LsuvInit is for PyTorch, and the network is a {type(network).__name__}; use KaimingNormal, or "
+                "XavierNormal"
+            )
+        layers = self._layers(state)
+        with state[keys.SELF].backend.calls.evaluating(network):
+            if self.do_orthonorm:
+                for name, layer in layers.items():
+                    self._make_orthonormal(layer, derive_int(*seed_and_fold(state), stream=f"LSUV {name}"))
+            called: dict[str, None] = {}  # in their order
+            self._watch(state, layers, lambda name, _: called.setdefault(name))
+            for name in called:
+                self._scale(state, name, layers[name])
+
+    def _make_orthonormal(self, layer: Any, seed: int) -> None:
+        weight = self.weight_of(layer)
+        xp = ops_of(weight).xp
+        drawn = xp.empty(weight.shape)  # on the CPU: the same numbers wherever the network is
+        xp.nn.init.orthogonal_(drawn, generator=xp.Generator().manual_seed(seed))
+        weight.copy_(drawn)
+        if getattr(layer, "bias", None) is not None:
+            layer.bias.zero_()
+
+    def _scale(self, state: State, name: str, layer: object) -> None:
+        """Scale one layer's weight until what it gives has the wanted deviation."""
+        deviation = 0.0
+        for attempt in range(self.max_attempts + 1):
+            deviation = self._deviation(state, name, layer)
+            if abs(deviation - self.needed_std) < self.std_tol:
+                return
+            if attempt < self.max_attempts:
+                self.weight_of(layer).mul_(self.needed_std / deviation)
+        _log.warning(
+            "LsuvInit: after %d attempts the layer %r gives a standard deviation of %.3g, not %.3g",
+            self.max_attempts, name, deviation, self.needed_std,
+        )  # fmt: skip
+
+    def _deviation(self, state: State, name: str, layer: object) -> float:
+        seen: list[Any] = []
+        self._watch(state, {name: layer}, lambda _, output: seen.append(output))
+        deviation = float(seen[0].float().std())
+        if not deviation > 0 or math.isinf(deviation):
+            raise NetworkError(f"LsuvInit: the layer {name!r} gives values of the standard deviation {deviation}")
+        return deviation
+
+    def _watch(self, state: State, layers: Mapping[str, Any], see: Callable[[str, Any], Any]) -> None:
+        """Call the network on the batch, and show what layers give, with their names."""
+        from delira.contract.calls import ModelCall  # it imports callbacks
+
+        def show(name: str, layer: object, args: object, output: object) -> None:
+            see(name, output)
+
+        network = state[keys.MODEL]
+        like = next(network.parameters())
+        item = map_leaves(lambda leaf: ops_of(like).xp.as_tensor(leaf, device=like.device), self.data_item)
+        with contextlib.ExitStack() as hooks:
+            for name, layer in layers.items():
+                hooks.callback(layer.register_forward_hook(functools.partial(show, name)).remove)
+            ModelCall()(network, item, state)
 
 
 def _class_of(layer: object) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from delira import state as keys
 from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import trainer_of
+from delira.callbacks.notebook_view import Panel
 from delira.callbacks.tensorboard_scalars import batch_values, epoch_values
 from delira.errors import ConfigError
 from delira.state import State
@@ -77,7 +78,7 @@ class LiveLossPlot(Callback):
         self._epochs: dict[str, Curve] = {}
         self._batches: dict[str, Curve] = {}
         self._updates = 0
-        self._handle: Any = None
+        self._panel = Panel()
         self._title: str | None = None
         self._next, self._is_drawn = 0.0, False
         if not on_batch:  # or each step of an experiment would be shown to it
@@ -123,7 +124,7 @@ class LiveLossPlot(Callback):
     def on_start(self, state: State) -> None:
         """Begin with the epochs before."""
         self._epochs, self._batches, self._updates = {}, {}, 0
-        self._handle = None if self._title is None else self._handle
+        self._panel = Panel() if self._title is None else self._panel
         self._next, self._is_drawn = 0.0, False
         if state[keys.PHASE] == "fit":
             self._updates = trainer_of(state).state.global_step
@@ -165,13 +166,9 @@ class LiveLossPlot(Callback):
 
     def _draw(self) -> None:
         self._is_drawn = True
-        display = _display()
-        if display is None:
-            return
-        if self._handle is None:
-            self._handle = display(self.figure(), display_id=True)
-        else:
-            self._handle.update(self.figure())
+        package = sys.modules.get("IPython")
+        if getattr(package.get_ipython() if package is not None else None, "kernel", None) is not None:
+            self._panel.put(self.figure())
 
 
 def _of_epoch(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,13 +184,6 @@ def _groups(curves: Mapping[str, Curve], unit: str) -> list[tuple[str, str, dict
     """Title, unit of the places, and curves of each axes."""
     found: dict[str, dict[str, Curve]] = {}
     for name, curve in curves.items():
-        title, label = (name.removeprefix("val_"), "validation") if name.startswith("val_") else (name, "training")
-        found.setdefault(title, {})[label] = curve
-    return [(title, unit, found[title]) for title in found]
-
-
-def _display() -> Any:
-    """Return what shows a picture in a notebook; None elsewhere."""
-    package = sys.modules.get("IPython")
-    shell = package.get_ipython() if package is not None else None
-    return sys.modules["IPython.display"].display if getattr(shell, "kernel", None) is not None else None
+        label = "validation" if name.startswith("val_") else "training"
+        found.setdefault(name.removeprefix("val_"), {})[label] = curve
+    return [(title, unit, group) for title, group in found.items()]

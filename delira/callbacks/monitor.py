@@ -1,19 +1,16 @@
 """Metrics as callbacks read them, and the one that is watched: where it is found, and which direction is better."""
 
-import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import Trainer
 from delira.errors import ConfigError, MissingKeyError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.state import State
 from delira.utils.arrays import read_arrays, to_plain
 from delira.utils.lazy_value import Lazy
 from delira.utils.trees import iterate_leaves, map_leaves
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
 
 
 def check_watched(mode: object, monitor: object, who: str) -> None:
@@ -56,15 +53,13 @@ def sign_of(mode: str, monitor: str, who: str, owner: object = None) -> float:
     """
     check_watched(mode, monitor, who)
     known = as_mode(mode, who)
-    if known == AUTO:
-        is_larger = _direction_of(monitor, owner)
-        if is_larger is None:
-            raise ConfigError(
-                f"{who}: it is not known whether small or large values of {monitor!r} are good, so say mode='min' "
-                "(also called 'lowest') or mode='max' (also called 'highest')"
-            )
-        known = "highest" if is_larger else "lowest"
-    return -1.0 if known == "highest" else 1.0
+    is_larger = _direction_of(monitor, owner) if known == AUTO else known == "highest"
+    if is_larger is None:
+        raise ConfigError(
+            f"{who}: it is not known whether small or large values of {monitor!r} are good, so say mode='min' "
+            "(also called 'lowest') or mode='max' (also called 'highest')"
+        )
+    return -1.0 if is_larger else 1.0
 
 
 def _direction_of(monitor: str, owner: object) -> bool | None:
@@ -106,7 +101,7 @@ def refuse_unknown(state: State, mode: str, monitor: str, who: str) -> None:
         sign_of(mode, monitor, who, owner)
 
 
-def mode_of_plateau(trainer: "BaseNetworkTrainer", monitor: str | None) -> str:
+def mode_of_plateau(trainer: Trainer, monitor: str | None) -> str:
     """``"min"`` or ``"max"``, for a schedule that was not told: as for the score of the run, or as known of a value."""
     if monitor is None:
         return "max" if trainer.score_mode == "highest" else "min"
@@ -169,32 +164,17 @@ def watched_value(state: State, monitor: str, who: str) -> float | None:
     key = monitor if monitor in metrics else f"val_{monitor}"
     if key in metrics:
         return number(metrics[key])
-    history = state.get(keys.HISTORY, ())
-    if any(key in record or monitor in record for record in history) or _skips_validation(state):
+    if any(key in record or monitor in record for record in state.get(keys.HISTORY, ())):
         return None
-    raise MissingKeyError(
-        f"{who} watches {monitor!r}, but the epoch has only {sorted(metrics)}{_advice(state, monitor)}"
-    )
-
-
-def _advice(state: State, monitor: str) -> str:
-    """Return where the value would come from; many callbacks watch the loss by default."""
-    if monitor.removeprefix("val_") != "loss":
-        return ""
-    if trainer_of(state) is state[keys.SELF]:
-        return "; an experiment calls each loss by its own name: pass monitor="
-    return "; a trial has the loss with metrics=['loss'], and with a validation what begins with 'val_'"
-
-
-def _skips_validation(state: State) -> bool:
-    """Return True if the epoch that just ended was not validated, though others are."""
     trainer = trainer_of(state)
     plan = getattr(getattr(trainer, "run", None), "plan", None)
-    if plan is None or plan.val_data is None:
-        return False
-    return not plan.validates(state[keys.EPOCH] + 1, trainer.config.val_freq)
-
-
-def is_better(value: float, best: float | None, min_delta: float, sign: float) -> bool:
-    """Return True if a value is an improvement by more than ``min_delta``; what is no number never is."""
-    return sign * value < (math.inf if best is None else sign * best) - min_delta
+    if plan is not None and plan.val_data is not None:
+        is_validated = plan.validates(state[keys.EPOCH] + 1, trainer.config.val_freq)
+        if not is_validated:
+            return None
+    advice = ""
+    if monitor.removeprefix("val_") == "loss":  # which many callbacks watch by default
+        advice = "; a trial has the loss with metrics=['loss'], and with a validation what begins with 'val_'"
+        if trainer is state[keys.SELF]:
+            advice = "; an experiment calls each loss by its own name: pass monitor="
+    raise MissingKeyError(f"{who} watches {monitor!r}, but the epoch has only {sorted(metrics)}{advice}")

@@ -13,40 +13,35 @@ _PAUSE = 0.25
 class Panel:
     """One output of a cell, whose content is replaced; a stored notebook has the last."""
 
-    def __init__(self) -> None:
-        self._handle: Any = None
+    _handle: Any = None
 
-    def show(self, markup: str, text: str) -> None:
-        """Replace the content.
-
-        Parameters
-        ----------
-        markup
-            HTML.
-        text
-            The same for front ends that show text only.
-        """
-        content = {"text/html": markup, "text/plain": text}
+    def put(self, content: object, **how: Any) -> None:
+        """Replace the content by what IPython displays."""
         if self._handle is None:
             display = importlib.import_module("IPython.display").display
-            self._handle = display(content, raw=True, display_id=True)
+            self._handle = display(content, display_id=True, **how)
         else:
-            self._handle.update(content, raw=True)
+            self._handle.update(content, **how)
+
+    def replace(self, markup: str, text: str) -> None:
+        """Replace the content by HTML, which is a text for front ends that show text only."""
+        self.put({"text/html": markup, "text/plain": text}, raw=True)
+
+    def draw_bar(self, done: int, total: int | None, text: str) -> None:
+        """Replace the content by a bar, with a text beside it."""
+        place = "" if total is None else f' value="{done}" max="{total}"'
+        self.replace(f"<div><progress{place}></progress> {html.escape(text)}</div>", text)
 
 
-class NotebookBar:
+class NotebookBar(Panel):
     """The bar of one training."""
-
-    def __init__(self) -> None:
-        self._panel = Panel()
 
     def show(self, progress: Any, *, at_once: bool) -> None:
         """Draw what a :class:`ProgressBar` says by now."""
-        text = progress.shown_line()
-        self._panel.show(_with_bar(progress.steps, progress.total, text), text)
+        self.draw_bar(progress.steps, progress.total, progress.shown_line())
 
 
-class PassBar:
+class PassBar(Panel):
     """The bar of one pass, with the methods of a ``tqdm`` that are used here; for notebooks without ipywidgets.
 
     Parameters
@@ -63,37 +58,28 @@ class PassBar:
 
     def __init__(self, total: int | None = None, initial: int = 0, desc: str = "", **others: Any):
         self._total, self._done, self._desc, self._text = total, initial, desc, ""
-        self._panel, self._next = Panel(), 0.0
-        self._draw()
+        self.close()
 
     def update(self) -> bool:
         """Move on by one step; whether it was drawn."""
         self._done += 1
         is_due = perf_counter() >= self._next
         if is_due:
-            self._draw()
+            self.close()
         return is_due
 
     def set_postfix_str(self, text: str, refresh: bool = True) -> None:
         """Show a text after the numbers, at once or the next time."""
         self._text = text
         if refresh:
-            self._draw()
+            self.close()
 
     def close(self) -> None:
-        """Draw it for the last time."""
-        self._draw()
-
-    def _draw(self) -> None:
+        """Draw it, as it is by now; it needs no other end."""
         self._next = perf_counter() + _PAUSE
         of_all = "" if self._total is None else f"/{self._total}"
-        text = "  ".join(part for part in (self._desc, f"{self._done}{of_all}", self._text) if part)
-        self._panel.show(_with_bar(self._done, self._total, text), text)
-
-
-def _with_bar(done: int, total: int | None, text: str) -> str:
-    place = "" if total is None else f' value="{done}" max="{total}"'
-    return f"<div><progress{place}></progress> {html.escape(text)}</div>"
+        parts = (self._desc, f"{self._done}{of_all}", self._text)
+        self.draw_bar(self._done, self._total, "  ".join(filter(None, parts)))
 
 
 def table_html(head: Iterable[str], rows: Iterable[tuple[Sequence[str], bool]], caption: str) -> str:

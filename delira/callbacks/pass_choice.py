@@ -4,18 +4,22 @@ from pathlib import Path
 from typing import Self
 
 from delira import state as keys
+from delira.callbacks.hooks import Callback
+from delira.callbacks.monitor import trainer_of
 from delira.callbacks.names import fields_of
 from delira.errors import ConfigError
 from delira.state import State
 
 
-class PassChoice:
-    """Adds ``on_train()``, ``on_val()`` and ``on_test()`` to a callback; without any of them it is ``on_val()``.
+class PassChoice(Callback):
+    """A callback with ``on_train()``, ``on_val()`` and ``on_test()``; without any of them it is ``on_val()``.
 
     An evaluation of the validation data is both a validation and a test; other evaluations, and predictions, are a
-    test. What a fit has written stays as it is.
+    test. What a fit has written stays as it is. It begins, looks at the batches and gives out what it saw by
+    :meth:`on_start_validation`, :meth:`_look` and :meth:`_give_out`.
     """
 
+    phases = ("fit", "evaluate", "predict")
     not_hooks: tuple[str, ...] = ("on_train", "on_val", "on_test")
     _chosen: frozenset[str] = frozenset()
 
@@ -34,6 +38,27 @@ class PassChoice:
     def _choose(self, name: str) -> Self:
         self._chosen |= {name}
         return self
+
+    def on_start_training(self, state: State) -> None:
+        """Begin to count; a pass that is continued is counted on."""
+        if not trainer_of(state).state.step_in_epoch:
+            self.on_start_validation(state)
+
+    def on_step_training(self, state: State) -> None:
+        """Look at a batch."""
+        if self.looks_at(state):
+            self._look(state)
+
+    def on_end_training(self, state: State) -> None:
+        """Give out what was seen in the pass."""
+        if self.looks_at(state):
+            self._give_out(state)
+
+    on_step_validation, on_end_validation = on_step_training, on_end_training
+
+    def _look(self, state: State) -> None: ...
+
+    def _give_out(self, state: State) -> None: ...
 
     @property
     def passes(self) -> frozenset[str]:

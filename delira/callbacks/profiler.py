@@ -7,20 +7,17 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import Trainer
 from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import trainer_of
 from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric
 from delira.state import State
-from delira.utils.checks import check_flags, check_paths, check_whole
+from delira.utils.checks import check_flags, check_paths, check_whole, if_given
 from delira.utils.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
-
 
 #: parts that belong to steps
 STEP_PARTS = ("data", "prepare", "forward", "criterion", "backward", "update", "step", "compile", "callbacks")
@@ -30,28 +27,25 @@ PARTS = (*STEP_PARTS, "validation", "checkpoint", "other")
 class _Clock:
     """Adds seconds up by name; a part inside of another is not counted in that."""
 
-    def __init__(self, wait: Callable[[], Any]):
-        self._wait = wait
-        self.begin({}, "other")
+    def __init__(self) -> None:
+        self.wait: Callable[[], Any] = _nothing
+        self.begin({})
 
-    def begin(self, seconds: dict[str, float], name: str) -> None:
+    def begin(self, seconds: dict[str, float]) -> None:
         """Count into another dictionary."""
-        self.seconds, self._stack, self._since = seconds, [name], perf_counter()
+        self.seconds, self._stack, self._since = seconds, ["other"], perf_counter()
 
-    def _add(self, name: str) -> None:
-        self._wait()
+    def mark(self, name: str) -> None:
+        """What has passed since the last change was this."""
+        self.wait()
         now = perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
         self._since = now
 
     def between(self, name: str) -> None:
         """What follows, outside of all parts, is called so."""
-        self._add(self._stack[0])
+        self.mark(self._stack[0])
         self._stack[0] = name
-
-    def mark(self, name: str) -> None:
-        """What has passed since the last change was this."""
-        self._add(name)
 
     @contextlib.contextmanager
     def part(self, name: str, outside: str = "") -> Iterator[None]:
@@ -59,12 +53,12 @@ class _Clock:
         if outside in self._stack:
             yield
             return
-        self._add(self._stack[-1])
+        self.mark(self._stack[-1])
         self._stack.append(name)
         try:
             yield
         finally:
-            self._add(self._stack.pop())
+            self.mark(self._stack.pop())
 
     def rename(self, name: str) -> None:
         """The rest of the part at hand is called so."""
@@ -119,13 +113,11 @@ class Profiler(Callback):
 
     def __init__(self, wait: bool = False, trace_dir: str | Path | None = None, trace_steps: tuple[int, int] = (2, 4)):
         check_flags(self, wait=wait)
-        if trace_dir is not None:
-            check_paths(self, trace_dir=trace_dir)
-        if not isinstance(trace_steps, (list, tuple)) or len(trace_steps) != 2:
-            raise ConfigError(f"Profiler: trace_steps are the first and the last step, from 1, got {trace_steps!r}")
-        for step in trace_steps:
+        check_paths(self, **if_given(trace_dir=trace_dir))
+        is_pair = isinstance(trace_steps, (list, tuple)) and len(trace_steps) == 2
+        for step in trace_steps if is_pair else ():
             check_whole(self, at_least=1, trace_steps=step)
-        if trace_steps[0] > trace_steps[1]:
+        if not is_pair or trace_steps[0] > trace_steps[1]:
             raise ConfigError(f"Profiler: trace_steps are the first and the last step, from 1, got {trace_steps!r}")
         self.wait, self.trace_dir = wait, None if trace_dir is None else Path(trace_dir).absolute()
         self.trace_steps = trace_steps
@@ -133,16 +125,16 @@ class Profiler(Callback):
         self.epochs: list[dict[str, float]] = []
         self._n_steps, self._has_marks = 0, False
         self._attached: Callable[[], Any] = _nothing
-        self._clock = _Clock(_nothing)
+        self._clock = _Clock()
         self._traces = contextlib.ExitStack()
 
-    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+    def attach(self, trainer: Trainer) -> None:
         """Measure what this trainer does from now on."""
         if self._attached() is trainer:
             return
         self._attached = weakref.ref(trainer)  # a copy for another training does not copy the trainer
         if self.wait:
-            self._clock = _Clock(functools.partial(trainer.backend.devices.synchronize, trainer.devices))
+            self._clock.wait = functools.partial(trainer.backend.devices.synchronize, trainer.devices)
         _measure(trainer.step, "train_on", functools.partial(self._whole_step, trainer))
         _measure(trainer.step, "compute", functools.partial(self._step, trainer))
         _measure(trainer.feed, "prepare", lambda: self._clock.part("prepare", outside="validation"))
@@ -162,7 +154,7 @@ class Profiler(Callback):
             self._traces.close()
 
     @contextlib.contextmanager
-    def _step(self, trainer: "BaseNetworkTrainer") -> Iterator[None]:
+    def _step(self, trainer: Trainer) -> Iterator[None]:
         self._has_marks = False
         with self._clock.part("step"):
             yield
@@ -193,7 +185,7 @@ class Profiler(Callback):
     def _begin_epoch(self, state: State) -> None:
         self.epochs.append({})
         state[keys.TIMINGS] = self.epochs[-1]
-        self._clock.begin(self.epochs[-1], "other")
+        self._clock.begin(self.epochs[-1])
 
     def on_start_training(self, state: State) -> None:
         """Note that what is between steps is the loading of data."""
@@ -219,7 +211,7 @@ class Profiler(Callback):
         """Stop measuring, and tracing."""
         self._traces.close()
         self._clock.between("other")
-        self._clock.begin({}, "other")
+        self._clock.begin({})
 
     def summary(self) -> str:
         """Return the parts of all epochs as a table: seconds, share, and milliseconds for each step.

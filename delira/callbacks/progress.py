@@ -1,23 +1,25 @@
-"""Progress: a bar in a terminal or notebook, one line for each epoch elsewhere."""
+"""Progress: bars in a terminal or notebook, lines elsewhere; of a whole training, or of each pass."""
 
 import contextlib
 import functools
 import importlib
 import importlib.util
+import math
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from delira.callbacks.abstract_callback import AbstractCallback
+from delira import state as keys
+from delira.callbacks.abstract_callback import AbstractCallback, Trainer
+from delira.callbacks.hooks import Callback
+from delira.callbacks.monitor import plain_values, trainer_of
 from delira.callbacks.notebook_view import NotebookBar, PassBar
 from delira.errors import ConfigError
-from delira.utils.checks import check_texts
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
-
+from delira.state import State
+from delira.utils.checks import check_flags, check_functions, check_texts, check_whole, if_given
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
@@ -27,6 +29,8 @@ _PASS_LAYOUT = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapse
 PAUSE = 0.25
 #: seconds that must be left for the line of an epoch to tell them
 _WORTH_TELLING = 10
+#: seconds between two looks at the metrics of a line: each waits for the device
+_LINE_PAUSE = 0.1
 
 
 class Display(Protocol):
@@ -61,10 +65,11 @@ def _bar_class() -> Any:
     return None
 
 
-def check_label(owner: object, label: object) -> None:
-    """Refuse a label that is no text; it may be empty."""
+def label_of(owner: object, label: str) -> str:
+    """Return what a label, which may be empty, puts before a line."""
     if label != "":
         check_texts(owner, label=label)
+    return f"{label} · " if label else ""
 
 
 class ProgressBar(AbstractCallback):
@@ -82,14 +87,14 @@ class ProgressBar(AbstractCallback):
         Draws in place of a bar.
     """
 
+    _bar: Any
+    _trainer: Any
+
     def __init__(self, label: str = "", display: Display | None = None):
-        check_label(self, label)
+        self.label = label_of(self, label)
         if display is not None and not callable(getattr(display, "show", None)):
             raise ConfigError(f"ProgressBar: display has a method show(progress, at_once=...), got {display!r}")
-        self.label = f"{label} · " if label else ""
-        self._display = display
-        self._bar: Any = None
-        self._trainer: Any = None
+        self._display, self._bar, self._trainer = display, None, None
         self.begin(0, 0, None)
 
     def begin(self, num_epochs: int, done: int, total: int | None) -> None:
@@ -112,7 +117,7 @@ class ProgressBar(AbstractCallback):
     # ------------------------------------------------------------------ moments
 
     def at_training_begin(
-        self, trainer: "BaseNetworkTrainer", *, num_epochs: int, num_batches: int | None = None, **facts: Any
+        self, trainer: Trainer, *, num_epochs: int, num_batches: int | None = None, **facts: Any
     ) -> None:
         """Open the bar."""
         done, step = trainer.state.epoch, trainer.state.step_in_epoch
@@ -136,7 +141,7 @@ class ProgressBar(AbstractCallback):
             if step:
                 self._name_epoch()
 
-    def at_epoch_begin(self, trainer: "BaseNetworkTrainer", *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
+    def at_epoch_begin(self, trainer: Trainer, *, curr_epoch: int, num_epochs: int, **facts: Any) -> None:
         """Name the epoch."""
         self.epoch, self.num_epochs = curr_epoch, num_epochs
         self._name_epoch()
@@ -146,7 +151,7 @@ class ProgressBar(AbstractCallback):
             self._bar.set_description_str(f"{self.label}epoch {self.epoch}/{self.num_epochs}", refresh=False)
 
     def at_iter_end(
-        self, trainer: "BaseNetworkTrainer", *, losses: Mapping[str, Any], metrics: Mapping[str, Any], **facts: Any
+        self, trainer: Trainer, *, losses: Mapping[str, Any], metrics: Mapping[str, Any], **facts: Any
     ) -> None:
         """Move on by one step."""
         self.steps += 1
@@ -156,28 +161,22 @@ class ProgressBar(AbstractCallback):
             named = {**losses, **metrics}
             read = trainer.backend.arrays.read_scalars([*named.values()]) if named else ()
             self.values |= dict(zip(named, map(float, read), strict=True))
-            self._draw(at_once=False)
+            self._draw()
 
     def at_epoch_end(
-        self,
-        trainer: "BaseNetworkTrainer",
-        *,
-        metrics: Mapping[str, float],
-        curr_epoch: int,
-        num_epochs: int,
-        **facts: Any,
+        self, trainer: Trainer, *, metrics: Mapping[str, float], curr_epoch: int, num_epochs: int, **facts: Any
     ) -> None:
         """Show the values of the epoch."""
         self.values = {name: value for name, value in metrics.items() if not name.startswith("lr")}
-        if self._bar is None and self._display is None:
-            left = self.seconds_left
-            further = f"  eta {clock(left)}" if left is not None and left >= _WORTH_TELLING else ""
-            text = f"{self.label}epoch {curr_epoch:{len(str(num_epochs))}d}/{num_epochs}"
-            _print(f"{text}  {self.shown_values() or 'done'}{further}")
-        else:
-            self._draw(at_once=False)  # epochs may be faster than a terminal
+        if self._bar is not None or self._display is not None:
+            self._draw()  # epochs may be faster than a terminal
+            return
+        left = self.seconds_left
+        further = f"  eta {clock(left)}" if left is not None and left >= _WORTH_TELLING else ""
+        text = f"{self.label}epoch {curr_epoch:{len(str(num_epochs))}d}/{num_epochs}"
+        _print(f"{text}  {self.shown_values() or 'done'}{further}")
 
-    def at_training_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_training_end(self, trainer: Trainer, **facts: Any) -> None:
         """Close the bar."""
         if self._bar is not None:
             self._bar.close()
@@ -187,7 +186,7 @@ class ProgressBar(AbstractCallback):
 
     # ------------------------------------------------------------------ what is shown
 
-    def _draw(self, *, at_once: bool) -> None:
+    def _draw(self) -> None:
         now = perf_counter()
         self._next = now + PAUSE
         if self.steps > self._seen and now > self._seen_at:
@@ -197,7 +196,7 @@ class ProgressBar(AbstractCallback):
         if self._bar is not None:
             self._bar.set_postfix_str(f"{self.shown_pace()}, {self.shown_values()}", refresh=False)
         elif self._display is not None:
-            self._display.show(self, at_once=at_once)
+            self._display.show(self, at_once=False)
 
     @property
     def seconds_left(self) -> float | None:
@@ -211,8 +210,8 @@ class ProgressBar(AbstractCallback):
         """Return everything in one line of text."""
         left = self.seconds_left
         times = clock(perf_counter() - self._began_at) + ("" if left is None else f"<{clock(left)}")
-        parts = (times, self.shown_pace(), self.shown_values())
-        return f"{self.label}epoch {self.epoch}/{self.num_epochs} · {' · '.join(part for part in parts if part)}"
+        parts = filter(None, (times, self.shown_pace(), self.shown_values()))
+        return f"{self.label}epoch {self.epoch}/{self.num_epochs} · {' · '.join(parts)}"
 
     def shown_values(self) -> str:
         """Losses and metrics as text."""
@@ -221,7 +220,9 @@ class ProgressBar(AbstractCallback):
     def shown_pace(self) -> str:
         """Steps per second, and memory of the process and of the device, as text."""
         rate = "" if self.rate is None else f"{self.rate:.{0 if self.rate >= 10 else 2}f}/s, "
-        return f"{rate}{shown_memory(self._trainer)}"
+        memory, trainer = _size(_process().memory_info().rss), self._trainer
+        device = None if trainer is None else trainer.backend.devices.memory(trainer.devices)
+        return f"{rate}{memory}" if device is None else f"{rate}{memory} + {_size(device)} GPU"
 
 
 def _print(line: str) -> None:
@@ -237,19 +238,6 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def shown_memory(trainer: "BaseNetworkTrainer") -> str:
-    """Memory of this process, and what the framework holds on an accelerator, as text.
-
-    Parameters
-    ----------
-    trainer
-        Whose device it is; None: that of the process only.
-    """
-    own = _size(_process().memory_info().rss)
-    device = None if trainer is None else trainer.backend.devices.memory(trainer.devices)
-    return own if device is None else f"{own} + {_size(device)} GPU"
-
-
 @functools.cache
 def _process() -> Any:
     return importlib.import_module("psutil").Process()
@@ -257,3 +245,182 @@ def _process() -> Any:
 
 def _size(n_bytes: float) -> str:
     return f"{n_bytes / 2**20:.0f}M" if n_bytes < 2**30 else f"{n_bytes / 2**30:.1f}G"
+
+
+class _Printer(Callback):
+    """What all printers know of the state."""
+
+    def __init__(self, validation_label_letter: str, precision: int, label: str = ""):
+        if not isinstance(validation_label_letter, str):
+            raise ConfigError(
+                f"{type(self).__name__}: validation_label_letter is a text, got {validation_label_letter!r}"
+            )
+        check_whole(self, at_least=0, precision=precision)
+        self.validation_label_letter, self.precision = validation_label_letter, precision
+        self.label = label_of(self, label)
+
+    def _place(self, state: State) -> str:
+        """Epoch, and letter of the pass: ``2/10(t)``."""
+        of_fit = "t" if state[keys.DATA] == keys.TRAIN_DATA else self.validation_label_letter
+        letter = {"evaluate": "e", "predict": "p"}.get(state[keys.PHASE], of_fit)
+        return f"{self.label}{_epoch_of(state)}({letter})"
+
+    def _values(self, state: State, between: str = ", ") -> str:
+        if state[keys.PHASE] == "predict":  # there is nothing to compare with
+            return ""
+        values = plain_values(state[keys.METRICS])
+        return between.join(
+            f"{name}={_shown(value, self.precision)}" for name, value in values.items() if name != "epoch"
+        )
+
+
+class Tqdm(_Printer):
+    """A bar for each pass over the data, with its metrics; or one over all epochs.
+
+    Where no bar can be drawn (the standard error stream is no terminal), there is one line for each epoch instead.
+    The metrics are read when the bar is drawn, a few times a second, not at every step.
+
+    Parameters
+    ----------
+    tqdm_module
+        What makes bars, e.g. ``tqdm.tqdm``; None: that of a notebook or a terminal, as it is.
+    validation_label_letter
+        Stands for the validation beside the epoch; ``t`` is the training, ``e`` an evaluation, ``p`` a prediction.
+    precision
+        Digits of the metrics.
+    on_epoch
+        Whether there is one bar over all epochs.
+    label
+        Shown first, e.g. ``"fold 0"``.
+    **tqdm_args
+        Further arguments of the bars.
+    """
+
+    _maker: Any
+    _bar: Any
+
+    def __init__(
+        self,
+        tqdm_module: Callable[..., Any] | None = None,
+        validation_label_letter: str = "v",
+        precision: int = 4,
+        on_epoch: bool = False,
+        label: str = "",
+        **tqdm_args: Any,
+    ):
+        super().__init__(validation_label_letter, precision, label)
+        check_flags(self, on_epoch=on_epoch)
+        check_functions(self, **if_given(tqdm_module=tqdm_module))
+        self.tqdm_module, self.on_epoch, self.tqdm_args = tqdm_module, on_epoch, tqdm_args
+        self._maker = self._bar = None
+
+    def on_start(self, state: State) -> None:
+        """Find out what can be drawn; begin the bar over the epochs."""
+        self._maker = self.tqdm_module or _bar_class()
+        if self.on_epoch and state[keys.PHASE] != "predict":
+            self._open("", state[keys.MAX_EPOCHS], state[keys.EPOCH])
+
+    def on_start_training(self, state: State) -> None:
+        """Begin the bar of a pass."""
+        if not self.on_epoch:
+            # a fit that is continued inside an epoch has done steps already
+            is_of_fit = state[keys.PHASE] == "fit" and state[keys.DATA] == keys.TRAIN_DATA
+            done = trainer_of(state).state.step_in_epoch if is_of_fit else 0
+            self._open(self._place(state), state[keys.STEPS], done)
+
+    def _open(self, name: str, total: Any, done: int) -> None:
+        if self._maker is not None:
+            known = total if isinstance(total, int) and total >= 0 else None
+            self._bar = self._maker(total=known, initial=done, desc=name, **self.tqdm_args)
+
+    def on_step_training(self, state: State) -> None:
+        """Move the bar on by a step."""
+        if self._bar is not None and not self.on_epoch and self._bar.update():
+            # the bar was drawn just now: the values are those of the next time
+            self._bar.set_postfix_str(self._values(state), refresh=False)
+
+    def on_end_training(self, state: State) -> None:
+        """End the bar of the pass."""
+        if not self.on_epoch:
+            self._close(self._values(state))
+
+    on_start_validation, on_step_validation, on_end_validation = on_start_training, on_step_training, on_end_training
+
+    def on_end_epoch(self, state: State) -> None:
+        """Move the bar over the epochs on, or print the line of the epoch, or of an evaluation."""
+        if self._maker is None:
+            values = self._values(state, "  ")
+            if values or state[keys.PHASE] == "fit":
+                name = "evaluation" if state[keys.PHASE] == "evaluate" else f"epoch {_epoch_of(state)}"
+                sys.stderr.write(f"{self.label}{name}  {values or 'done'}\n")
+                sys.stderr.flush()
+        elif self.on_epoch and self._bar is not None:
+            self._bar.update()
+            self._bar.set_postfix_str(self._values(state))
+
+    def on_end(self, state: State) -> None:
+        """End the bar, whatever ended the fit."""
+        self._close()
+
+    def _close(self, values: str = "") -> None:
+        if self._bar is not None:
+            if values:
+                self._bar.set_postfix_str(values)
+            self._bar.close()
+            self._bar = None
+
+
+class ConsolePrinter(_Printer):
+    """One line for each pass, rewritten while it runs where the standard error stream is a terminal.
+
+    Parameters
+    ----------
+    validation_label_letter
+        Stands for the validation beside the epoch; ``t`` is the training, ``e`` an evaluation, ``p`` a prediction.
+    precision
+        Digits of the metrics.
+    """
+
+    def __init__(self, validation_label_letter: str = "v", precision: int = 4):
+        super().__init__(validation_label_letter, precision)
+        self._next, self._width = 0.0, 0
+
+    def on_start_training(self, state: State) -> None:
+        """Begin the line of a pass."""
+        self._next, self._width = 0.0, 0
+
+    def on_step_training(self, state: State) -> None:
+        """Rewrite the line, if it is time."""
+        if time.monotonic() >= self._next and sys.stderr.isatty():
+            total = state[keys.STEPS]
+            of_all = f"/{total}" if isinstance(total, int) and total >= 0 else ""
+            self._show(f"{self._place(state)}: {state[keys.BATCH] + 1}{of_all}  {self._values(state)}")
+            self._next = time.monotonic() + _LINE_PAUSE
+
+    def on_end_training(self, state: State) -> None:
+        """Leave the line as it is at the end of the pass."""
+        self._show(f"{self._place(state)}: {self._values(state)}", end="\n")
+
+    on_start_validation, on_step_validation, on_end_validation = on_start_training, on_step_training, on_end_training
+
+    def on_end(self, state: State) -> None:
+        """Leave a line that an error has broken off."""
+        if self._width:
+            sys.stderr.write("\n")
+            self._width = 0
+
+    def _show(self, text: str, end: str = "") -> None:
+        back = "\r" if sys.stderr.isatty() else ""
+        sys.stderr.write(back + text.ljust(self._width) + end)  # what was longer before is overwritten
+        sys.stderr.flush()
+        self._width = len(text) if back and not end else 0
+
+
+def _epoch_of(state: State) -> str:
+    return f"{state[keys.EPOCH] + 1}/{state[keys.MAX_EPOCHS]}"
+
+
+def _shown(value: Any, precision: int) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_shown(one, precision) for one in value) + "]"
+    return f"{value:.{precision}g}" if isinstance(value, float) or not math.isfinite(value) else str(value)

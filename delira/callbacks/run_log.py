@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delira.callbacks.abstract_callback import AbstractCallback
+from delira.callbacks.abstract_callback import AbstractCallback, Trainer
 from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
 from delira.logging.logger import of_name
 from delira.logging.targets import given_handlers, identities_of, make_handlers
@@ -16,7 +16,6 @@ from delira.utils.trees import iterate_leaves
 
 if TYPE_CHECKING:
     from delira.training.run import Run
-    from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
 
@@ -33,14 +32,13 @@ def facts_of(run: "Run", given_settings: Mapping[str, Any]) -> dict[str, str | f
         "training": {name: value for name, value in given_settings.items() if name not in _UNTOLD},
         "versions": versions(),
     }
-    return {".".join(map(str, path)): _as_fact(leaf) for path, leaf in iterate_leaves(tree)}
-
-
-def _as_fact(value: object) -> str | float | int | bool:
-    if isinstance(value, (bool, int, float, str)):
-        return value
-    name = getattr(value, "__qualname__", None)
-    return f"{value.__module__}.{name}" if name is not None else repr(value)[:_LONG]
+    found = {}
+    for path, leaf in iterate_leaves(tree):
+        if not isinstance(leaf, (bool, int, float, str)):
+            name = getattr(leaf, "__qualname__", None)
+            leaf = f"{leaf.__module__}.{name}" if name is not None else repr(leaf)[:_LONG]
+        found[".".join(map(str, path))] = leaf
+    return found
 
 
 #: settings that are told elsewhere, or may hold passwords
@@ -50,7 +48,7 @@ _LONG = 500
 
 
 class RunLog(AbstractCallback):
-    """Log every value of every epoch, and be the log that :func:`delira.logging.log` writes to in a training.
+    """Log values of epochs, and of steps if asked for, and be the log that :func:`delira.logging.log` writes to.
 
     The handlers are made where a training begins, and closed where it ends. Messages also go to
     ``logs/messages.jsonl``. A run that is continued hides what was logged after its checkpoint.
@@ -66,7 +64,9 @@ class RunLog(AbstractCallback):
     def __init__(self, run: "Run", given_settings: Mapping[str, Any]):
         self._run, self._given_settings, self.config = run, given_settings, run.config.logging
         self.folder: Path | None = run.save_path
-        frequencies = 1 if self.config.frequencies is None else self.config.frequencies
+        frequencies = self.config.frequencies
+        if frequencies is None:  # nobody wants values of steps
+            vars(self)["at_iter_end"], frequencies = None, 1
         self.logger = MessageLogger("of the training", (), frequencies, self.config.reductions, self._place)
         self._file: MessageFileHandler | None = None
         self._n_lines = 0
@@ -86,7 +86,16 @@ class RunLog(AbstractCallback):
         if state.epoch < num_epochs or state.step_in_epoch:
             handlers = make_handlers(config.type, config.kwargs, self.folder, self._run.fold, self._identities)
         try:
-            self._begin(handlers)
+            self._identities |= identities_of(handlers)
+            for handler in handlers:
+                self.logger.add_handler(handler)
+                if callable(describe := getattr(handler, "describe_run", None)):
+                    describe(facts_of(self._run, self._given_settings))
+            if self.folder is not None:
+                self._file = MessageFileHandler(self.folder / "logs" / "messages.jsonl")
+                self._file.addFilter(_is_no_epoch)  # those are in the history files
+                self.logger.add_handler(self._file)
+            self._return_to_state()
             with self.logger.opened():
                 yield
         except BaseException:
@@ -95,21 +104,9 @@ class RunLog(AbstractCallback):
                     handler.has_failed = True
             raise
         finally:
-            self._n_lines = self._file.n_lines if self._file is not None else self._n_lines
+            self._n_lines = self._lines_so_far()
             self.logger.close(keep=given_handlers(config.type, handlers))
             self._file = None
-
-    def _begin(self, handlers: list[Any]) -> None:
-        self._identities |= identities_of(handlers)
-        for handler in handlers:
-            self.logger.add_handler(handler)
-            if callable(describe := getattr(handler, "describe_run", None)):
-                describe(facts_of(self._run, self._given_settings))
-        if self.folder is not None:
-            self._file = MessageFileHandler(self.folder / "logs" / "messages.jsonl")
-            self._file.addFilter(_is_no_epoch)  # those are in the history files
-            self.logger.add_handler(self._file)
-        self._return_to_state()
 
     def _return_to_state(self) -> None:
         """Hide what was logged after the place where the run is."""
@@ -123,12 +120,12 @@ class RunLog(AbstractCallback):
 
     def _place(self) -> Place:
         run = self._run
-        epoch = run.state.epoch + (run.running is not None)
-        return Place("step", run.begun_step, epoch, run.fold)
+        return Place("step", run.begun_step, run.state.epoch + (run.running is not None), run.fold)
 
-    def at_epoch_end(
-        self, trainer: "BaseNetworkTrainer", *, metrics: Mapping[str, Any], curr_epoch: int, **facts: Any
-    ) -> None:
+    def _lines_so_far(self) -> int:
+        return self._n_lines if self._file is None else self._file.n_lines
+
+    def at_epoch_end(self, trainer: Trainer, *, metrics: Mapping[str, Any], curr_epoch: int, **facts: Any) -> None:
         """Log the epoch."""
         if not self.logger.handlers:
             return
@@ -137,21 +134,37 @@ class RunLog(AbstractCallback):
             self.logger.log(message_of(name, value, curr_epoch, trainer.fold), place=place)
         self.logger.flush()
 
-    def at_training_end(
-        self, trainer: "BaseNetworkTrainer", *, error: BaseException | None = None, **facts: Any
-    ) -> None:
+    def at_iter_end(self, trainer: Trainer, **facts: Any) -> None:
+        """Log losses and metrics of steps that are due, as ``step/<loss>``: what the values since the last time became.
+
+        Nothing is read from the device before a value is due.
+        """
+        running, state, wanted = self._run.running, trainer.state, self.logger.frequencies
+        if running is None or not self.logger.handlers:
+            return
+        for values in (running.losses, running.metrics):
+            for name in values:
+                if isinstance(wanted, Mapping) and name not in wanted:
+                    continue
+                self.logger.seen.add(name)
+                every = of_name(wanted, name, 1)
+                if state.global_step % every == 0 and len(found := values.after(name, state.step_in_epoch - every)):
+                    value = reduce_array(found, of_name(self.logger.reductions, name, "last"))
+                    place = Place("step", state.global_step, state.epoch + 1, trainer.fold)
+                    message = message_of(f"step/{name}", value, state.global_step, trainer.fold)
+                    self.logger.log(message, place=place)
+
+    def at_training_end(self, trainer: Trainer, *, error: BaseException | None = None, **facts: Any) -> None:
         """Tell frequencies that no name had."""
         wanted, seen = self.logger.frequencies, self.logger.seen
         if error is None and isinstance(wanted, Mapping) and seen:
             for name in wanted.keys() - seen:
-                guess = did_you_mean(name, seen)
-                _log.warning("logging_frequencies names %r, which nothing logged%s", name, guess)
+                _log.warning("logging_frequencies names %r, which nothing logged%s", name, did_you_mean(name, seen))
 
     def state_dict(self) -> dict[str, Any]:
         """Counters, and how far the file of messages is."""
-        n_lines = self._n_lines if self._file is None else self._file.n_lines
-        parts: dict[str, Any] = {**self.logger.state_dict(), "n_lines": n_lines, "identities": dict(self._identities)}
-        return {name: part for name, part in parts.items() if part}
+        own = {"n_lines": self._lines_so_far(), "identities": dict(self._identities)}
+        return {name: part for name, part in {**self.logger.state_dict(), **own}.items() if part}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint, also in the midst of a training."""
@@ -160,39 +173,6 @@ class RunLog(AbstractCallback):
         self._identities = dict(state.get("identities", {}))
         if self._file is not None:
             self._return_to_state()
-
-
-class StepLog(AbstractCallback):
-    """Log losses and metrics of steps, under names like ``step/<loss>``.
-
-    Nothing is read from the device before a value is due.
-
-    Parameters
-    ----------
-    log
-        Log of the run.
-    """
-
-    def __init__(self, log: RunLog):
-        self.log = log
-
-    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
-        """Log what is due: what the values since the last time have become."""
-        logger, running, state = self.log.logger, trainer.run.running, trainer.state
-        if running is None or not logger.handlers:
-            return
-        wanted = logger.frequencies
-        for values in (running.losses, running.metrics):
-            for name in values:
-                if isinstance(wanted, Mapping) and name not in wanted:
-                    continue
-                logger.seen.add(name)
-                every = of_name(wanted, name, 1)
-                if state.global_step % every == 0 and len(found := values.after(name, state.step_in_epoch - every)):
-                    value = reduce_array(found, of_name(logger.reductions, name, "last"))
-                    place = Place("step", state.global_step, state.epoch + 1, trainer.fold)
-                    message = message_of(f"step/{name}", value, state.global_step, trainer.fold)
-                    logger.log(message, place=place)
 
 
 def message_of(name: str, value: object, step: int, fold: int) -> dict[str, Any]:

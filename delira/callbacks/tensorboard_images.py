@@ -7,8 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.imaging.grid import GridLayout, check_layout, make_grid
-from delira.callbacks.imaging.pictures import as_pictures
+from delira.callbacks.imaging.grid import GridLayout, as_pictures, check_layout, make_grid
 from delira.callbacks.tensorboard_base import AbstractTensorBoard
 from delira.errors import DataError
 from delira.logging.writers import VisdomParams

@@ -53,26 +53,21 @@ class TerminateOnNaN(Callback):
         if state.get(keys.LOSS) is None:
             return
         self._unread.append(state[keys.LOSS])
-        frequency = trainer_of(state).config.logging.freq
-        if _is_free(state[keys.DEVICE]) or len(self._unread) >= frequency:
+        if _is_free(state[keys.DEVICE]) or len(self._unread) >= trainer_of(state).config.logging.freq:
             self._read(state)
-
-    def on_step_validation(self, state: State) -> None:
-        """Look at the step as in training."""
-        self.on_step_training(state)
 
     def on_end_training(self, state: State) -> None:
         """Read what is left, and look at the metrics."""
         self._read(state)
-        self._look_at_metrics(state)
+        self.on_end_epoch(state)
 
-    def on_end_validation(self, state: State) -> None:
-        """Look at the metrics as in training."""
-        self.on_end_training(state)
+    on_step_validation, on_end_validation = on_step_training, on_end_training
 
     def on_end_epoch(self, state: State) -> None:
         """Look at the metrics."""
-        self._look_at_metrics(state)
+        for name in (self.monitor, f"val_{self.monitor}"):
+            if name in state[keys.METRICS] and not math.isfinite(number(state[keys.METRICS][name])):
+                state[keys.STOP_TRAINING] = True
 
     def on_end(self, state: State) -> None:
         """Give the trainer its guard back."""
@@ -83,11 +78,6 @@ class TerminateOnNaN(Callback):
         if self._unread and not np.isfinite(trainer_of(state).backend.arrays.read_scalars(self._unread)).all():
             state[keys.STOP_TRAINING] = True
         self._unread = []
-
-    def _look_at_metrics(self, state: State) -> None:
-        for name in (self.monitor, f"val_{self.monitor}"):
-            if name in state[keys.METRICS] and not math.isfinite(number(state[keys.METRICS][name])):
-                state[keys.STOP_TRAINING] = True
 
 
 def _is_free(device: object) -> bool:

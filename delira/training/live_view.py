@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_plot import LiveLossPlot
-from delira.callbacks.printers import Tqdm
-from delira.callbacks.progress import ProgressBar, in_notebook
+from delira.callbacks.progress import ProgressBar, Tqdm, in_notebook
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

@@ -66,7 +66,7 @@ class RunFiles:
     """
 
     def __init__(self, run: Run, given_settings: Mapping[str, Any]):
-        from delira.callbacks.run_log import RunLog, StepLog  # the handlers: nobody needs them before
+        from delira.callbacks.run_log import RunLog  # the handlers: nobody needs them before
 
         config, backend, folder = run.config, run.backend, run.save_path
         writes = run.ranks.is_first
@@ -77,8 +77,6 @@ class RunFiles:
         self.run_log = RunLog(run, given_settings)
         if writes and (folder is not None or config.logging.type is not None):
             run.callbacks.append(self.run_log)
-        if writes and config.logging.frequencies is not None:
-            run.callbacks.append(StepLog(self.run_log))
         checkpoints = CheckpointFolder(
             NOWHERE if folder is None else folder / "checkpoints",
             backend.checkpoint_suffix,

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList
-from delira.callbacks.printers import Tqdm
+from delira.callbacks.progress import Tqdm
 from delira.errors import ConfigError, DataError
 from delira.settings.config import check_epochs
 from delira.settings.parts import check_verbose

@@ -61,6 +61,11 @@ def check_order(owner: object, **given: Any) -> None:
     _check(owner, given, lambda value: isinstance(value, Real) and float(value) >= 1, "a number of at least 1")
 
 
+def if_given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are not None, which the other functions here would refuse."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
 def check_flags(owner: object, **given: Any) -> None:
     """Refuse anything but True and False; see :func:`check_numbers`."""
     for name, value in given.items():

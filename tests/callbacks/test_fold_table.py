@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from delira.callbacks.fold_table import FoldTable, _Terminal
+from delira.callbacks.fold_table import FoldTable, rich_table
 
 pytest.importorskip("pyte", reason="pyte is not installed")
 pytest.importorskip("pty", reason="this system has no pseudo terminals")
@@ -60,4 +60,4 @@ def test_only_as_many_folds_are_drawn_as_there_is_place_for_and_in_the_end_all()
     assert "20" in shown
     assert "19" in shown
     assert len(table.lines(None)) == 40
-    assert len(_Terminal.made(table, 10).rows) == 10
+    assert len(rich_table(table, 10).rows) == 10

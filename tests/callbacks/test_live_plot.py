@@ -2,6 +2,8 @@
 
 import base64
 import io
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,7 +46,9 @@ def test_fits_that_keep_their_place_are_one_picture_of_the_last(fit, monkeypatch
         shown.append([figure])
         return Handle()
 
-    monkeypatch.setattr("delira.callbacks.live_plot._display", lambda: display)
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     plot = LiveLossPlot(draw_once=True)
     for number in (0, 1):
         fit.trial(plot.keep_place(f"fold {number}"), metrics=["loss"]).run(2 + number)

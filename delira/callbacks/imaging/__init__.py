@@ -1,7 +1,12 @@
 """Callbacks that make pictures."""
 
-from delira.callbacks.imaging.callback import CachingImagingCallback, FromState, ImagingCallback, MakeGrid
-from delira.callbacks.imaging.grid import make_grid
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__, {"delira.trial.class_appearance": "ClassAppearanceModel"})
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.callbacks.imaging.callback": "CachingImagingCallback FromState ImagingCallback MakeGrid",
+        "delira.callbacks.imaging.grid": "make_grid",
+        "delira.trial.class_appearance": "ClassAppearanceModel",
+    },
+)

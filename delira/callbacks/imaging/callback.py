@@ -7,18 +7,17 @@ from typing import Any, Unpack
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.hooks import Callback
-from delira.callbacks.imaging.grid import GridLayout, check_layout, make_grid
+from delira.callbacks.imaging.grid import GridLayout, as_pictures, check_layout, make_grid
 from delira.callbacks.imaging.outputs import PictureOutputs
-from delira.callbacks.imaging.pictures import as_pictures
-from delira.callbacks.monitor import trainer_of
-from delira.callbacks.pass_choice import PassChoice
+from delira.callbacks.pass_choice import PassChoice, check_name
 from delira.errors import ConfigError
+from delira.logging.writers import close_writer
 from delira.state import State
-from delira.utils.checks import check_flags, check_functions, check_whole
+from delira.utils.checks import check_flags, check_functions, check_whole, if_given
+from delira.utils.pixels import visible
 
 
-class ImagingCallback(PictureOutputs, PassChoice, Callback):
+class ImagingCallback(PictureOutputs, PassChoice):
     """Override :meth:`on_batch`, which makes a picture; the fluent methods say when, and what is done with it.
 
     Names of files and titles are formats over the state and its metrics, which those of grids find at the end of the
@@ -42,15 +41,12 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
     >>> callback = Difference().on_val().make_grid(num_images=4, nrow=2).to_file("difference_{epoch}.png")
     """
 
-    phases = ("fit", "evaluate", "predict")
     not_hooks = (*PassChoice.not_hooks, "on_batch", "on_cache")
 
     def __init__(self, transform: Callable[[np.ndarray], np.ndarray] | None = None, channels_last: bool | None = None):
         super().__init__()
-        if transform is not None:
-            check_functions(self, transform=transform)
-        if channels_last is not None:
-            check_flags(self, channels_last=channels_last)
+        check_functions(self, **if_given(transform=transform))
+        check_flags(self, **if_given(channels_last=channels_last))
         self.transform, self.channels_last = transform, channels_last
 
     def on_batch(self, state: State) -> Any:
@@ -91,67 +87,55 @@ class ImagingCallback(PictureOutputs, PassChoice, Callback):
 
     def on_start(self, state: State) -> None:
         """Refuse names under which passes would overwrite each other's pictures; open what they are written to."""
-        self._check_names(self.passes)
-        if self.looks_in(state):
-            self._open(state)
-
-    def on_start_training(self, state: State) -> None:
-        """Begin to count; a pass that is continued is counted on."""
-        if not trainer_of(state).state.step_in_epoch:
-            self._begin()
+        outputs = [(one, output) for one in self._chain() for output in one._outputs]
+        for one, output in outputs:
+            if output.name is not None:
+                check_name(output.name, self.passes, type(one).__name__)
+        for one, output in outputs if self.looks_in(state) else ():
+            if output.place is not None:
+                output.place.open(one, state)
 
     def on_start_validation(self, state: State) -> None:
         """Begin to count."""
-        self._begin()
-
-    def on_step_training(self, state: State) -> None:
-        """Make a picture of the batch."""
-        if self.looks_at(state):
-            self._pictures(state)
-
-    def on_step_validation(self, state: State) -> None:
-        """Make a picture of the batch."""
-        self.on_step_training(state)
-
-    def on_end_training(self, state: State) -> None:
-        """Give out what was collected."""
-        if self.looks_at(state):
-            self._last_pictures(state)
-
-    def on_end_validation(self, state: State) -> None:
-        """Give out what was collected."""
-        self.on_end_training(state)
+        for one in self._chain():
+            one._number, one._written, one._cache = 0, set(), []
 
     def on_end(self, state: State) -> None:
         """Close the writers that nobody else uses."""
-        self._close()
+        for one in self._chain():
+            for output in one._outputs:
+                if output.place is not None:
+                    close_writer(output.place.log_dir, one, output.place.visdom)
+
+    def _chain(self) -> "list[ImagingCallback]":
+        """Return this callback, and those that its pictures come from."""
+        return [self]
 
     # ------------------------------------------------------------------ the way of a picture
 
-    def _pictures(self, state: State, for_others: bool = False) -> list[np.ndarray]:
-        """Return the pictures of a batch, which were handled."""
-        if self._is_done() and not for_others:
-            return []
-        return self._handled(self.on_batch(state), state)
+    def _look(self, state: State) -> None:
+        """Make a picture of the batch, if anybody wants a further one."""
+        if not self._outputs or any(output.wants_from(self._number) for output in self._outputs):
+            self._handle(self.on_batch(state), state)
 
-    def _last_pictures(self, state: State) -> list[np.ndarray]:
+    def _give_out(self, state: State) -> list[np.ndarray]:
         """Return what is left at the end of a pass."""
         return []
 
-    def _handled(self, made: object, state: State) -> list[np.ndarray]:
-        """Pictures with numbers as they are, beyond [0, 1] too; handlers get them cut off."""
+    def _handle(self, made: object, state: State) -> list[np.ndarray]:
+        """Return pictures with numbers as they are, beyond [0, 1] too; those who want them get them cut off."""
         if made is None:
             return []
-        pictures = [*as_pictures(made, self.channels_last, type(self).__name__)]
+        who = type(self).__name__
+        pictures = [*as_pictures(made, self.channels_last, who)]
         if self.transform is not None:
-            pictures = [self._transformed(picture) for picture in pictures]
+            pictures = [as_pictures(self.transform(one), False, f"the transform of {who}")[0] for one in pictures]
         for picture in pictures:
-            self._hand_out(picture, state)
+            for output in self._outputs:
+                if output.wanted is None or self._number in output.wanted:
+                    output.handle(self, visible(picture), state, self._number)
+            self._number += 1
         return pictures
-
-    def _transformed(self, picture: np.ndarray) -> np.ndarray:
-        changed = self.transform(picture)  # type: ignore[misc]
-        return as_pictures(changed, False, f"the transform of {type(self).__name__}")[0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many pictures the pass has had, and under which names."""
@@ -219,7 +203,6 @@ class CachingImagingCallback(ImagingCallback):
         self.source: ImagingCallback = source if is_callback else FromState(source, channels_last=channels_last)
         self.num_images = num_images
         self._chosen = self.source._chosen
-        self._cache: list[np.ndarray] = []
 
     def on_cache(self, cache: np.ndarray, state: State) -> Any:
         """Make a picture of what was collected; all of it as it is unless this is overridden.
@@ -240,38 +223,20 @@ class CachingImagingCallback(ImagingCallback):
     def on_batch(self, state: State) -> None:
         """Collect."""
         if len(self._cache) < self.num_images:
-            self._cache += self.source._pictures(state, for_others=True)
+            self._cache += self.source._handle(self.source.on_batch(state), state)
 
-    def _last_pictures(self, state: State) -> list[np.ndarray]:
-        self._cache += self.source._last_pictures(state)
-        collected, self._cache = self._cache[: self.num_images], []
-        return self._handled(self._given(collected, state), state) if collected else []
-
-    def _given(self, collected: list[np.ndarray], state: State) -> Any:
-        """Return what is made of the cache."""
+    def _give_out(self, state: State) -> list[np.ndarray]:
+        collected = [*self._cache, *self.source._give_out(state)][: self.num_images]
+        self._cache = []
         if len(shapes := {picture.shape for picture in collected}) > 1:
             raise ConfigError(
                 f"{type(self).__name__}: pictures of several sizes were collected, {sorted(shapes)}; make them one by "
                 "transform="
             )
-        return self.on_cache(np.stack(collected), state)
+        return self._handle(self.on_cache(np.stack(collected), state), state) if collected else []
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._cache = []
-        self.source._begin()
-
-    def _open(self, state: State) -> None:
-        super()._open(state)
-        self.source._open(state)
-
-    def _close(self) -> None:
-        super()._close()
-        self.source._close()
-
-    def _check_names(self, passes: frozenset[str]) -> None:
-        super()._check_names(passes)
-        self.source._check_names(passes)
+    def _chain(self) -> list[ImagingCallback]:
+        return [self, *self.source._chain()]
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was collected so far."""

@@ -11,12 +11,11 @@ import numpy as np
 from delira import state as keys
 from delira.callbacks.monitor import trainer_of
 from delira.callbacks.names import fill_in, path_of
-from delira.callbacks.pass_choice import check_name
 from delira.errors import ConfigError
-from delira.logging.writers import close_writer, get_writer
+from delira.logging.writers import get_writer
 from delira.state import State
 from delira.utils.optional import import_optional
-from delira.utils.pixels import as_bytes, visible, write_picture
+from delira.utils.pixels import as_bytes, write_picture
 
 if TYPE_CHECKING:
     from delira.logging.writers import VisdomParams
@@ -27,34 +26,11 @@ Handle = Callable[[Any, np.ndarray, State, int], Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Handler:
-    """What is done with pictures.
-
-    Parameters
-    ----------
-    handle
-        Gets the callback, which may be a copy of the one that it was made by, a picture of shape ``(c, h, w)`` in
-        [0, 1], the state, and the picture's number in the pass.
-    wanted
-        Numbers of the pictures that it gets; None: all.
-    """
-
-    handle: Handle
-    wanted: frozenset[int] | None
-
-    def is_done(self, number: int) -> bool:
-        """Return True if it wants no picture from this number on."""
-        return self.wanted is not None and max(self.wanted, default=-1) < number
-
-
-@dataclasses.dataclass(frozen=True)
 class _Place:
     """Where writers of TensorBoard or visdom put pictures.
 
     Parameters
     ----------
-    name
-        A format.
     log_dir
         Folder of the event files.
     visdom
@@ -63,7 +39,6 @@ class _Place:
         Which server.
     """
 
-    name: str
     log_dir: str
     visdom: bool = False
     params: "VisdomParams | None" = None
@@ -85,48 +60,45 @@ class _Place:
         writer.flush()
 
 
+@dataclasses.dataclass(frozen=True)
+class _Output:
+    """What is done with pictures.
+
+    Parameters
+    ----------
+    handle
+        Gets the callback, which may be a copy of the one that it was made by, a picture of shape ``(c, h, w)`` in
+        [0, 1], the state, and the picture's number in the pass.
+    wanted
+        Numbers of the pictures that it gets; None: all.
+    name
+        Format of the name that each gets, if it gets any.
+    place
+        What writes it, if that is to be opened.
+    """
+
+    handle: Handle
+    wanted: frozenset[int] | None
+    name: str | None = None
+    place: _Place | None = None
+
+    def wants_from(self, number: int) -> bool:
+        """Return True if it wants any picture from this number on."""
+        return self.wanted is None or max(self.wanted, default=-1) >= number
+
+
 class PictureOutputs:
-    """Adds ``to_file()`` and its like to a callback; it hands its pictures to :meth:`_hand_out`."""
+    """Adds ``to_file()`` and its like to a callback, which hands its pictures to what they make."""
 
     #: that of :class:`PassChoice`, with which it is mixed
     file_of: Callable[[str, Path, State], Path]
 
     def __init__(self) -> None:
-        self._handlers: list[_Handler] = []
-        self._names: list[str] = []
-        self._places: list[_Place] = []
-        #: pictures of the pass so far
+        self._outputs: list[_Output] = []
+        #: pictures of the pass so far, names of their files, and those that are collected
         self._number = 0
         self._written: set[Path] = set()
-
-    def _begin(self) -> None:
-        """Begin a pass."""
-        self._number, self._written = 0, set()
-
-    def _is_done(self) -> bool:
-        """Return True if nobody wants a further picture of the pass."""
-        return bool(self._handlers) and all(handler.is_done(self._number) for handler in self._handlers)
-
-    def _hand_out(self, picture: np.ndarray, state: State) -> None:
-        """Hand a picture to everybody who wants it; numbers beyond [0, 1] are cut off."""
-        for handler in self._handlers:
-            if handler.wanted is None or self._number in handler.wanted:
-                handler.handle(self, visible(picture), state, self._number)
-        self._number += 1
-
-    def _check_names(self, passes: frozenset[str]) -> None:
-        for name in self._names:
-            check_name(name, passes, type(self).__name__)
-
-    def _open(self, state: State) -> None:
-        """Be there before the first picture is."""
-        for place in self._places:
-            place.open(self, state)
-
-    def _close(self) -> None:
-        """Close the writers that nobody else uses."""
-        for place in self._places:
-            close_writer(place.log_dir, self, place.visdom)
+        self._cache: list[np.ndarray] = []
 
     def with_handler(self, handler: Callable[[np.ndarray, State], Any], index: Index = None) -> Self:
         """Call a function with each picture; returns the callback.
@@ -181,8 +153,7 @@ class PictureOutputs:
             owner._written.add(path)
             write_picture(path, picture, who)
 
-        self._names.append(template)
-        return self._add(write, index)
+        return self._add(write, index, template)
 
     def to_pyplot(self, title: str | None = None, index: Index = None) -> Self:
         """Show each picture by matplotlib.pyplot, in a window that is drawn anew in each pass; returns the callback.
@@ -223,7 +194,7 @@ class PictureOutputs:
         index
             See :meth:`with_handler`.
         """
-        return self._write_to(_Place(name, str(log_dir)), index)
+        return self._write_to(name, _Place(str(log_dir)), index)
 
     def to_visdom(
         self,
@@ -245,20 +216,18 @@ class PictureOutputs:
         index
             See :meth:`with_handler`.
         """
-        return self._write_to(_Place(name, str(log_dir), True, visdom_params), index)
+        return self._write_to(name, _Place(str(log_dir), True, visdom_params), index)
 
-    def _write_to(self, place: _Place, index: Index) -> Self:
+    def _write_to(self, template: str, place: _Place, index: Index) -> Self:
         def write(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
-            name = fill_in(place.name, state, type(owner).__name__, {"index": number})
+            name = fill_in(template, state, type(owner).__name__, {"index": number})
             place.write(owner, name, picture, state)
 
-        self._names.append(place.name)
-        self._places.append(place)
-        return self._add(write, index)
+        return self._add(write, index, template, place)
 
-    def _add(self, handle: Handle, index: Index) -> Self:
+    def _add(self, handle: Handle, index: Index, name: str | None = None, place: _Place | None = None) -> Self:
         wanted = None if index is None else frozenset([index] if isinstance(index, int) else index)
         if wanted is not None and any(not isinstance(number, int) or number < 0 for number in wanted):
             raise ConfigError(f"{type(self).__name__}: index counts pictures of a pass from 0, got {index!r}")
-        self._handlers.append(_Handler(handle, wanted))
+        self._outputs.append(_Output(handle, wanted, name, place))
         return self

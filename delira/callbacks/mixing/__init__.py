@@ -1,12 +1,15 @@
 """Callbacks that train on mixtures of samples, on samples with holes, and on labels that are not certain."""
 
-from delira.callbacks.mixing.batches import MixedTargets
-from delira.callbacks.mixing.between_class import BCPlus, bc_loss
-from delira.callbacks.mixing.erasing import CutMix, Cutout, RandomErase
-from delira.callbacks.mixing.manifold import ManifoldMixup
-from delira.callbacks.mixing.mixed import MixupLoss, mixup_loss
-from delira.callbacks.mixing.mixup import RANDOM, Mixup, SamplePairing, default_policy
-from delira.callbacks.mixing.smoothing import LabelSmoothingRegularisation
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.callbacks.mixing.batches": "MixedTargets",
+        "delira.callbacks.mixing.between_class": "BCPlus bc_loss",
+        "delira.callbacks.mixing.erasing": "CutMix Cutout RandomErase",
+        "delira.callbacks.mixing.mixed": "MixupLoss mixup_loss",
+        "delira.callbacks.mixing.mixup": "RANDOM ManifoldMixup Mixup SamplePairing default_policy",
+        "delira.callbacks.mixing.smoothing": "LabelSmoothingRegularisation",
+    },
+)

@@ -4,10 +4,10 @@ from delira.callbacks.mixing.between_class import BCPlus as BCPlus
 from delira.callbacks.mixing.erasing import CutMix as CutMix
 from delira.callbacks.mixing.erasing import Cutout as Cutout
 from delira.callbacks.mixing.erasing import RandomErase as RandomErase
-from delira.callbacks.mixing.manifold import ManifoldMixup as ManifoldMixup
 from delira.callbacks.mixing.mixed import mixup_loss as mixup_loss
 from delira.callbacks.mixing.mixed import MixupLoss as MixupLoss
 from delira.callbacks.mixing.mixup import default_policy as default_policy
+from delira.callbacks.mixing.mixup import ManifoldMixup as ManifoldMixup
 from delira.callbacks.mixing.mixup import Mixup as Mixup
 from delira.callbacks.mixing.mixup import RANDOM as RANDOM
 from delira.callbacks.mixing.mixup import SamplePairing as SamplePairing

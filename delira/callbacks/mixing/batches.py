@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.utils.array_functions import take
 from delira.utils.arrays import Array, ops_of, shape_of
-from delira.utils.checks import check_numbers
 from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
 #: the target among several entries of an experiment's batch
@@ -56,23 +53,6 @@ def images_of(state: State, who: str) -> Any:
         what = f"an array of shape {shape_of(images)}" if shape_of(images) else f"a {type(images).__name__}"
         raise DataError(f"{who} needs images of shape (B, C, ...) or (B, ..., C) as the input, got {what}")
     return images
-
-
-def channels_are_first(images: Array, channels_first: bool | None) -> bool:
-    """Where the channels of images are, by the framework if it is not said: only PyTorch and numpy have them first."""
-    return ops_of(images).class_axis == 1 if channels_first is None else channels_first
-
-
-def spatial_shape(images: Array, channels_first: bool | None) -> tuple[int, ...]:
-    """Return the shape of an image without its channels."""
-    shape = tuple(map(int, images.shape))
-    return shape[2:] if channels_are_first(images, channels_first) else shape[1:-1]
-
-
-def mask_for(mask: np.ndarray, images: Array, channels_first: bool | None) -> Any:
-    """A mask of shape ``(B, ...)``, or ``(1, ...)``, as an array of the images' framework with an axis for channels."""
-    mask = np.expand_dims(mask, 1 if channels_are_first(images, channels_first) else -1)
-    return ops_of(images).asarray(mask, images)
 
 
 def rows_of(tree: object, rows: object) -> Any:
@@ -143,9 +123,9 @@ def one_hot(target: Array, classes: int, who: str) -> Any:
                 f"there are: {who}(classes=...)"
             )
         return ops.as_float(target)
-    axis = ops.class_axis if ops.class_axis > 0 else len(shape_of(target))
-    shape = [1] * (len(shape_of(target)) + 1)
-    shape[axis] = classes
+    n_axes = len(shape_of(target))
+    axis = ops.class_axis if ops.class_axis > 0 else n_axes
+    shape = [classes if at == axis else 1 for at in range(n_axes + 1)]
     numbers = ops.reshape(ops.arange(classes, target), shape)
     return ops.as_float(ops.equal(ops.expand(target, axis), numbers))
 
@@ -161,15 +141,3 @@ def check_classes(classes: int, who: str) -> int:
     if isinstance(classes, bool) or not isinstance(classes, Integral) or (classes < 2 and classes != -1):
         raise ConfigError(f"{who}: classes is at least 2, or -1 for targets that are one-hot already, got {classes!r}")
     return int(classes)
-
-
-def check_positive(value: float, name: str, who: str) -> float:
-    """Refuse what is not above 0.
-
-    Raises
-    ------
-    ConfigError
-        Naming the argument.
-    """
-    check_numbers(who, above=0, **{name: value})
-    return value

@@ -6,20 +6,12 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.mixing.batches import (
-    check_classes,
-    check_positive,
-    images_of,
-    one_hot,
-    rows_of,
-)
-from delira.callbacks.mixing.mixed import MixingCallback
-from delira.callbacks.mixing.smoothing import harden
+from delira.callbacks.mixing.batches import images_of, one_hot, rows_of
+from delira.callbacks.mixing.mixed import ImageMixing
 from delira.errors import DataError
 from delira.state import State
 from delira.utils.array_functions import cast, log, log_softmax
 from delira.utils.arrays import Array, ops_of, shape_of
-from delira.utils.checks import check_flags
 
 
 def bc_loss(prediction: Array, target: Array) -> Any:
@@ -45,7 +37,13 @@ def bc_loss(prediction: Array, target: Array) -> Any:
     ----------
     Tokozume et al., Between-class learning for image classification, CVPR 2018, arXiv:1711.10284.
     """
-    _refuse_shapes(shape_of(prediction), shape_of(target))
+    given, of_target = shape_of(prediction), shape_of(target)
+    allowed = (given, (*given[:1], *given[2:]), given[:-1])
+    if len(given) < 2 or not any(_may_be(of_target, shape) for shape in allowed):
+        raise DataError(
+            "bc_loss: prediction has the shape (B, C, ...), or (B, ..., C), and target the same, or one without C; got "
+            f"{given} and {of_target}"
+        )
     ops = ops_of(prediction)
     axis = ops.class_axis
     if len(target.shape) < len(prediction.shape):
@@ -56,22 +54,12 @@ def bc_loss(prediction: Array, target: Array) -> Any:
     return ops.sum(target * (log_target - log_softmax(scores, axis))) / ops.sum(target)
 
 
-def _refuse_shapes(prediction: Sequence[int | None], target: Sequence[int | None]) -> None:
-    """Refuse what would be broadcast, or fail, by the shapes."""
-    allowed = (prediction, (*prediction[:1], *prediction[2:]), prediction[:-1])
-    if len(prediction) < 2 or not any(_may_be(target, shape) for shape in allowed):
-        raise DataError(
-            "bc_loss: prediction has the shape (B, C, ...), or (B, ..., C), and target the same, or one without C; got "
-            f"{prediction} and {target}"
-        )
-
-
 def _may_be(shape: Sequence[int | None], other: Sequence[int | None]) -> bool:
     """Return True if shapes are equal; axes whose length is open while ``tf.function`` compiles, ``None``, fit all."""
     return len(shape) == len(other) and all(a == b or a is None or b is None for a, b in zip(shape, other, strict=True))
 
 
-class BCPlus(MixingCallback):
+class BCPlus(ImageMixing):
     """Train on mixtures of pairs of images, taken as waves: ``(p * a + (1 - p) * b) / sqrt(p**2 + (1 - p)**2)``.
 
     ``a`` and ``b`` have zero mean, and ``p`` is so that they are heard as ``r`` to ``1 - r`` though one may have the
@@ -102,13 +90,10 @@ class BCPlus(MixingCallback):
     Tokozume et al., Between-class learning for image classification, CVPR 2018, arXiv:1711.10284 (there BC+).
     """
 
-    phases = ("fit", "evaluate", "predict")
     bc_loss = staticmethod(bc_loss)
 
     def __init__(self, mixup_loss: bool = False, alpha: float = 1, classes: int = -1):
-        self.alpha, self.classes = check_positive(alpha, "alpha", "BCPlus"), check_classes(classes, "BCPlus")
-        check_flags(self, mixup_loss=mixup_loss)
-        self.mixup_loss = mixup_loss
+        super().__init__(alpha, classes, mixup_loss)
 
     def on_sample(self, state: State) -> None:
         """Mix the batch."""
@@ -117,17 +102,13 @@ class BCPlus(MixingCallback):
         rows = rng.permutation(n_samples)
         shares = np.broadcast_to(rng.beta(self.alpha, self.alpha, 1 if self.mixup_loss else n_samples), n_samples)
         state[keys.X] = _mixed(images, rows, shares)
-        if self.mixup_loss:
-            self._pair(state, float(shares[0]), rows)
-        else:
-            self._soften(state, shares, rows, self.classes)
+        self._mix_targets(state, shares, rows)
 
     def on_sample_validation(self, state: State) -> None:
         """Give images zero mean, and make one-hot targets of labels, as in training."""
         images = images_of(state, "BCPlus")
         state[keys.X] = cast(_centred(images), images)
-        if not self.mixup_loss:
-            harden(state, self.classes, "BCPlus")
+        super().on_sample_validation(state)
 
 
 def _centred(images: Array) -> Any:

@@ -6,22 +6,13 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.mixing.batches import (
-    channels_are_first,
-    check_classes,
-    check_positive,
-    images_of,
-    mask_for,
-    rows_of,
-    spatial_shape,
-)
-from delira.callbacks.mixing.mixed import MixingCallback
+from delira.callbacks.mixing.batches import images_of, rows_of
+from delira.callbacks.mixing.mixed import ImageMixing
 from delira.callbacks.mixing.randomness import RandomCallback
-from delira.callbacks.mixing.smoothing import harden
 from delira.state import State
 from delira.utils.array_functions import cast
 from delira.utils.arrays import Array, ops_of
-from delira.utils.checks import check_flags, check_numbers, check_whole
+from delira.utils.checks import check_flags, check_numbers, check_whole, if_given
 
 
 def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) -> np.ndarray:
@@ -51,10 +42,22 @@ def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) 
     return inside
 
 
-def check_places(owner: object, channels_first: bool | None) -> None:
-    """Refuse anything but True, False and None."""
-    if channels_first is not None:
-        check_flags(owner, channels_first=channels_first)
+def channels_are_first(images: Array, channels_first: bool | None) -> bool:
+    """Where the channels of images are, by the framework if it is not said: only PyTorch and numpy have them first."""
+    return ops_of(images).class_axis == 1 if channels_first is None else channels_first
+
+
+def spatial_shape(images: Array, channels_first: bool | None) -> tuple[int, ...]:
+    """Return the shape of an image without its channels."""
+    shape = tuple(map(int, images.shape))
+    return shape[2:] if channels_are_first(images, channels_first) else shape[1:-1]
+
+
+def patched(images: Array, mask: np.ndarray, patches: object, channels_first: bool | None) -> Any:
+    """Return images with others where a mask of shape ``(B, ...)``, or ``(1, ...)``, is true."""
+    keep = np.expand_dims(~mask, 1 if channels_are_first(images, channels_first) else -1)
+    ops = ops_of(images)
+    return ops.where(ops.asarray(keep, images), images, patches)
 
 
 class Cutout(RandomCallback):
@@ -90,17 +93,16 @@ class Cutout(RandomCallback):
     def __init__(self, n_holes: int, length: int, constant: float = 0.0, *, channels_first: bool | None = None):
         check_whole(self, at_least=1, n_holes=n_holes, length=length)
         check_numbers(self, constant=constant)
-        check_places(self, channels_first)
+        check_flags(self, **if_given(channels_first=channels_first))
         self.n_holes, self.length, self.constant, self.channels_first = n_holes, length, constant, channels_first
 
     def on_sample(self, state: State) -> None:
         """Cut the holes out, in a copy."""
         images, rng = images_of(state, type(self).__name__), self._draw(state)
         shape = spatial_shape(images, self.channels_first)
-        holes = [boxes(rng, len(images), shape, [self.length] * len(shape)) for _ in range(self.n_holes)]
-        mask = np.logical_or.reduce(holes)
-        keep = mask_for(~mask, images, self.channels_first)
-        state[keys.X] = ops_of(images).where(keep, images, self._fill(rng, mask, images))
+        lengths = [self.length] * len(shape)
+        mask = np.logical_or.reduce([boxes(rng, len(images), shape, lengths) for _ in range(self.n_holes)])
+        state[keys.X] = patched(images, mask, self._fill(rng, mask, images), self.channels_first)
 
     def _fill(self, rng: np.random.Generator, mask: np.ndarray, images: Array) -> Any:
         return self.constant
@@ -131,7 +133,7 @@ class RandomErase(Cutout):
         return cast(ops.asarray(np.moveaxis(noise, -1, 1) if is_first else noise, images), images)
 
 
-class CutMix(MixingCallback):
+class CutMix(ImageMixing):
     """Train on images in which a box is of another image of the batch, with the label of each by its area.
 
     A box has ``sqrt(1 - lambda)`` of an image's sides, with lambda from Beta(alpha, alpha), and its centre anywhere;
@@ -165,15 +167,12 @@ class CutMix(MixingCallback):
     arXiv:1905.04899.
     """
 
-    phases = ("fit", "evaluate", "predict")
-
     def __init__(
         self, alpha: float, classes: int = -1, mixup_loss: bool = False, *, channels_first: bool | None = None
     ):
-        self.alpha, self.classes = check_positive(alpha, "alpha", "CutMix"), check_classes(classes, "CutMix")
-        check_flags(self, mixup_loss=mixup_loss)
-        check_places(self, channels_first)
-        self.mixup_loss, self.channels_first = mixup_loss, channels_first
+        super().__init__(alpha, classes, mixup_loss)
+        check_flags(self, **if_given(channels_first=channels_first))
+        self.channels_first = channels_first
 
     def on_sample(self, state: State) -> None:
         """Put boxes of other images into copies of the images."""
@@ -183,15 +182,5 @@ class CutMix(MixingCallback):
         n = 1 if self.mixup_loss else len(images)
         side = (1.0 - rng.beta(self.alpha, self.alpha, n)) ** (1.0 / len(shape))
         mask = boxes(rng, n, shape, [(side * size).astype(int) for size in shape])
-        keep = mask_for(~mask, images, self.channels_first)
-        state[keys.X] = ops_of(images).where(keep, images, rows_of(images, rows))
-        shares = 1.0 - mask.reshape(n, -1).mean(axis=1)
-        if self.mixup_loss:
-            self._pair(state, float(shares[0]), rows)
-        else:
-            self._soften(state, shares, rows, self.classes)
-
-    def on_sample_validation(self, state: State) -> None:
-        """Make one-hot targets of labels, as in training."""
-        if not self.mixup_loss:
-            harden(state, self.classes, "CutMix")
+        state[keys.X] = patched(images, mask, rows_of(images, rows), self.channels_first)
+        self._mix_targets(state, 1.0 - mask.reshape(n, -1).mean(axis=1), rows)

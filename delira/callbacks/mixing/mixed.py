@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.mixing.batches import MixedTargets, blend, one_hot, rows_of, set_target, target_of
+from delira.callbacks.mixing.batches import (
+    MixedTargets,
+    check_classes,
+    one_hot,
+    rows_of,
+    set_target,
+    target_of,
+)
 from delira.callbacks.mixing.randomness import RandomCallback
+from delira.callbacks.mixing.smoothing import harden
 from delira.contract.step import call_loss
 from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.array_functions import cast
 from delira.utils.arrays import as_array, ops_of
-from delira.utils.checks import check_functions
+from delira.utils.checks import check_flags, check_functions, check_numbers
 from delira.utils.frameworks import LIBRARIES
 from delira.utils.parameters import has_more, positional
 from delira.utils.trees import iterate_leaves, spread
@@ -43,10 +51,9 @@ class MixupLoss:
     def __call__(self, state: Any, target: Any = None) -> Any:
         """Return the loss, of the state of a trial, or of prediction and target."""
         if isinstance(state, State):
-            return self._mean(state[keys.Y_PRED], state[keys.Y_TRUE], state)
-        return self._mean(state, target, self.state)
-
-    def _mean(self, prediction: Any, target: Any, state: State | None) -> Any:
+            prediction, target = state[keys.Y_PRED], state[keys.Y_TRUE]
+        else:
+            prediction, state = state, self.state
         if not isinstance(target, MixedTargets):  # of a validation, an evaluation
             return self._of(prediction, target)
         if state is None:
@@ -103,17 +110,12 @@ class MixingCallback(RandomCallback):
 
     def _publish(self, state: State, share: Any, rows: np.ndarray) -> None:
         """Put into the state how much of the first sample there is, and which sample is the second."""
-        like = _first_array(state)
+        like = next(leaf for _, leaf in iterate_leaves(state[keys.X]))
         ops = ops_of(like)
         state[keys.MIXUP_LAMBDA] = ops.asarray(np.asarray(share, np.float32), like)
         state[keys.MIXUP_PERMUTATION] = ops.asarray(rows, like)
         for loss in _mixup_losses(state):
             loss.state = state
-
-    def _mix(self, state: State, share: float, rows: np.ndarray) -> None:
-        """Mix whole inputs, and make pairs of the targets."""
-        state[keys.X] = blend(state[keys.X], rows_of(state[keys.X], rows), share)
-        self._pair(state, share, rows)
 
     def _pair(self, state: State, share: float, rows: np.ndarray) -> None:
         """Make pairs of the targets."""
@@ -123,20 +125,40 @@ class MixingCallback(RandomCallback):
         set_target(state, MixedTargets(target, rows_of(target, rows)))
         self._publish(state, share, rows)
 
-    def _soften(self, state: State, shares: np.ndarray, rows: np.ndarray, classes: int) -> None:
-        """Make weighted means of one-hot targets, with a weight for each sample."""
+    def on_end(self, state: State) -> None:
+        """Let losses forget this fit."""
+        for loss in _mixup_losses(state):
+            loss.state = None
+
+
+class ImageMixing(MixingCallback):
+    """Mixes images; their targets become pairs for :func:`mixup_loss`, or probabilities of classes."""
+
+    phases = ("fit", "evaluate", "predict")
+
+    def __init__(self, alpha: float, classes: int, mixup_loss: bool):
+        check_numbers(self, above=0, alpha=alpha)
+        self.alpha, self.classes = alpha, check_classes(classes, type(self).__name__)
+        check_flags(self, mixup_loss=mixup_loss)
+        self.mixup_loss = mixup_loss
+
+    def _mix_targets(self, state: State, shares: np.ndarray, rows: np.ndarray) -> None:
+        """Make pairs with one weight, or weighted means of one-hot targets, with a weight for each sample."""
+        if self.mixup_loss:
+            self._pair(state, float(shares[0]), rows)
+            return
         who = type(self).__name__
-        target = one_hot(target_of(state, who), classes, who)
+        target = one_hot(target_of(state, who), self.classes, who)
         ops = ops_of(target)
         shape = (len(shares), *(1 for _ in target.shape[1:]))
         weights = cast(ops.asarray(shares.astype(np.float32).reshape(shape), target), target)
         set_target(state, weights * target + (1.0 - weights) * rows_of(target, rows))
         self._publish(state, shares, rows)
 
-    def on_end(self, state: State) -> None:
-        """Let losses forget this fit."""
-        for loss in _mixup_losses(state):
-            loss.state = None
+    def on_sample_validation(self, state: State) -> None:
+        """Make one-hot targets of labels, as in training."""
+        if not self.mixup_loss:
+            harden(state, self.classes, type(self).__name__)
 
 
 def _check(criterion: Any, who: str) -> Any:
@@ -171,7 +193,3 @@ def _mixup_losses(state: State) -> Iterator[MixupLoss]:
     losses = state.get(keys.CRITERION)
     if isinstance(losses, Mapping):
         yield from (loss for loss in losses.values() if isinstance(loss, MixupLoss))
-
-
-def _first_array(state: State) -> Any:
-    return next(leaf for _, leaf in iterate_leaves(state[keys.X]))

@@ -1,36 +1,46 @@
-"""Whole samples mixed with others of the batch."""
+"""Samples mixed with others of the batch: whole, or inside of the network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+import numpy as np
 
 from delira import state as keys
-from delira.callbacks.mixing.batches import blend, check_positive, n_samples_of, rows_of
+from delira.callbacks.mixing.batches import blend, n_samples_of, rows_of
 from delira.callbacks.mixing.mixed import MixingCallback, mixup_loss
 from delira.callbacks.mixing.randomness import RandomCallback
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.checks import check_whole
+from delira.utils.arrays import ops_of, shape_of
+from delira.utils.checks import check_numbers, check_whole
+from delira.utils.suggest import did_you_mean
+from delira.utils.trees import n_rows
 
 #: a weight that is drawn at every step
 RANDOM: Literal["random"] = "random"
 
 
-def check_lam(lam: float | str, who: str) -> float | str:
-    """Refuse what is no weight.
+class PairMixing(MixingCallback):
+    """Mixes pairs of samples with one weight for a batch; see :class:`Mixup`."""
 
-    Raises
-    ------
-    ConfigError
-        If it is neither RANDOM nor from 0 to 1.
-    """
-    is_number = isinstance(lam, Real) and not isinstance(lam, bool)
-    if not (isinstance(lam, str) and lam == RANDOM) and not (is_number and 0 <= float(lam) <= 1):
-        raise ConfigError(f"{who}: lam is from 0 to 1, or RANDOM, got {lam!r}")
-    return lam
+    RANDOM = RANDOM
+    mixup_loss = staticmethod(mixup_loss)
+
+    def __init__(self, alpha: float = 1.0, lam: float | Literal["random"] = RANDOM):
+        check_numbers(self, above=0, alpha=alpha)
+        is_number = isinstance(lam, Real) and not isinstance(lam, bool)
+        if not (isinstance(lam, str) and lam == RANDOM) and not (is_number and 0 <= float(lam) <= 1):
+            raise ConfigError(f"{type(self).__name__}: lam is from 0 to 1, or RANDOM, got {lam!r}")
+        self.alpha, self.lam = alpha, lam
+
+    def _draw_pairs(self, rng: np.random.Generator, n_samples: int) -> tuple[float, np.ndarray]:
+        """Return the weight of the first of each two samples, and which is the second."""
+        share = float(rng.beta(self.alpha, self.alpha)) if self.lam == RANDOM else float(self.lam)
+        return share, rng.permutation(n_samples)
 
 
-class Mixup(MixingCallback):
+class Mixup(PairMixing):
     """Train on weighted means of pairs of samples: ``lambda * x + (1 - lambda) * x[permutation]``.
 
     ``Y_TRUE`` becomes the pair of the targets (:class:`MixedTargets`), for which the criterion is
@@ -67,18 +77,12 @@ class Mixup(MixingCallback):
     ['epoch', 'lr', 'mixup_acc', 'running_mixup_acc', 'train_steps', 'validation_steps']
     """
 
-    RANDOM = RANDOM
-    mixup_loss = staticmethod(mixup_loss)
-
-    def __init__(self, alpha: float = 1.0, lam: float | Literal["random"] = RANDOM):
-        name = type(self).__name__
-        self.alpha, self.lam = check_positive(alpha, "alpha", name), check_lam(lam, name)
-
     def on_sample(self, state: State) -> None:
         """Mix the batch."""
-        n_samples, rng = n_samples_of(state, type(self).__name__), self._draw(state)
-        share = float(rng.beta(self.alpha, self.alpha)) if self.lam == RANDOM else float(self.lam)
-        self._mix(state, share, rng.permutation(n_samples))
+        n_samples = n_samples_of(state, type(self).__name__)
+        share, rows = self._draw_pairs(self._draw(state), n_samples)
+        state[keys.X] = blend(state[keys.X], rows_of(state[keys.X], rows), share)
+        self._pair(state, share, rows)
 
 
 Policy = Callable[[State], Any]
@@ -152,3 +156,193 @@ class SamplePairing(RandomCallback):
         if self.policy(state):
             rows = self._draw(state).permutation(n_samples_of(state, "SamplePairing"))
             state[keys.X] = blend(state[keys.X], rows_of(state[keys.X], rows), 0.5)
+
+
+class ManifoldMixup(PairMixing):
+    """Train on weighted means of what a layer makes of pairs of samples; the layer is drawn at every step.
+
+    Everything else is as with :class:`Mixup`; the criterion is :func:`mixup_loss`. For PyTorch only: layers of Keras
+    and flax do not let others change what they return. After a fit the layers are what they were.
+
+    Parameters
+    ----------
+    alpha
+        Lambda is drawn from Beta(alpha, alpha), once for a batch.
+    lam
+        A fixed lambda, from 0 to 1, instead.
+
+    Raises
+    ------
+    ConfigError
+        If a number is impossible; when a fit begins, if the network is none of PyTorch, or no layer is chosen; at a
+        step, if a layer was not called, or gave anything but one array with the samples along its first axis.
+
+    References
+    ----------
+    Verma et al., Manifold mixup: Better representations by interpolating hidden states, ICML 2019, arXiv:1806.05236.
+
+    Examples
+    --------
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> ManifoldMixup(0.4).with_layer_type_filter([torch.nn.ReLU]).get_selected_layers(net)
+    ['0', '2']
+    """
+
+    not_hooks = ("at_depth",)
+
+    def __init__(self, alpha: float = 1.0, lam: float | Literal["random"] = RANDOM):
+        super().__init__(alpha, lam)
+        self._names: tuple[str, ...] | None = None
+        self._left_out: tuple[str, ...] = ()
+        self._left_out_types: tuple[type, ...] = ()
+        self._depth: int | None = 0
+        self._watched: tuple[Any, list[str], list[Any]] | None = None
+        #: layer, lambda and permutation of a forward pass in which nothing was mixed yet
+        self._due: tuple[str, float, np.ndarray] | None = None
+
+    # ------------------------------------------------------------------ which layers
+
+    def for_layers(self, layers: Iterable[str]) -> Self:
+        """Choose among these layers alone; returns the callback.
+
+        Parameters
+        ----------
+        layers
+            Names as in ``named_modules()``: ``["conv1", "block.0"]``.
+        """
+        self._names = (layers,) if isinstance(layers, str) else tuple(layers)
+        return self
+
+    def with_layer_filter(self, layer_filter: Iterable[str]) -> Self:
+        """Leave layers out by parts of their names; returns the callback.
+
+        Parameters
+        ----------
+        layer_filter
+            Texts: ``["norm"]`` leaves out ``norm1`` and ``block.norm``.
+        """
+        self._left_out = (layer_filter,) if isinstance(layer_filter, str) else tuple(layer_filter)
+        return self
+
+    def with_layer_type_filter(self, layer_types: Iterable[type]) -> Self:
+        """Leave layers out by their classes; returns the callback.
+
+        Parameters
+        ----------
+        layer_types
+            Classes: ``[torch.nn.BatchNorm2d]``.
+        """
+        self._left_out_types = (layer_types,) if isinstance(layer_types, type) else tuple(layer_types)
+        return self
+
+    def at_depth(self, depth: int | None) -> Self:
+        """Choose among the layers of one depth; returns the callback.
+
+        Parameters
+        ----------
+        depth
+            0: attributes of the network, which is so unless another one is chosen; 1: the attributes of these, and so
+            on; None: the layers of all depths.
+        """
+        if depth is not None and depth < 0:
+            raise ConfigError(f"ManifoldMixup: depth is at least 0, or None, got {depth!r}")
+        self._depth = depth
+        return self
+
+    def get_selected_layers(self, model: Any) -> list[str]:
+        """Return the names of the layers from which one is drawn at every step.
+
+        Parameters
+        ----------
+        model
+            A network of PyTorch.
+
+        Raises
+        ------
+        ConfigError
+            If there are none, or a layer that was named is none of the network's.
+        """
+        known = {
+            name: layer
+            for name, layer in model.named_modules()
+            # one that computes something itself, which lists of layers do not
+            if name and getattr(type(layer).forward, "__name__", "") != "_forward_unimplemented"
+        }
+        if unknown := [name for name in self._names or () if name not in known]:
+            raise ConfigError(f"ManifoldMixup: there is no layer {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        chosen = [name for name, layer in known.items() if self._is_selected(name, layer)]
+        if not chosen:
+            raise ConfigError(f"ManifoldMixup: no layer is left; there are {', '.join(known)}")
+        return chosen
+
+    def _is_selected(self, name: str, layer: object) -> bool:
+        is_wanted = self._depth is None or name.count(".") == self._depth
+        if self._names is not None:
+            is_wanted = name in self._names
+        is_left_out = isinstance(layer, self._left_out_types) or any(text in name for text in self._left_out)
+        return is_wanted and not is_left_out
+
+    # ------------------------------------------------------------------ the fit
+
+    def on_start(self, state: State) -> None:
+        """Watch the layers."""
+        self._watch(state[keys.MODEL])
+
+    def on_sample(self, state: State) -> None:
+        """Draw a layer, and make pairs of the targets."""
+        if self._watched is None or self._watched[0] is not state[keys.MODEL]:  # a callback has set another one
+            self._watch(state[keys.MODEL])
+        rng, names = self._draw(state), self._watched[1]  # type: ignore[index]
+        share, rows = self._draw_pairs(rng, n_rows(state[keys.X]))
+        self._due = (names[rng.integers(len(names))], share, rows)
+        self._pair(state, share, rows)
+
+    def on_forward(self, state: State) -> None:
+        """Refuse a step in which the targets were mixed alone."""
+        if self._due is not None:
+            name, self._due = self._due[0], None
+            raise ConfigError(
+                f"ManifoldMixup: the network did not call its layer {name!r}; leave it out by with_layer_filter, or "
+                "choose others by for_layers"
+            )
+
+    def on_end(self, state: State) -> None:
+        """Leave the layers as they were."""
+        super().on_end(state)
+        self._release()
+
+    def _watch(self, model: Any) -> None:
+        self._release()
+        if not hasattr(model, "register_forward_hook") or hasattr(model, "graph_for"):  # a program keeps its layers
+            raise ConfigError(
+                f"ManifoldMixup mixes what layers of PyTorch return, and the network is a {type(model).__name__}; use "
+                "Mixup, which mixes the input"
+            )
+        names = self.get_selected_layers(model)
+        # what is compiled goes on around them: they have other numbers at every step
+        xp = ops_of(next(model.parameters())).xp
+        mixers = {name: xp.compiler.disable(self._mixer(name)) for name in names}
+        handles = [model.get_submodule(name).register_forward_hook(mixer) for name, mixer in mixers.items()]
+        self._watched = (model, names, handles)
+
+    def _release(self) -> None:
+        if self._watched is not None:
+            for handle in self._watched[2]:
+                handle.remove()
+        self._watched = self._due = None
+
+    def _mixer(self, name: str) -> Any:
+        def mix(layer: Any, args: Any, output: Any) -> Any:
+            if self._due is None or self._due[0] != name:
+                return None
+            _, share, rows = self._due
+            self._due = None  # a layer may be called several times
+            if not shape_of(output) or len(output) != len(rows):
+                raise ConfigError(
+                    f"ManifoldMixup: the layer {name!r} does not give one array with the samples along its first axis; "
+                    "leave it out by with_layer_filter"
+                )
+            return blend(output, rows_of(output, rows), share)
+
+        return mix

@@ -1,8 +1,5 @@
 """Random numbers of callbacks: a function of the seed and of the place in the run, the same in all frameworks."""
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
 from delira import state as keys
@@ -32,14 +29,10 @@ def step_generator(state: State, callback: object) -> np.random.Generator:
     Generator
         A new one, from seed, fold, epoch, batch, and the callback's class and place among those of its class.
     """
-    counters = (*seed_and_fold(state), state[keys.EPOCH], state[keys.BATCH])
-    return np.random.default_rng(derive(*counters, stream=_name_of(callback, state.get(keys.CALLBACK_LIST, ()))))
-
-
-def _name_of(callback: object, callbacks: Iterable[Any]) -> str:
-    same = [one for one in callbacks if type(one) is type(callback)]
+    same = [one for one in state.get(keys.CALLBACK_LIST, ()) if type(one) is type(callback)]
     number = next((at for at, one in enumerate(same) if one is callback), 0)
-    return f"callback {type(callback).__name__} {number}"
+    counters = (*seed_and_fold(state), state[keys.EPOCH], state[keys.BATCH])
+    return np.random.default_rng(derive(*counters, stream=f"callback {type(callback).__name__} {number}"))
 
 
 class RandomCallback(Callback):

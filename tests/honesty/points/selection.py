@@ -62,8 +62,8 @@ POINTS = [
         point="1",
         what="callbacks take what they do not know for better the smaller it is",
         file="delira/callbacks/monitor.py",
-        old="        if is_larger is None:\n            raise ConfigError(",
-        new="        if False:\n            raise ConfigError(",
+        old="    if is_larger is None:\n        raise ConfigError(",
+        new="    if False:\n        raise ConfigError(",
         test=TEST + "test_a_callback_that_watches_an_unknown_score_must_be_told",
     ),
     PutBack(

@@ -181,7 +181,7 @@ POINTS = [
     PutBack(
         point="22",
         what="at_depth(1) takes other layers than depth 1",
-        file="delira/callbacks/mixing/manifold.py",
+        file="delira/callbacks/mixing/mixup.py",
         old='name.count(".") == self._depth',
         new='name.count(".") <= self._depth',
         test=f"{_PASSES}::test_depth_one_is_depth_one",
