@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from delira.experiments.parameters import Parameters
 
 _VARIABILITIES = ("fixed", "variable")
-_PARTS = ("model", "training")
 _GROUP = "parameters"
 _LONG = 40  # characters of a default that are shown
+#: what values are, as ``--help`` and as messages call them; the first that fits
+_KINDS: tuple[tuple[str, Any, str], ...] = (
+    ("BOOL", (bool, np.bool_), "true or false"),
+    ("INT", numbers.Integral, "a whole number"),
+    ("FLOAT", numbers.Real, "a number"),
+    ("TEXT", str, "a text"),
+    ("MAPPING", Mapping, "a mapping"),
+    ("LIST", (list, tuple), "a list like [1, 2]"),
+    ("VALUE", object, "null"),
+)
 _DELIRA = str(pathlib.Path(__file__).parents[1] / "_").removesuffix("_")
 
 Path = tuple[str, ...]
@@ -47,16 +56,15 @@ def add_parameters(parser: argparse.ArgumentParser, params: "Parameters") -> Non
     for path, value in leaves.items():
         option = f"--{'.'.join(path) if _is_hidden(path, leaves) else shown(path)}"
         if option not in taken:
-            # argparse reads % as a format
-            explained = f"now {_short(value)}".replace("%", "%%")
-            group.add_argument(option, default=argparse.SUPPRESS, metavar=_kind(value), help=explained)
+            explained = f"now {_short(value)}".replace("%", "%%")  # argparse reads % as a format
+            group.add_argument(option, default=argparse.SUPPRESS, metavar=_kind_of(value)[0], help=explained)
 
 
 def _example(leaves: Mapping[Path, Any], taken: set[str]) -> str:
     """A parameter of this script whose last name says which one is meant: a learning rate rather than another."""
     lasts = [path[-1] for path in leaves]
     short = [path for path in leaves if len(path) > 2 and lasts.count(path[-1]) == 1 and f"--{path[-1]}" not in taken]
-    numbers_first = sorted(short, key=lambda path: _kind(leaves[path]) != "FLOAT")
+    numbers_first = sorted(short, key=lambda path: _kind_of(leaves[path])[0] != "FLOAT")
     return f" (--{numbers_first[0][-1]})".replace("%", "%%") if short else ""
 
 
@@ -72,15 +80,25 @@ def read_parameters(
 ) -> argparse.Namespace:
     """Read words into parameters; see :meth:`Parameters.update_from_argparse`."""
     add_parameters(parser, params)
-    if parser.usage is None and _options_of(parser) <= {"-h", "--help"}:
+    leaves, others = settable(params), _options_of(parser)
+    if parser.usage is None and others <= {"-h", "--help"}:
         parser.usage = "%(prog)s [-h] [--NAME VALUE ...]"
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    words, rest = sys.argv[1:] if arguments is None else list(arguments), []
     given: dict[Path, Any] = {}
     try:
-        rest = _Words(parser, params, add_unknown).take(words, given)
+        while words and words[0] != "--":
+            word = words.pop(0)
+            name, equals, text = word.removeprefix("--").partition("=")
+            if not word.startswith("--") or f"--{name}" in others:
+                rest.append(word)
+                continue
+            path = _path_of(name, params, leaves, add_unknown)
+            if not equals and not words:
+                raise ConfigError(f"--{name} needs a value")
+            given[path] = _value_of(text if equals else words.pop(0), name, leaves.get(path))
     except ConfigError as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    options = parser.parse_args(rest)
+    options = parser.parse_args([*rest, *words])
     for path, value in given.items():
         params[".".join(path)] = value
     return options
@@ -128,90 +146,17 @@ def _is_from_the_script(error: BaseException) -> bool:
     return files[-1].startswith(_DELIRA) and order == sorted(order) and [*is_own.values()].count(False) == 1
 
 
-class _Words:
-    """Takes parameters out of words; the others are for the parser."""
-
-    def __init__(self, parser: argparse.ArgumentParser, params: "Parameters", add_unknown: bool):
-        self.params, self.add_unknown = params, add_unknown
-        self.leaves = settable(params)
-        self.others = _options_of(parser)
-
-    def take(self, words: Sequence[str], given: dict[Path, Any]) -> list[str]:
-        """Words that are no parameters; what the others say is put into ``given``."""
-        rest: list[str] = []
-        waiting = list(words)
-        while waiting:
-            word = waiting.pop(0)
-            name, equals, text = word.removeprefix("--").partition("=")
-            if word == "--":
-                return [*rest, word, *waiting]
-            if not word.startswith("--") or f"--{name}" in self.others:
-                rest.append(word)
-                continue
-            path = self._path(name)
-            if not equals:
-                if not waiting:
-                    raise ConfigError(f"--{name} needs a value")
-                text = waiting.pop(0)
-            given[path] = self._value(path, name, text)
-        return rest
-
-    def _path(self, name: str) -> Path:
-        """Return the full path of a parameter that is named in part."""
-        asked = tuple(name.split("."))
-        leaves = self.leaves
-        exact = [path for path in leaves if asked in (path, without_variability(path), _turned(path))]
-        found = exact or [path for path in leaves if _leads_to(asked, path) or _leads_to(asked, _turned(path))]
-        found = [path for path in found if not _is_hidden(path, found)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ConfigError(f"--{name} may be any of {', '.join(f'--{shown(path)}' for path in found)}")
-        if (place := self.params.get(name)) is not None and not isinstance(place, Mapping):
-            raise ConfigError(f"--{name} is {_short(place)}, which cannot be written as text; change it in the script")
-        if self.add_unknown and len(asked) > 1:
-            return self._new_path(asked)
-        raise ConfigError(f"there is no parameter {name!r}{did_you_mean(name, map(shown, leaves))}")
-
-    def _new_path(self, asked: Path) -> Path:
-        names = set(asked[:2])
-        if not names & {*_PARTS}:
-            raise ConfigError(f"--{'.'.join(asked)} is in no part; write --training.{asked[-1]} or --model.{asked[-1]}")
-        if not names & {*_VARIABILITIES}:
-            asked = ("fixed", *asked)
-        is_turned = self.params.training_on_top and not self.params.variability_on_top
-        return _turned(asked) if is_turned == (asked[0] in _VARIABILITIES) else asked
-
-    def _value(self, path: Path, name: str, text: str) -> Any:
-        present = self.leaves.get(path)
-        if isinstance(present, str):
-            return text  # 'max' as well as '1e-4': a text needs no quotes
-        try:
-            value = read_yaml(text)
-        except ConfigError:
-            value = text
-        fitting = _fit(value, present)
-        if fitting is _NOTHING:
-            raise ConfigError(
-                f"--{name} {text} is {_article(_kind(value))}; it must be {_article(_kind(present))}, as the present "
-                f"value {_short(present)}"
-            )
-        return fitting
-
-
-def settable(params: "Parameters") -> dict[Path, Any]:
+def settable(params: Mapping[Any, Any], path: Path = ()) -> dict[Path, Any]:
     """Parameters that can be written as text, by their full path."""
-    return dict(_leaves(params, ()))
-
-
-def _leaves(tree: Mapping[Any, Any], path: Path) -> Iterator[tuple[Path, Any]]:
-    for name, value in tree.items():
+    found: dict[Path, Any] = {}
+    for name, value in params.items():
         if not isinstance(name, str) or not name or "." in name or "=" in name:
             continue
         if isinstance(value, Mapping):
-            yield from _leaves(value, (*path, name))
+            found |= settable(value, (*path, name))
         elif _is_plain(value):
-            yield (*path, name), value
+            found[*path, name] = value
+    return found
 
 
 def _is_plain(value: object) -> bool:
@@ -221,6 +166,28 @@ def _is_plain(value: object) -> bool:
 
 
 # ------------------------------------------------------------------ names
+
+
+def _path_of(name: str, params: "Parameters", leaves: Mapping[Path, Any], add_unknown: bool) -> Path:
+    """Return the full path of a parameter that is named in part."""
+    asked = tuple(name.split("."))
+    exact = [path for path in leaves if asked in (path, without_variability(path), _turned(path))]
+    found = exact or [path for path in leaves if _leads_to(asked, path) or _leads_to(asked, _turned(path))]
+    found = [path for path in found if not _is_hidden(path, found)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ConfigError(f"--{name} may be any of {', '.join(f'--{shown(path)}' for path in found)}")
+    if (place := params.get(name)) is not None and not isinstance(place, Mapping):
+        raise ConfigError(f"--{name} is {_short(place)}, which cannot be written as text; change it in the script")
+    if not add_unknown or len(asked) == 1:
+        raise ConfigError(f"there is no parameter {name!r}{did_you_mean(name, map(shown, leaves))}")
+    if not {"model", "training"} & {*asked[:2]}:
+        raise ConfigError(f"--{name} is in no part; write --training.{asked[-1]} or --model.{asked[-1]}")
+    if not {*_VARIABILITIES} & {*asked[:2]}:
+        asked = ("fixed", *asked)
+    is_turned = params.training_on_top and not params.variability_on_top
+    return _turned(asked) if is_turned == (asked[0] in _VARIABILITIES) else asked
 
 
 def shown(path: Path) -> str:
@@ -252,42 +219,30 @@ def _is_hidden(path: Path, others: Iterable[Path]) -> bool:
 
 # ------------------------------------------------------------------ values
 
-_NOTHING: Any = object()
 
-
-def _fit(value: object, present: object) -> Any:
-    """Return the value as one of the kind of the present one; ``_NOTHING`` if it is none."""
+def _value_of(text: str, name: str, present: Any) -> Any:
+    """Read a text as a value of the kind of the present one."""
+    if isinstance(present, str):
+        return text  # 'max' as well as '1e-4': a text needs no quotes
+    try:
+        value = read_yaml(text)
+    except ConfigError:
+        value = text
+    (kind, is_given), (wanted, is_wanted) = _kind_of(value), _kind_of(present)
     if present is None:
         return value
-    if isinstance(present, (bool, np.bool_)):
-        return value if isinstance(value, bool) else _NOTHING
-    if isinstance(present, numbers.Integral):
-        return value if isinstance(value, int) and not isinstance(value, bool) else _NOTHING
-    if isinstance(present, numbers.Real):
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _NOTHING
-    if isinstance(present, tuple):
-        return tuple(value) if isinstance(value, list) else _NOTHING
-    return value if isinstance(value, list) else _NOTHING
+    if wanted == "FLOAT" and kind in ("INT", "FLOAT"):
+        return float(value)
+    if kind != wanted:
+        raise ConfigError(
+            f"--{name} {text} is {is_given}; it must be {is_wanted}, as the present value {_short(present)}"
+        )
+    return tuple(value) if isinstance(present, tuple) else value
 
 
-def _kind(value: object) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return "BOOL"
-    if isinstance(value, numbers.Integral):
-        return "INT"
-    if isinstance(value, numbers.Real):
-        return "FLOAT"
-    if isinstance(value, str):
-        return "TEXT"
-    if isinstance(value, Mapping):
-        return "MAPPING"
-    return "LIST" if isinstance(value, (list, tuple)) else "VALUE"
-
-
-def _article(kind: str) -> str:
-    words = {"BOOL": "true or false", "INT": "a whole number", "FLOAT": "a number", "TEXT": "a text",
-             "LIST": "a list like [1, 2]", "MAPPING": "a mapping", "VALUE": "null"}  # fmt: skip
-    return words[kind]
+def _kind_of(value: object) -> tuple[str, str]:
+    """Return what a value is, in a word for ``--help`` and in words for a message."""
+    return next((word, words) for word, kind, words in _KINDS if isinstance(value, kind))
 
 
 def _short(value: object) -> str:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import inspect
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -39,7 +40,7 @@ from delira.runs.folder import RunFolder
 from delira.runs.guard_log import count_guards
 from delira.runs.locate import locate_fold
 from delira.settings.config import SETTINGS, check_names
-from delira.settings.parts import check_flag
+from delira.settings.parts import flag
 from delira.settings.signatures import show_settings
 from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
@@ -49,11 +50,13 @@ from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
+from delira.utils.checks import expect
 from delira.utils.files import as_path, writable_folder
 from delira.utils.notes import noting
 from delira.utils.references import class_on_disk
 from delira.utils.suggest import did_you_mean
 
+_log = logging.getLogger("delira")
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
 
 
@@ -184,7 +187,7 @@ class BaseExperiment(Generic[NetworkT]):
             In evaluation mode; with the best weights if a validation score was watched, else with the last.
         """
         request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
-        check_flag("allow_changes", allow_changes)
+        expect(flag("allow_changes", allow_changes))
         check_data(train_data, "training")
         if val_data is not None:
             check_data(val_data, "validation")
@@ -197,16 +200,19 @@ class BaseExperiment(Generic[NetworkT]):
             resume = fold.parent
         facts = {"validation": describe_validation(val_data), "called": [getattr(val_data, "transforms", None)]}
         with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes, **facts) as folder:
-            self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
-            _check_found(self.last_trainer, fold)
+            trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
+            if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
+                raise CheckpointError(  # what a user asked to continue never begins anew
+                    f"no valid checkpoint is left in {str(trainer.checkpoints.folder)!r}: all were damaged and set "
+                    "aside (….damaged); begin a new run, or bring a copy of one back"
+                )
             train, val = isolated(train_data), isolated(val_data)
             if request.preprocessing is not None:
-                fitted = request.preprocessing.of_fold(self.last_trainer, train)
+                fitted = request.preprocessing.of_fold(trainer, train)
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
-            network = self.last_trainer.train(request.num_epochs, train, val)
-            if told := other_weights(selection_of(self.last_trainer)):
+            network = trainer.train(request.num_epochs, train, val)
+            if told := other_weights(selection_of(trainer)):
                 folder.log("other_weights", fold=request.fold, **told)
-            trainer = self.last_trainer
             if counted := count_guards(trainer.guard_log.to_dict()):
                 folder.log("guarded", fold=request.fold, **counted)
             for text in [*trainer.caveats, *caveats_of_averages([trainer], is_training=True)]:
@@ -355,7 +361,7 @@ class BaseExperiment(Generic[NetworkT]):
         }
         for name, value in given.items():
             check_mapping(name, value)
-        check_flag("allow_changes", allow_changes)
+        expect(flag("allow_changes", allow_changes))
         chosen = check_chosen(folds)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:
@@ -442,7 +448,8 @@ class BaseExperiment(Generic[NetworkT]):
         **facts
             For the manifest; ``splits`` is part of the fingerprint.
         """
-        request.warn_of_no_epochs()
+        if request.num_epochs == 0:  # networks as they begin are sometimes wanted, but seldom
+            _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
         stated = {
             "name": self.name,
             "model": class_on_disk(self.model_cls),
@@ -488,21 +495,6 @@ class BaseExperiment(Generic[NetworkT]):
     def __repr__(self) -> str:
         model = str(self.model_cls) if isinstance(self.model_cls, yaml_codec.Unresolved) else self.model_cls.__name__
         return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self._parent)!r})"
-
-
-def _check_found(trainer: BaseNetworkTrainer, fold: Path | None) -> None:
-    """Refuse to begin anew where a user asked to continue what lies in ``fold``.
-
-    Raises
-    ------
-    CheckpointError
-        If all checkpoints there are damaged.
-    """
-    if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
-        raise CheckpointError(
-            f"no valid checkpoint is left in {str(trainer.checkpoints.folder)!r}: all were damaged and set aside "
-            "(….damaged); begin a new run, or bring a copy of one back"
-        )
 
 
 show_settings(BaseExperiment.__init__)

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import functools
 import inspect
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,25 +15,15 @@ from delira.experiments.callback_settings import settings_of_callbacks
 from delira.experiments.live_objects import shared_objects
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing
-from delira.settings.config import (
-    SETTINGS,
-    SILENT,
-    TrainerConfig,
-    check_batch_size,
-    check_epochs,
-    check_fold,
-    check_names,
-    check_start,
-    is_same_score,
-    read_settings,
-)
+from delira.settings import config as trainer_settings
+from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
+from delira.settings.parts import positive
 from delira.utils import yaml_codec
+from delira.utils.checks import expect
 from delira.utils.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from delira.contract import Backend
-
-_log = logging.getLogger("delira")
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
@@ -80,20 +69,14 @@ class RunRequest:
         parts = {"model": self.model_kwargs, "training": dict(self.settings)}
         return {name: yaml_codec.encode(value) for name, value in parts.items()}
 
-    def warn_of_no_epochs(self) -> None:
-        """Tell that nothing is trained: networks as they begin are sometimes wanted, but seldom."""
-        if self.num_epochs == 0:
-            _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
-
     def fingerprint(self, data: object) -> dict[str, Any]:
         """Return what must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self._encoded["training"].items() if name not in SILENT}
-        dataset = getattr(data, "dataset", None)
         batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes, **self._learned}
         return {
             "fold": self.fold,
             "parameters": yaml_codec.digest({"model": self._encoded["model"], "training": training}),
-            "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
+            "data": _samples_of(data)["data"],
             "batches": yaml_codec.fingerprint(batches),
         }
 
@@ -113,7 +96,6 @@ class RunRequest:
 
     def facts(self, data: Data, backend: "Backend") -> dict[str, Any]:
         """Return what the manifest says of the run, also to tell later what differs."""
-        dataset = getattr(data, "dataset", None)
         score_key, mode = self.config.score(None, None)
         return {
             "room": backend.name,
@@ -125,18 +107,25 @@ class RunRequest:
             "model_params": self._encoded["model"],
             "callbacks": settings_of_callbacks(self.callbacks),
             "batches": yaml_codec.encode(self.describe_batches(data) or None),
-            "n_samples": None if dataset is None else len(dataset),
+            "n_samples": None if (dataset := getattr(data, "dataset", None)) is None else len(dataset),
         }
 
 
 def describe_validation(data: object) -> dict[str, Any]:
     """The validation data of a single run, for the manifest: what tells them from others, and how they are batched."""
+    return {
+        "given": "none" if data is None else type(data).__name__,
+        **_samples_of(data),
+        "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
+    }
+
+
+def _samples_of(data: object) -> dict[str, Any]:
+    """How many samples data have, and what tells them from others; None where nobody knows."""
     dataset = getattr(data, "dataset", None)
-    kind = {"given": "none" if data is None else type(data).__name__}
-    return kind | {
+    return {
         "n_samples": None if dataset is None else len(dataset),
         "data": dataset.fingerprint() if dataset is not None and hasattr(dataset, "fingerprint") else None,
-        "batches": yaml_codec.encode(data.describe()) if hasattr(data, "describe") else None,
     }
 
 
@@ -174,26 +163,26 @@ def resolve(
     flat = merged(stated, settings, kwargs)
     check_names(flat, (*SETTINGS, *RUN_NAMES))
     if (batch_size := flat.get("batch_size")) is not None:
-        check_batch_size(batch_size)
+        expect(positive("batch_size", batch_size, "sample"))
     if seed is not None:
         flat.setdefault("seed", seed)
     training = {name: value for name, value in flat.items() if name not in RUN_NAMES}
-    wanted = [kwargs.get("num_epochs"), kwargs.get("n_epochs"), settings.get("num_epochs"), stated.get("num_epochs"),
-              num_epochs, stated.get("n_epochs")]  # fmt: skip
+    asked = [kwargs.get("num_epochs"), kwargs.get("n_epochs"), settings.get("num_epochs"), stated.get("num_epochs")]
+    wanted = [*asked, num_epochs, stated.get("n_epochs")]
     epochs = next((number for number in wanted if number is not None), None)
     if epochs is None:
         raise ConfigError("num_epochs is not set; put it into the training parameters, or pass it to run or kfold")
-    epochs, config = check_epochs(epochs), read_settings(training)
+    epochs, config = trainer_settings.check_epochs(epochs), read_settings(training)
     return RunRequest(
         params=own,
         settings=training,
         config=config,
         num_epochs=epochs,
         seed=config.seed,
-        fold=check_fold(flat.get("fold", 0)),
+        fold=trainer_settings.check_fold(flat.get("fold", 0)),
         callbacks=_as_callbacks(flat.get("callbacks")),
         key_mapping=flat.get("key_mapping"),
-        start_epoch=check_start(flat.get("start_epoch", 1)),
+        start_epoch=trainer_settings.check_start(flat.get("start_epoch", 1)),
         model_kwargs=own.model_kwargs(),
     )
 
@@ -270,28 +259,28 @@ def check_settings(flat: Mapping[str, Any], n_epochs: int | None) -> None:
     read_settings({name: value for name, value in flat.items() if name not in RUN_NAMES})
     for epochs in (n_epochs, flat.get("num_epochs"), flat.get("n_epochs")):
         if epochs is not None:
-            check_epochs(epochs)
+            trainer_settings.check_epochs(epochs)
 
 
-def check_name(name: object) -> str:
+def check_name(name: Any) -> str:
     """Refuse a name that cannot be that of a folder below ``save_path``."""
-    if not isinstance(name, str) or "\0" in name or ".." in Path(name).parts or Path(name).is_absolute():
-        raise ConfigError(f"name must be the text that the folder of the experiment is called, got {name!r}")
+    is_name = (
+        isinstance(name, str) and "\0" not in name and ".." not in Path(name).parts and not Path(name).is_absolute()
+    )
+    expect(("name", name, is_name, "the text that the folder of the experiment is called"))
     return name
 
 
 def check_class(name: str, cls: object, base: type) -> None:
     """Refuse what is no class of a kind; ``name`` is that of the argument."""
-    if isinstance(cls, yaml_codec.Unresolved):
-        return  # of a loaded file; it complains when it is used
-    if not (isinstance(cls, type) and issubclass(cls, base)):
-        raise ConfigError(f"{name} must be {base.__name__} or a subclass of it, got {cls!r}")
+    # what a loaded file could not resolve complains when it is used
+    is_right = isinstance(cls, yaml_codec.Unresolved) or (isinstance(cls, type) and issubclass(cls, base))
+    expect((name, cls, is_right, f"{base.__name__} or a subclass of it"))
 
 
 def check_mapping(name: str, value: object) -> None:
     """Refuse what has no names; ``None`` stands for nothing."""
-    if value is not None and not isinstance(value, Mapping):
-        raise ConfigError(f"{name} must be a dict with names as keys, got {value!r}")
+    expect((name, value, value is None or isinstance(value, Mapping), "a dict with names as keys"))
 
 
 def check_model_class(model_cls: Any, subclassed: str) -> None:
@@ -315,10 +304,10 @@ def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> No
         )
     signature = inspect.signature(model_cls.__init__)  # not of the class: a metaclass may take anything
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-    parameters = signature.parameters
-    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    if not is_open and (unknown := [name for name in arguments if name not in parameters]):
-        raise ConfigError(f"{model_cls.__name__} takes no {unknown[0]!r}{did_you_mean(unknown[0], parameters)}")
+    known = signature.parameters
+    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    if not is_open and (unknown := [name for name in arguments if name not in known]):
+        raise ConfigError(f"{model_cls.__name__} takes no {unknown[0]!r}{did_you_mean(unknown[0], known)}")
     try:
         signature.bind(**arguments)
     except TypeError as error:

@@ -15,7 +15,8 @@ from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError
 from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
-from delira.settings.parts import check_flag
+from delira.settings.parts import flag
+from delira.utils.checks import expect
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 from delira.utils.suggest import did_you_mean
 
@@ -66,24 +67,25 @@ class SplitConfig:
     """Read all samples once before the first fold, and warn of identical ones on two sides of a fold."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.split_type, str):
-            if self.split_type not in SPLIT_TYPES:
-                raise ConfigError(
-                    f"split_type must be one of {', '.join(map(repr, SPLIT_TYPES))} or a scikit-learn splitter, got "
-                    f"{self.split_type!r}{did_you_mean(self.split_type, SPLIT_TYPES)}"
-                )
-        elif not hasattr(self.split_type, "split") or isinstance(self.split_type, type):
-            raise ConfigError(f"split_type={self.split_type!r} has no split method; pass a splitter object")
-        if self.num_splits is not None and (not isinstance(self.num_splits, numbers.Integral) or self.num_splits < 2):
-            raise ConfigError(f"num_splits must be an integer of at least 2, got {self.num_splits!r}")
-        if self.val_split is not None and not (isinstance(self.val_split, numbers.Real) and 0 < self.val_split < 1):
-            raise ConfigError(f"val_split must be between 0 and 1 (or None for no validation), got {self.val_split!r}")
+        kind, number, part = self.split_type, self.num_splits, self.val_split
+        if isinstance(kind, str) and kind not in SPLIT_TYPES:
+            raise ConfigError(
+                f"split_type must be one of {', '.join(map(repr, SPLIT_TYPES))} or a scikit-learn splitter, got "
+                f"{kind!r}{did_you_mean(kind, SPLIT_TYPES)}"
+            )
+        if not isinstance(kind, str) and (not hasattr(kind, "split") or isinstance(kind, type)):
+            raise ConfigError(f"split_type={kind!r} has no split method; pass a splitter object")
+        is_number = number is None or (isinstance(number, numbers.Integral) and number >= 2)
+        is_part = part is None or (isinstance(part, numbers.Real) and 0 < part < 1)
+        expect(
+            ("num_splits", number, is_number, "an integer of at least 2"),
+            ("val_split", part, is_part, "between 0 and 1 (or None for no validation)"),
+        )
         if not isinstance(self.label_key, str) or not self.label_key:
             raise ConfigError(f"label_key must name an entry of the samples, got {self.label_key!r}")
         if self.groups_key is not None and not isinstance(self.groups_key, str):
             raise ConfigError(f"groups_key must name an entry, or be '' for no groups, got {self.groups_key!r}")
-        check_flag("shuffle", self.shuffle)
-        check_flag("check_duplicates", self.check_duplicates)
+        expect(flag("shuffle", self.shuffle), flag("check_duplicates", self.check_duplicates))
         if self.random_seed is not None:
             check_seed(self.random_seed, "random_seed")
 
@@ -169,17 +171,14 @@ class Splitter:
     def _outer(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         from sklearn import model_selection as sklearn
 
-        config, number = self.config, self.num_splits
+        config = self.config
         if not isinstance(config.split_type, str):
             splitter = copy.deepcopy(config.split_type)  # may hold a generator of its own, which moves
         else:
+            of_samples = sklearn.StratifiedKFold if config.is_stratified else sklearn.KFold
+            of_groups = sklearn.StratifiedGroupKFold if config.is_stratified else sklearn.GroupKFold
             random = {"shuffle": True, "random_state": self.seed % 2**32} if config.shuffle else {}
-            if self.groups is None:
-                splitter = (sklearn.StratifiedKFold if config.is_stratified else sklearn.KFold)(number, **random)
-            elif config.is_stratified:
-                splitter = sklearn.StratifiedGroupKFold(number, **random)
-            else:
-                splitter = sklearn.GroupKFold(number, **random)
+            splitter = (of_samples if self.groups is None else of_groups)(self.num_splits, **random)
         try:
             with seeded_globals(derive(self.seed, stream="splits")):  # of splitters without a seed
                 splits = list(splitter.split(np.zeros(self.n_samples), self.classes, self.groups))
@@ -206,21 +205,19 @@ class Splitter:
                     "them; use fewer splits, a smaller val_split, or None"
                 )
             return rest[:end], rest[cut:]
-        random = {"random_state": derive_int(self.seed, fold, stream="validation split") % 2**32}
+        state = derive_int(self.seed, fold, stream="validation split") % 2**32
         classes = None if self.classes is None else self.classes[rest]
         groups = None if self.groups is None else self.groups[rest]
-        if groups is None:
-            splitter = (sklearn.ShuffleSplit if classes is None else sklearn.StratifiedShuffleSplit)(
-                1, test_size=part, **random
-            )
-        elif classes is None:
-            splitter = sklearn.GroupShuffleSplit(1, test_size=part, **random)
+        if classes is not None and groups is not None:
+            split = _stratified_groups(rest, classes, groups, part, state)
         else:
-            splitter = _StratifiedGroupShare(part, random["random_state"])
+            of_classes = sklearn.ShuffleSplit if classes is None else sklearn.StratifiedShuffleSplit
+            kind = of_classes if groups is None else sklearn.GroupShuffleSplit
+            split = kind(1, test_size=part, random_state=state).split(rest, classes, groups)
         try:
             with warnings.catch_warnings():  # that not every of its folds had each class; only one of them is used
                 warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-                train, val = next(splitter.split(rest, classes, groups))
+                train, val = next(split)
         except ValueError as error:
             raise ConfigError(
                 f"val_split={part} cannot divide the {len(rest)} training samples of fold {fold}: {error}; "
@@ -229,23 +226,20 @@ class Splitter:
         return rest[train], rest[val]
 
 
-class _StratifiedGroupShare:
+def _stratified_groups(
+    x: np.ndarray, classes: np.ndarray, groups: np.ndarray, part: float, random_state: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """One split of about a given share, stratified and with whole groups: several of many small folds together."""
+    from sklearn.model_selection import StratifiedGroupKFold
 
-    def __init__(self, part: float, random_state: int):
-        self.part, self.random_state = part, random_state
-
-    def split(self, x: np.ndarray, classes: np.ndarray, groups: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        from sklearn.model_selection import StratifiedGroupKFold
-
-        most = min(20, len(np.unique(groups)), np.unique(classes, return_counts=True)[1].max())
-        shares = [(taken, number) for number in range(2, most + 1) for taken in range(1, number)]
-        if not shares:
-            raise ValueError("there are too few groups")
-        taken, number = min(shares, key=lambda share: (abs(share[0] / share[1] - self.part), share[1]))
-        folds = StratifiedGroupKFold(number, shuffle=True, random_state=self.random_state).split(x, classes, groups)
-        val = np.sort(np.concatenate([test for _, test in folds][:taken]))
-        yield np.setdiff1d(np.arange(len(x)), val), val
+    most = min(20, len(np.unique(groups)), np.unique(classes, return_counts=True)[1].max())
+    shares = [(taken, number) for number in range(2, most + 1) for taken in range(1, number)]
+    if not shares:
+        raise ValueError("there are too few groups")
+    taken, number = min(shares, key=lambda share: (abs(share[0] / share[1] - part), share[1]))
+    folds = StratifiedGroupKFold(number, shuffle=True, random_state=random_state).split(x, classes, groups)
+    val = np.sort(np.concatenate([test for _, test in folds][:taken]))
+    yield np.setdiff1d(np.arange(len(x)), val), val
 
 
 def fingerprint(splits: Sequence[Split]) -> str:
@@ -280,16 +274,13 @@ def _as_groups(dataset: "AbstractDataset", key: str) -> np.ndarray:
     if values.ndim > 1 and values[0].size == 1:
         values = values.reshape(len(values))
     for index, value in enumerate(values.tolist() if values.ndim == 1 else ()):
-        if _is_missing(value):
+        try:
+            is_missing = value is None or bool(value != value)
+        except TypeError:  # pandas.NA is neither equal nor unequal
+            is_missing = True
+        if is_missing:
             raise DataError(
                 f"{name_sample(dataset, index)} has no group: its {key!r} is {value}; give every sample a value (one "
                 "of its own if it belongs to no other), or leave it out"
             )
     return values
-
-
-def _is_missing(value: object) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA is neither equal nor unequal
-        return True

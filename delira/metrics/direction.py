@@ -52,7 +52,7 @@ _WHOLE_NAMES = {
 }  # fmt: skip
 
 
-def as_mode(mode: object, setting: str) -> str:
+def as_mode(mode: object, setting: str = "val_score_mode") -> str:
     """``"lowest"``, ``"highest"`` or ``"auto"`` of any spelling.
 
     Raises

@@ -22,8 +22,9 @@ from delira.settings.parts import (
     OptimizerConfig,
     SavingConfig,
     ScheduleConfig,
-    check_positive,
+    positive,
 )
+from delira.utils.checks import expect, is_count
 from delira.utils.seeding import check_seed
 from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_codec import Unresolved
@@ -32,48 +33,28 @@ if TYPE_CHECKING:
     from delira.contract import Backend
 
 
-def score_mode(mode: object) -> str:
-    """Translate ``"min"``/``"max"`` to ``"lowest"``/``"highest"``, leave ``"auto"``, and refuse anything else."""
-    return as_mode(mode, "val_score_mode")
-
-
 def is_same_score(key: object, other: object) -> bool:
     """Return True if two names, with or without ``val_``, are those of one score."""
     return str(key).removeprefix("val_") == str(other).removeprefix("val_")
 
 
-def check_epochs(num_epochs: object) -> int:
+def check_epochs(num_epochs: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    if isinstance(num_epochs, bool) or not isinstance(num_epochs, numbers.Integral) or num_epochs < 0:
-        raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
+    expect(("num_epochs", num_epochs, is_count(num_epochs), "an integer of at least 0 (epochs in total)"))
     return int(num_epochs)
 
 
 def check_start(start_epoch: Any) -> int:
     """Refuse anything but a positive integer."""
-    check_positive("start_epoch", start_epoch, "number of the first epoch")
+    expect(positive("start_epoch", start_epoch, "number of the first epoch"))
     return int(start_epoch)
 
 
-def check_batch_size(batch_size: Any) -> int:
-    """Refuse anything but a positive integer."""
-    check_positive("batch_size", batch_size, "sample")
-    return batch_size
-
-
-def check_fold(fold: object) -> int:
+def check_fold(fold: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    if isinstance(fold, bool) or not isinstance(fold, numbers.Integral):
-        raise ConfigError(f"fold must be an integer, got {fold!r}")
-    if fold < 0:
-        raise ConfigError(f"fold must be at least 0, got {fold!r}")
+    is_whole = isinstance(fold, numbers.Integral) and not isinstance(fold, bool)
+    expect(("fold", fold, is_whole, "an integer"), ("fold", fold, is_whole and fold >= 0, "at least 0"))
     return int(fold)
-
-
-def _check_gpu_ids(gpu_ids: Any) -> None:
-    is_list = isinstance(gpu_ids, Sequence) and not isinstance(gpu_ids, str)
-    if not is_list or any(isinstance(i, bool) or not isinstance(i, numbers.Integral) or i < 0 for i in gpu_ids):
-        raise ConfigError(f"gpu_ids must be a list of numbers of GPUs (e.g. [0]; [] is the CPU), got {gpu_ids!r}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,28 +139,28 @@ class TrainerConfig:
     """Handed to the closure as keywords."""
 
     def __post_init__(self) -> None:
-        for part, kind in PART_CLASSES.items():
-            if not isinstance(getattr(self, part), kind):
-                raise ConfigError(f"{part} must be a {kind.__name__}, got {getattr(self, part)!r}")
+        parts = {part: (getattr(self, part), kind) for part, kind in PART_CLASSES.items()}
+        expect(*((part, each, isinstance(each, kind), f"a {kind.__name__}") for part, (each, kind) in parts.items()))
         given = {name: getattr(self, name) for name in _BY_NAME if hasattr(self, name)}
-        if absent := [name for name, value in given.items() if value is None]:
-            raise ConfigError(f"{absent[0]} must be a dict with names as keys, got None")
+        expect(*((name, value, value is not None, "a dict with names as keys") for name, value in given.items()))
         _check_mappings(given)
-        check_positive("val_freq", self.val_freq, "epoch")
-        if self.num_threads is not None:
-            check_positive("num_threads", self.num_threads, "thread")
-        _check_gpu_ids(self.gpu_ids)
+        ids, device, convert = self.gpu_ids, self.device, self.convert_batch_to_npy_fn
+        are_ids = isinstance(ids, Sequence) and not isinstance(ids, str) and all(map(is_count, ids))
         # PyTorch has objects for its devices
-        is_device = self.device is None or (hasattr(self.device, "type") and hasattr(self.device, "index"))
-        if not is_device and (not isinstance(self.device, str) or not self.device):
-            raise ConfigError(f"device must be a name such as 'cpu', 'auto' or 'cuda:1', got {self.device!r}")
-        if self.convert_batch_to_npy_fn is not None and not callable(self.convert_batch_to_npy_fn):
-            raise ConfigError(f"convert_batch_to_npy_fn must be a function, got {self.convert_batch_to_npy_fn!r}")
+        is_device = device is None or (hasattr(device, "type") and hasattr(device, "index"))
+        is_device = is_device or (isinstance(device, str) and device != "")
+        threads = () if self.num_threads is None else (positive("num_threads", self.num_threads, "thread"),)
+        expect(
+            positive("val_freq", self.val_freq, "epoch"),
+            *threads,
+            ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
+            ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),
+            ("convert_batch_to_npy_fn", convert, convert is None or callable(convert), "a function"),
+        )
         check_seed(self.seed)
         check_output(self.output)
-        object.__setattr__(self, "val_score_mode", score_mode(self.val_score_mode))
-        if self.reduce_mode not in REDUCTIONS:
-            raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {self.reduce_mode!r}")
+        object.__setattr__(self, "val_score_mode", as_mode(self.val_score_mode))
+        expect(("reduce_mode", self.reduce_mode, self.reduce_mode in REDUCTIONS, f"one of {REDUCTIONS}"))
         self._check_names()
         self.check_score_key(self.val_score_key)
         self.direction_of(self.val_score_key, self.val_score_mode)
@@ -210,6 +191,8 @@ class TrainerConfig:
         backend
             The verbs of the framework, which say where channels are.
         """
+        if not metrics:
+            return {}
         keys = keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
         return {
             name: in_form(metric, name, known_output(self, predicted_key(metric, keys[name]), backend))
@@ -252,7 +235,7 @@ class TrainerConfig:
         if mode in (None, AUTO):
             is_own = self.val_score_key is None or is_same_score(key, self.val_score_key)
             mode = self.val_score_mode if is_own else AUTO
-        return key, self.direction_of(key, score_mode(mode))
+        return key, self.direction_of(key, as_mode(mode))
 
     def direction_of(self, key: str | None, mode: str) -> str:
         """``"lowest"`` or ``"highest"``: which values of a score are good.
@@ -285,10 +268,18 @@ class TrainerConfig:
                 if setting not in ("val_metrics", "metrics") or not is_in_reach(function):
                     _check_function(setting, name, function)
         epoch_metrics = self.epoch_metrics
-        if twice := self.losses.keys() & {*self.train_metrics, *epoch_metrics}:
-            raise ConfigError(f"{sorted(twice)} names both a loss and a metric; give them different names")
-        if twice := self.train_metrics.keys() & self.metrics.keys():
-            raise ConfigError(f"{sorted(twice)} is both in metrics and in train_metrics; keep one of them")
+        of_validation = {f"val_{name}" for name in self.losses}
+        for some, others, told in (
+            (
+                self.losses,
+                {*self.train_metrics, *epoch_metrics},
+                "names both a loss and a metric; give them different names",
+            ),
+            (self.train_metrics, {*self.metrics}, "is both in metrics and in train_metrics; keep one of them"),
+            (self.val_metrics, of_validation, "names a metric and the validation of a loss; give it another name"),
+        ):
+            if twice := some.keys() & others:
+                raise ConfigError(f"{sorted(twice)} {told}")
         if prefixed := [name for name in epoch_metrics if f"val_{name}" in epoch_metrics]:
             name = prefixed[0]
             raise ConfigError(f"val_metrics has {name!r} and 'val_{name}', which mean the same; keep one of them")
@@ -298,14 +289,9 @@ class TrainerConfig:
                     f"{setting} names {taken[0]!r}, which is how values of the validation begin, so that one would "
                     f"stand under the name of the other; call it {taken[0].removeprefix('val_')!r}"
                 )
-        if twice := {f"val_{name}" for name in self.losses} & self.val_metrics.keys():
-            raise ConfigError(f"{sorted(twice)} names a metric and the validation of a loss; give it another name")
         if reserved := [name for name in self.extra if name in CLOSURE_NAMES]:
             raise ConfigError(f"extra names {reserved[0]!r}, which a closure is given anyway; use another name")
-        for keys, known in (
-            ("metric_keys", {*self.train_metrics, *epoch_metrics}),
-            ("loss_keys", {*self.losses}),
-        ):
+        for keys, known in (("metric_keys", {*self.train_metrics, *epoch_metrics}), ("loss_keys", {*self.losses})):
             for name in getattr(self, keys):
                 if name not in known:
                     raise ConfigError(f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}")
@@ -415,19 +401,18 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
             raise ConfigError(f"{given[target]!r} and {name!r} mean the same; give only one of them")
         flat[target], given[target] = value, name
     flat = {name: value for name, value in flat.items() if value is not None or name in _NONE_IS_MEANT}
-    plain = {name: flat[name] for name in PLAIN if name in flat}
+    if isinstance(precision := flat.get("mixed_precision"), bool):
+        flat["mixed_precision"] = "auto" if precision else "32"
     parts: dict[str, dict[str, Any]] = {part: {} for part in PART_CLASSES}
     for name, (part, field) in PARTS.items():
         if name in flat:
             parts[part][field] = flat[name]
-    if "precision" in parts["update"]:
-        parts["update"]["precision"] = _precision(parts["update"]["precision"])
-    parts["update"]["skip_nonfinite"] = parts["guards"].get("nonfinite") == "skip"
-    in_parts = parts["guards"].get("micro_batches", 1)
+    in_parts = flat.get("micro_batches", 1)
+    parts["update"]["skip_nonfinite"] = flat.get("nonfinite") == "skip"
     parts["update"]["in_parts"] = not (isinstance(in_parts, int) and in_parts == 1)
     _check_mappings(flat)
     built: dict[str, Any] = {part: cls(**parts[part]) for part, cls in PART_CLASSES.items()}
-    return TrainerConfig(**plain, **built)
+    return TrainerConfig(**{name: flat[name] for name in PLAIN if name in flat}, **built)
 
 
 #: names of other libraries, and of other places here, that are near to settings which mean something else
@@ -473,9 +458,3 @@ def _check_mappings(flat: Mapping[str, Any]) -> None:
         for key, entries in (flat.get(name) or {}).items():
             if not isinstance(entries, Sequence):
                 raise ConfigError(f"{name}[{key!r}] must be a list of names of entries, got {entries!r}")
-
-
-def _precision(value: Any) -> str:
-    if isinstance(value, bool):
-        return "auto" if value else "32"
-    return value

@@ -7,27 +7,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
+from delira.utils.checks import Expected, expect
 from delira.utils.optimizing import check_rate_in
 
 
-def check_positive(name: str, value: object, unit: str) -> None:
-    """Refuse anything but a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ConfigError(f"{name} must be an integer of at least 1 ({unit}), got {value!r}")
+def positive(name: str, value: object, unit: str) -> Expected:
+    """Return what :func:`~delira.utils.checks.expect` needs to refuse anything but a positive integer."""
+    is_right = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+    return name, value, is_right, f"an integer of at least 1 ({unit})"
 
 
-def check_flag(name: str, value: object) -> None:
-    """Refuse anything but True and False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} must be True or False, got {value!r}")
+def flag(name: str, value: object) -> Expected:
+    """Return what :func:`~delira.utils.checks.expect` needs to refuse anything but True and False."""
+    return name, value, isinstance(value, bool), "True or False"
 
 
 def check_verbose(verbose: object) -> None:
     """Refuse what says nothing about how much is shown."""
-    if not isinstance(verbose, numbers.Integral) or verbose not in (0, 1, 2):
-        raise ConfigError(
-            f"verbose must be 0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass), got {verbose!r}"
-        )
+    is_right = isinstance(verbose, numbers.Integral) and verbose in (0, 1, 2)
+    expect(("verbose", verbose, is_right, "0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass)"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,10 +42,11 @@ class OptimizerConfig:
     """``builder(network, cls, **params)`` returns optimizers by name; for networks that need several."""
 
     def __post_init__(self) -> None:
-        if self.cls is not None and not callable(self.cls):
-            raise ConfigError(f"optimizer_cls must be a class, e.g. torch.optim.Adam, got {self.cls!r}")
-        if self.builder is not None and not callable(self.builder):
-            raise ConfigError(f"optim_fn must be a function that returns optimizers by name, got {self.builder!r}")
+        is_builder = self.builder is None or callable(self.builder)
+        expect(
+            ("optimizer_cls", self.cls, self.cls is None or callable(self.cls), "a class, e.g. torch.optim.Adam"),
+            ("optim_fn", self.builder, is_builder, "a function that returns optimizers by name"),
+        )
         check_rate_in(self.params)
 
 
@@ -103,7 +102,7 @@ class LoggingConfig:
         if self.frequencies is not None:
             check_frequencies(self.frequencies, "logging_frequencies")
         check_reductions(self.reductions, "logging_reductions")
-        check_positive("log_freq", self.freq, "step")
+        expect(positive("log_freq", self.freq, "step"))
         check_verbose(self.verbose)
 
 
@@ -139,20 +138,20 @@ class SavingConfig:
     stop; a second signal stops at once."""
 
     def __post_init__(self) -> None:
-        check_flag("save_in_background", self.background)
-        check_flag("save_on_signal", self.on_signal)
-        for name, value, unit in (
-            ("save_freq", self.freq, "epoch"),
-            ("save_freq_steps", self.steps, "step"),
-            ("keep_last_checkpoints", self.keep_last, "file"),
-            ("keep_best_checkpoints", self.keep_best, "file"),
-        ):
-            if value is not None:
-                check_positive(name, value, unit)
-        if self.minutes is not None and not (isinstance(self.minutes, (int, float)) and 0 < self.minutes < math.inf):
-            raise ConfigError(f"save_freq_minutes must be a number above 0 (minutes), got {self.minutes!r}")
-        if self.on_error not in ("raise", "warn"):
-            raise ConfigError(f"on_save_error must be 'raise' or 'warn', got {self.on_error!r}")
+        counts = (
+            positive("save_freq", self.freq, "epoch"),
+            positive("save_freq_steps", self.steps, "step"),
+            positive("keep_last_checkpoints", self.keep_last, "file"),
+            positive("keep_best_checkpoints", self.keep_best, "file"),
+        )
+        is_time = self.minutes is None or (isinstance(self.minutes, (int, float)) and 0 < self.minutes < math.inf)
+        expect(
+            flag("save_in_background", self.background),
+            flag("save_on_signal", self.on_signal),
+            *(count for count in counts if count[1] is not None),
+            ("save_freq_minutes", self.minutes, is_time, "a number above 0 (minutes)"),
+            ("on_save_error", self.on_error, self.on_error in ("raise", "warn"), "'raise' or 'warn'"),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,13 +182,15 @@ class GuardConfig:
     """Use only algorithms of the framework that give the same bits every time; an operation that has none fails."""
 
     def __post_init__(self) -> None:
-        if self.nonfinite not in ("raise", "skip", "rollback", "ignore"):
-            raise ConfigError(f"nonfinite must be 'raise', 'skip', 'rollback' or 'ignore', got {self.nonfinite!r}")
-        if self.nonfinite_predictions not in ("nan", "raise"):
-            raise ConfigError(f"nonfinite_predictions must be 'nan' or 'raise', got {self.nonfinite_predictions!r}")
-        if not isinstance(self.rollback_factor, (int, float)) or not 0 < self.rollback_factor < 1:
-            raise ConfigError(f"rollback_factor must be between 0 and 1 (exclusive), got {self.rollback_factor!r}")
-        check_flag("deterministic", self.deterministic)
-        check_positive("max_rollbacks", self.max_rollbacks, "rollback")
+        given, predicted, factor = self.nonfinite, self.nonfinite_predictions, self.rollback_factor
+        is_known = given in ("raise", "skip", "rollback", "ignore")
+        is_factor = isinstance(factor, (int, float)) and 0 < factor < 1
+        expect(
+            ("nonfinite", given, is_known, "'raise', 'skip', 'rollback' or 'ignore'"),
+            ("nonfinite_predictions", predicted, predicted in ("nan", "raise"), "'nan' or 'raise'"),
+            ("rollback_factor", factor, is_factor, "between 0 and 1 (exclusive)"),
+            flag("deterministic", self.deterministic),
+            positive("max_rollbacks", self.max_rollbacks, "rollback"),
+        )
         if not isinstance(self.micro_batches, str) or self.micro_batches != "auto":
-            check_positive("micro_batches", self.micro_batches, "part")
+            expect(positive("micro_batches", self.micro_batches, "part"))

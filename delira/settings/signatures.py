@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import textwrap
@@ -29,20 +30,14 @@ def show_settings(method: Any, *more: inspect.Parameter, without: Iterable[str] 
 
 def settings_signature(*leading: inspect.Parameter, without: Iterable[str] = ()) -> inspect.Signature:
     """Signature with ``leading`` parameters and every flat keyword but for some."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
     taken = {*without, *(parameter.name for parameter in leading)}
     parameters = [*leading]
-    for name in (*PLAIN, *PARTS):
-        if name in taken:
-            continue
-        owner, field = PARTS.get(name, (None, name))
-        cls = TrainerConfig if owner is None else PART_CLASSES[owner]
-        described = next(f for f in dataclasses.fields(cls) if f.name == field)
-        default = None if described.default is dataclasses.MISSING else described.default
-        kind = described.type
-        if name == "mixed_precision":
-            default, kind = False, bool | str
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
+    for name, cls, field in _stated():
+        if name not in taken:
+            described = next(each for each in dataclasses.fields(cls) if each.name == field)
+            default = None if described.default is dataclasses.MISSING else described.default
+            default, kind = (False, bool | str) if name == "mixed_precision" else (default, described.type)
+            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
     return inspect.Signature(parameters)
 
 
@@ -51,18 +46,19 @@ def settings_help() -> str:
 
     The meanings are the texts below the fields; there are none where the source is not at hand.
     """
-    texts: dict[tuple[str, str], str] = {}
-    for owner in (TrainerConfig, *PART_CLASSES.values()):
-        for field, text in _field_texts(owner).items():
-            texts[owner.__name__, field] = text
     lines: list[str] = []
-    for name in (*PLAIN, *PARTS):
-        part, field = PARTS.get(name, ("", name))
-        owner = PART_CLASSES.get(part, TrainerConfig)
-        lines += [name, f"    {texts.get((owner.__name__, field), '')}"]
+    for name, cls, field in _stated():
+        lines += [name, f"    {_field_texts(cls).get(field, '')}"]
     return "\n".join(lines)
 
 
+def _stated() -> list[tuple[str, type, str]]:
+    """Every flat keyword, with the class and the name of the field that state it."""
+    plain: list[tuple[str, type, str]] = [(name, TrainerConfig, name) for name in PLAIN]
+    return plain + [(name, PART_CLASSES[part], field) for name, (part, field) in PARTS.items()]
+
+
+@functools.cache
 def _field_texts(cls: type) -> dict[str, str]:
     """Return the strings below the fields of a dataclass."""
     try:

@@ -17,8 +17,9 @@ from delira.contract.kinds import Data, Network
 from delira.errors import DataError, NonFiniteLossError
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
+from delira.metrics.direction import as_mode
 from delira.runs.guard_log import GuardLog
-from delira.settings.config import TrainerConfig, check_start, read_settings, score_mode
+from delira.settings.config import TrainerConfig, check_start, read_settings
 from delira.settings.keywords import TrainerKeywords
 from delira.settings.parts import check_verbose
 from delira.settings.signatures import show_settings
@@ -485,7 +486,7 @@ class BaseNetworkTrainer(Predictor):
         """Return True if the new score is strictly better; anything but NaN is better than none."""
         if new_val_score != new_val_score or old_val_score is None:
             return new_val_score == new_val_score
-        return new_val_score > old_val_score if score_mode(mode) == "highest" else new_val_score < old_val_score
+        return new_val_score > old_val_score if as_mode(mode) == "highest" else new_val_score < old_val_score
 
     # ------------------------------------------------------------------ events that can be overridden
 

@@ -11,6 +11,32 @@ import numpy as np
 
 from delira.errors import ConfigError
 
+#: name of a setting, its value, whether that is right, and what it must be
+Expected = tuple[str, object, bool, str]
+
+
+def expect(*settings: Expected) -> None:
+    """Refuse the first setting that is not what it must be.
+
+    Parameters
+    ----------
+    *settings
+        See :data:`Expected`.
+
+    Raises
+    ------
+    ConfigError
+        ``name must be what, got value``.
+    """
+    for name, value, is_right, what in settings:
+        if not is_right:
+            raise ConfigError(f"{name} must be {what}, got {value!r}")
+
+
+def is_count(value: object) -> bool:
+    """Return True if it is a whole number of at least 0."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+
 
 def check_numbers(
     owner: object,
@@ -69,8 +95,7 @@ def if_given(**arguments: Any) -> dict[str, Any]:
 def check_flags(owner: object, **given: Any) -> None:
     """Refuse anything but True and False; see :func:`check_numbers`."""
     for name, value in given.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise ConfigError(f"{_name_of(owner)}: {name} must be True or False, got {value!r}")
+        expect((f"{_name_of(owner)}: {name}", value, isinstance(value, (bool, np.bool_)), "True or False"))
 
 
 def check_choice(owner: object, choices: Iterable[Any], **given: Any) -> None:

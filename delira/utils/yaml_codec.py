@@ -25,21 +25,24 @@ import functools
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
+from delira.errors import ConfigError
 from delira.utils import references
-from delira.utils.references import NOTHING, Unresolved
-from delira.utils.yaml_decode import DTYPE_KINDS, decode, find_unresolved
+from delira.utils.references import NOTHING
+from delira.utils.references import Unresolved as Unresolved
+from delira.utils.suggest import did_you_mean
+from delira.utils.trees import iterate_leaves
 from delira.utils.yaml_text import read_yaml, write_yaml
 
-__all__ = ["Unresolved", "decode", "dumps", "encode", "find_unresolved", "fingerprint", "loads"]
-
-#: kinds of values that are plain already, and of plain ones that hold others: most of a tree is the former
-_AS_IT_IS, _INNER = (bool, int, str, type(None)), (list, dict)
+#: kinds of values that are plain already: most of a tree
+_AS_IT_IS = (bool, int, str, type(None))
+_DTYPE_KINDS = "biufcSUMm"
 _MAX_ARRAY = 1024
 _MAX_DEPTH = 100
 _MAX_ARGUMENTS = 20_000  # characters
@@ -66,26 +69,33 @@ def digest(plain: Any) -> str:
 
 
 def _canonical(plain: object) -> str:
-    return json.dumps(_unordered(plain), sort_keys=True, separators=(",", ":"), default=str)
+    write = functools.partial(json.dumps, sort_keys=True, separators=(",", ":"), default=str)
+    text = write(plain)
+    return write(_unordered(plain)) if '"$dict"' in text else text
 
 
 def _unordered(plain: object) -> Any:
     if isinstance(plain, list):
-        return [_unordered(value) if isinstance(value, _INNER) else value for value in plain]
+        return [_unordered(value) for value in plain]
     if not isinstance(plain, dict):
         return plain
-    plain = {str(key): _unordered(value) if isinstance(value, _INNER) else value for key, value in plain.items()}
-    if "$dict" in plain:
-        plain["$dict"] = sorted(plain["$dict"], key=_canonical)
-    return plain
+    items = {key: _unordered(value) for key, value in plain.items()}
+    return items | {"$dict": sorted(items["$dict"], key=_canonical)} if "$dict" in items else items
 
 
-def encode(tree: object) -> Any:
-    """Turn any tree into dictionaries with string keys, lists, strings, finite numbers, booleans and None."""
-    return _encode(tree, frozenset())
+# ------------------------------------------------------------------ writing
 
 
-def _encode(value: object, active: frozenset[int]) -> Any:
+def encode(value: object, active: frozenset[int] = frozenset()) -> Any:
+    """Turn any tree into dictionaries with string keys, lists, strings, finite numbers, booleans and None.
+
+    Parameters
+    ----------
+    value
+        The tree, or a part of it.
+    active
+        Addresses of what a part is in.
+    """
     if type(value) in _AS_IT_IS:
         return value
     if id(value) in active or len(active) > _MAX_DEPTH:
@@ -99,22 +109,18 @@ def _encode(value: object, active: frozenset[int]) -> Any:
 
 def _encode_mapping(value: Mapping[Any, Any], active: frozenset[int]) -> Any:
     if all(type(key) is str and not key.startswith("$") for key in value):
-        return {key: item if type(item) in _AS_IT_IS else _encode(item, active) for key, item in value.items()}
-    return {"$dict": [[_encode(key, active), _encode(item, active)] for key, item in value.items()]}
+        return {key: item if type(item) in _AS_IT_IS else encode(item, active) for key, item in value.items()}
+    return {"$dict": [[encode(key, active), encode(item, active)] for key, item in value.items()]}
 
 
 def _encode_sequence(value: Any, active: frozenset[int]) -> Any:
-    items = [item if type(item) in _AS_IT_IS else _encode(item, active) for item in value]
+    items = [item if type(item) in _AS_IT_IS else encode(item, active) for item in value]
     return {"$tuple": items} if isinstance(value, tuple) else items
 
 
 def _encode_set(value: Any, active: frozenset[int]) -> Any:
-    items = sorted((_encode(item, active) for item in value), key=_canonical)
+    items = sorted((encode(item, active) for item in value), key=_canonical)
     return {"$set" if isinstance(value, set) else "$frozenset": items}
-
-
-def _encode_float(value: float, active: frozenset[int]) -> Any:
-    return float(value) if math.isfinite(value) else {"$float": str(float(value))}
 
 
 def _encode_numpy(value: Any, active: frozenset[int]) -> Any:
@@ -128,7 +134,7 @@ def _encode_numpy(value: Any, active: frozenset[int]) -> Any:
         short = numbers.astype(str).astype(np.float64)
         numbers = short if np.array_equal(short.astype(dtype), numbers, equal_nan=True) else numbers
     tag = "$array" if isinstance(value, np.ndarray) else "$numpy"
-    plain = {tag: _encode(numbers.tolist(), active), "dtype": str(dtype)}
+    plain = {tag: encode(numbers.tolist(), active), "dtype": str(dtype)}
     return plain | ({"shape": list(value.shape)} if value.size == 0 else {})
 
 
@@ -153,8 +159,8 @@ def _encode_object(value: object, active: frozenset[int]) -> Any:
     if isinstance(value, functools.partial):
         if (name := references.name_of(value.func)) is None:
             return NOTHING
-        positional = {"args": [_encode(item, active) for item in value.args]} if value.args else {}
-        arguments = {key: _encode(item, active) for key, item in value.keywords.items()}
+        positional = {"args": [encode(item, active) for item in value.args]} if value.args else {}
+        arguments = {key: encode(item, active) for key, item in value.keywords.items()}
         return {"$partial": name, **positional, "arguments": arguments}
     return _encode_instance(value, active)
 
@@ -166,7 +172,7 @@ def _encode_instance(value: object, active: frozenset[int]) -> Any:
     arguments = references.constructor_arguments(value) if name else None
     if arguments is None:
         return NOTHING
-    plain = {key: _encode(item, active) for key, item in arguments.items()}
+    plain = {key: encode(item, active) for key, item in arguments.items()}
     if len(text := _canonical(plain)) > _MAX_ARGUMENTS:  # a dataset with its samples is no setting
         return {"$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"}
     return {"$call": name, "arguments": plain}
@@ -178,11 +184,11 @@ _ENCODERS: tuple[tuple[Any, _Encoder], ...] = (
     (Unresolved, lambda value, active: references.record(value)),
     (enum.Enum, _encode_object),
     ((np.generic, np.ndarray), _encode_numpy),
-    (np.dtype, lambda value, active: {"$dtype": str(value)} if value.kind in DTYPE_KINDS else NOTHING),
+    (np.dtype, lambda value, active: {"$dtype": str(value)} if value.kind in _DTYPE_KINDS else NOTHING),
     (Mapping, _encode_mapping),
     ((list, tuple), _encode_sequence),
     ((set, frozenset), _encode_set),
-    (float, _encode_float),
+    (float, lambda value, active: float(value) if math.isfinite(value) else {"$float": str(float(value))}),
     (int, lambda value, active: int(value)),
     (str, lambda value, active: str.__str__(value)),
     (complex, lambda value, active: {"$complex": str(value).strip("()")}),
@@ -191,3 +197,137 @@ _ENCODERS: tuple[tuple[Any, _Encoder], ...] = (
     (object, _describe_array),
     (object, _encode_object),
 )
+
+
+# ------------------------------------------------------------------ reading
+
+
+def find_unresolved(tree: object) -> dict[str, Unresolved]:
+    """Return all unresolved entries by their dotted path, so that one message can name them all."""
+    return {".".join(map(str, path)): leaf for path, leaf in iterate_leaves(tree) if isinstance(leaf, Unresolved)}
+
+
+def decode(plain: object, objects: Mapping[str, Any] | None = None) -> Any:
+    """Turn what :func:`encode` gave into the tree again, as far as that needs neither import nor execution.
+
+    Parameters
+    ----------
+    plain
+        Dictionaries, lists and scalars.
+    objects
+        Classes and functions that may be used, and called if the entry is a call, under
+        ``"module:qualname"``, ``"qualname"`` or the last name.
+    """
+    if not isinstance(objects, Mapping | None):
+        raise ConfigError(f"objects must be a dictionary {{name: class or function}}, got {objects!r}")
+    try:
+        return _decode(plain, objects or {})
+    except RecursionError as error:
+        raise ConfigError("the entries are nested too deeply to be settings") from error
+
+
+def _decode(plain: object, objects: Mapping[str, Any]) -> Any:
+    if isinstance(plain, list):
+        return [_decode(item, objects) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    tags = [key for key in plain if isinstance(key, str) and key.startswith("$")]
+    if not tags:
+        return {key: _decode(item, objects) for key, item in plain.items()}
+    tag = tags[0]
+    if tag not in _DECODERS:
+        raise ConfigError(f"unknown tag {tag!r} in {plain!r}{did_you_mean(tag, _DECODERS)}")
+    decoder, companions = _DECODERS[tag]
+    if surplus := [key for key in plain if key != tag and key not in companions]:
+        raise ConfigError(f"{surplus!r} beside {tag!r} in {plain!r}; allowed are {list(companions)}")
+    try:
+        return decoder(plain, plain[tag], objects)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise ConfigError(f"cannot read the entry {plain!r}: {error}") from error
+
+
+def _decode_numpy(plain: dict[str, Any], numbers: object, objects: Mapping[str, Any]) -> Any:
+    array = np.array(_decode(numbers, objects), dtype=_dtype(plain["dtype"]))
+    return array.reshape(plain.get("shape", array.shape)) if "$array" in plain else array[()]
+
+
+def _dtype(name: object) -> Any:
+    dtype = np.dtype(_text(name))
+    if dtype.kind not in _DTYPE_KINDS or dtype.itemsize > 1 << 16:
+        raise ConfigError(f"dtype {name!r} is not read; allowed are numbers, booleans, times and short strings")
+    return dtype
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a string is needed, got {value!r}")
+    return value
+
+
+def _decode_object(plain: dict[str, Any], name: Any, objects: Mapping[str, Any]) -> Any:
+    found = references.find(_text(name), objects)
+    if found is not NOTHING:
+        return found
+    module, _, qualname = name.rpartition(":")
+    imported = f", or import {module} before" if module and module not in sys.modules else ""
+    return Unresolved(plain, f"pass objects={{{name!r}: {qualname}}} when loading{imported}")
+
+
+def _decode_call(plain: dict[str, Any], name: Any, objects: Mapping[str, Any]) -> Any:
+    if not isinstance(plain.get("arguments") or {}, dict) or not isinstance(plain.get("args") or [], list):
+        raise TypeError("'arguments' must be a mapping and 'args' a list")
+    make = references.vouched(_text(name), objects)
+    if make is NOTHING:
+        qualname = name.rpartition(":")[2]
+        return Unresolved(
+            plain, f"pass objects={{{name!r}: {qualname}}} when loading: only what is named there is called"
+        )
+    if not callable(make):
+        raise ConfigError(f"objects has {make!r} for {name!r}; it must be the class or function itself")
+    args = _decode(plain.get("args") or [], objects)
+    arguments = _decode(plain.get("arguments") or {}, objects)
+    if inner := find_unresolved([args, arguments]):
+        return Unresolved(plain, "; ".join(f"for {entry}: {references.cure(entry)}" for entry in inner.values()))
+    if "$partial" in plain:
+        return functools.partial(make, *args, **arguments)
+    try:
+        return make(**arguments)
+    except Exception as error:  # the constructor is the user's
+        raise ConfigError(f"{name!r} refuses the arguments {arguments!r} that were saved: {error}") from error
+
+
+def _decode_repr(plain: dict[str, Any], text: Any, objects: Mapping[str, Any]) -> Any:
+    if _text(text) in objects:
+        return objects[text]
+    return Unresolved(
+        plain,
+        f"it has no name to be found by: set the entry anew, or pass objects={{{text!r}: ...}} when loading",
+    )
+
+
+_Decoder = Callable[[dict[str, Any], Any, Mapping[str, Any]], Any]
+_DECODERS: dict[str, tuple[_Decoder, tuple[str, ...]]] = {
+    "$tuple": (lambda plain, items, objects: tuple(_items(items, objects)), ()),
+    "$set": (lambda plain, items, objects: set(_items(items, objects)), ()),
+    "$frozenset": (lambda plain, items, objects: frozenset(_items(items, objects)), ()),
+    "$dict": (lambda plain, items, objects: dict(_items(items, objects)), ()),
+    "$float": (lambda plain, text, objects: float(text), ()),
+    "$complex": (lambda plain, text, objects: complex(text), ()),
+    "$bytes": (lambda plain, text, objects: base64.b64decode(_text(text), validate=True), ()),
+    "$path": (lambda plain, text, objects: Path(_text(text)), ()),
+    "$dtype": (lambda plain, name, objects: _dtype(name), ()),
+    "$array": (_decode_numpy, ("dtype", "shape")),
+    "$numpy": (_decode_numpy, ("dtype",)),
+    "$object": (_decode_object, ()),
+    "$call": (_decode_call, ("arguments",)),
+    "$partial": (_decode_call, ("args", "arguments")),
+    "$repr": (_decode_repr, ()),
+}
+
+
+def _items(items: object, objects: Mapping[str, Any]) -> list[Any]:
+    if not isinstance(items, list):
+        raise TypeError(f"a list is needed, got {items!r}")
+    return [_decode(item, objects) for item in items]

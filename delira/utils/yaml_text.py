@@ -10,8 +10,7 @@ from delira.errors import ConfigError
 
 
 class _Writer(yaml.SafeDumper):
-    def ignore_aliases(self, data: object) -> bool:
-        return True  # a value that is there twice is written twice
+    """Writes short lists, and what has a tag, on one line."""
 
 
 class _Reader(yaml.SafeLoader):

@@ -4,14 +4,15 @@ import pytest
 
 from delira.errors import ConfigError
 from delira.settings import parts
+from delira.utils.checks import expect
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: parts.check_positive("val_freq", 0, "epoch"), r"val_freq must be an integer of at least 1 \(epoch\)"),
-        (lambda: parts.check_positive("val_freq", True, "epoch"), "got True"),
-        (lambda: parts.check_flag("shuffle", 1), "shuffle must be True or False, got 1"),
+        (lambda: expect(parts.positive("val_freq", 0, "epoch")), r"val_freq must be an integer of at least 1 \(epoch\)"),
+        (lambda: expect(parts.positive("val_freq", True, "epoch")), "got True"),
+        (lambda: expect(parts.flag("shuffle", 1)), "shuffle must be True or False, got 1"),
         (lambda: parts.check_verbose(3), "verbose must be 0 .* got 3"),
         (lambda: parts.OptimizerConfig(cls=5), "optimizer_cls must be a class"),
         (lambda: parts.OptimizerConfig(builder=5), "optim_fn must be a function"),
@@ -28,4 +29,4 @@ def test_what_can_be_is_taken_as_it_is():
     assert parts.OptimizerConfig().cls is None
     assert parts.ScheduleConfig(cls=dict, params={"gamma": 0.1}).params == {"gamma": 0.1}
     parts.check_verbose(True)
-    parts.check_flag("shuffle", False)
+    expect(parts.flag("shuffle", False))
