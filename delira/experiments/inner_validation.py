@@ -2,12 +2,13 @@
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.dataset import read_labels
+from delira.utils.suggest import listed
 
 if TYPE_CHECKING:
     from delira.data_loading.abstract_dataset import AbstractDataset
@@ -27,49 +28,38 @@ def caveats_of_validation(dataset: "AbstractDataset", splitter: "Splitter", spli
     dataset, splitter, splits
         What is divided, by what, and into which parts.
     """
-    inner = {number: split for number, split in enumerate(splits) if split.val is not None}
-    found = [_told_of_sizes(splitter, inner), _told_of_classes(_classes_of(dataset, splitter), inner)]
-    return [text for text in found if text]
-
-
-def _told_of_sizes(splitter: "Splitter", inner: dict[int, Any]) -> str:
-    config = splitter.config
-    if splitter.groups is None or config.val_split is None:
-        return ""
-    uneven = []
-    for number, split in inner.items():
-        n_val, n_all = len(split.val), len(split.val) + len(split.train)
-        if not 1 / _FACTOR <= n_val / (config.val_split * n_all) <= _FACTOR:
-            uneven.append(f"{number} ({n_val:,} of {n_all:,} samples)")
-    if not uneven:
-        return ""
-    return (
-        f"val_split={config.val_split} is a share of the groups {config.groups_key!r}, which are of uneven size: the "
-        f"validation part is another share of the samples in {_folds(uneven)}"
-    )
-
-
-def _told_of_classes(classes: np.ndarray | None, inner: dict[int, Any]) -> str:
-    if classes is None:
-        return ""
-    names = np.unique(classes)
-    lacking = []
-    for number, split in inner.items():
-        if (missing := np.setdiff1d(names, classes[split.val])).size:
-            more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-            listed = ", ".join(str(name) for name in missing[:_LISTED].tolist())
-            lacking.append(f"{number} ({'class' if len(missing) == 1 else 'classes'} {listed}{more})")
-    if not lacking:
-        return ""
-    return (
-        f"the validation part lacks a class in {_folds(lacking)}: a score that needs all classes is no number there, "
-        "so that no epoch may be the best; use split_type='stratified', or a larger val_split"
-    )
+    found, config = [], splitter.config
+    inner = {number: (split.train, split.val) for number, split in enumerate(splits) if split.val is not None}
+    if splitter.groups is not None and config.val_split is not None:
+        sizes = {number: (len(val), len(val) + len(train)) for number, (train, val) in inner.items()}
+        uneven = [
+            f"{number} ({n_val:,} of {n_all:,} samples)"
+            for number, (n_val, n_all) in sizes.items()
+            if not 1 / _FACTOR <= n_val / (config.val_split * n_all) <= _FACTOR
+        ]
+        if uneven:
+            found.append(
+                f"val_split={config.val_split} is a share of the groups {config.groups_key!r}, which are of uneven "
+                f"size: the validation part is another share of the samples in {_folds(uneven)}"
+            )
+    if (classes := _classes_of(dataset, splitter)) is not None:
+        names = np.unique(classes)
+        missing = {number: np.setdiff1d(names, classes[val]).tolist() for number, (_, val) in inner.items()}
+        lacking = [
+            f"{number} ({'class' if len(lost) == 1 else 'classes'} {listed(lost, _LISTED)})"
+            for number, lost in missing.items()
+            if lost
+        ]
+        if lacking:
+            found.append(
+                f"the validation part lacks a class in {_folds(lacking)}: a score that needs all classes is no number "
+                "there, so that no epoch may be the best; use split_type='stratified', or a larger val_split"
+            )
+    return found
 
 
 def _folds(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
-    return f"{'fold' if len(texts) == 1 else 'folds'} {', '.join(texts[:_LISTED])}{more}"
+    return f"{'fold' if len(texts) == 1 else 'folds'} {listed(texts, _LISTED)}"
 
 
 def _classes_of(dataset: "AbstractDataset", splitter: "Splitter") -> np.ndarray | None:

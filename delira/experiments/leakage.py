@@ -16,7 +16,7 @@ from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError, MissingKeyError, WorkerError
 from delira.utils.seeding import derive, seeded_globals
-from delira.utils.suggest import did_you_mean
+from delira.utils.suggest import did_you_mean, listed
 from delira.utils.trees import map_leaves
 
 if TYPE_CHECKING:
@@ -301,12 +301,10 @@ def _on_two_sides_somewhere(codes: np.ndarray, splits: Sequence["Split"]) -> set
 
 def _warning_of_duplicates(duplicates: Sequence[Sequence[int]], keys: Sequence[str]) -> str:
     shown = [
-        " = ".join(map(str, indices[:_LISTED])) + (" = ..." if len(indices) > _LISTED else "")
-        for indices in duplicates[:_LISTED]
+        " = ".join(map(str, indices[:_LISTED])) + (" = ..." if len(indices) > _LISTED else "") for indices in duplicates
     ]
-    more = f", and {len(duplicates) - _LISTED:,} more" if len(duplicates) > _LISTED else ""
     return (
         f"check_duplicates: samples that are identical in {', '.join(map(repr, keys))} are on two sides of a fold, so "
-        f"scores are too good: {', '.join(shown)}{more}; remove the copies, or give copies a common group "
+        f"scores are too good: {listed(shown, _LISTED, ', and ')}; remove the copies, or give copies a common group "
         "(groups_key). All of them: result.info['duplicates']"
     )

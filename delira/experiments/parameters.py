@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from delira.errors import ConfigError
+from delira.experiments.command_line import add_parameters, read_parameters
 from delira.utils import yaml_codec
 from delira.utils.config import LookupConfig
 from delira.utils.files import publish_text, writable_folder
@@ -73,8 +74,8 @@ class Parameters(LookupConfig):
     def _effective(self, part: str) -> dict[str, Any]:
         view = self._seen_by(VARIABILITY_ON_TOP)
         _check_parts(view)
-        fixed, variable = (view[variability].get(part, {}) for variability in VARIABILITIES)
-        return LookupConfig({**fixed, **variable}).to_dict()
+        merged = {**view["fixed"].get(part, {}), **view["variable"].get(part, {})}
+        return {name: value.to_dict() if isinstance(value, LookupConfig) else value for name, value in merged.items()}
 
     def _find(self, key: object) -> list[tuple[tuple[Any, ...], Any]]:
         return [(path, value) for path, value in super()._find(key) if not self._is_shadowed(path)]
@@ -112,7 +113,7 @@ class Parameters(LookupConfig):
                 f"cannot permute top keys {list(self)}; they must be either 'fixed' and 'variable' or "
                 f"'model' and 'training'. Parameters(fixed_params, variable_params) makes both"
             )
-        turned = _turned_to_training(self) if self.variability_on_top else _turned_to_variability(self)
+        turned = _turned(self)
         self.clear()
         dict.update(self, turned)
         return self
@@ -167,19 +168,16 @@ class Parameters(LookupConfig):
                     source[key] = value
                 else:
                     LookupConfig.update(source, {key: value})
-            self._check_source(source)
+            top = VARIABILITIES if self.variability_on_top else PARTS
+            if source and not any(name in source for name in top):
+                raise HierarchyError(
+                    f"update got the top keys {list(source)}, but {' and '.join(map(repr, top))} are on top; "
+                    f"write update({{{top[0]!r}: {{...}}}}) or update(Parameters(...))"
+                )
+            for name in top:
+                if not isinstance(source.get(name, {}), Mapping):
+                    raise ConfigError(f"update got {name!r}: {source[name]!r}; it must be a dictionary")
         super().update(source, deep, ignore, allow_dict_overwrite)
-
-    def _check_source(self, source: LookupConfig) -> None:
-        top = VARIABILITIES if self.variability_on_top else PARTS
-        if source and not any(name in source for name in top):
-            raise HierarchyError(
-                f"update got the top keys {list(source)}, but {' and '.join(map(repr, top))} are on top; "
-                f"write update({{{top[0]!r}: {{...}}}}) or update(Parameters(...))"
-            )
-        for name in top:
-            if not isinstance(source.get(name, {}), Mapping):
-                raise ConfigError(f"update got {name!r}: {source[name]!r}; it must be a dictionary")
 
     # ---- the command line of a script
 
@@ -191,8 +189,6 @@ class Parameters(LookupConfig):
         prog
             Name of the program; that of the script if ``None``.
         """
-        from delira.experiments.command_line import add_parameters
-
         parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
         add_parameters(parser, self)
         return parser
@@ -232,8 +228,6 @@ class Parameters(LookupConfig):
         >>> params.fixed.training.optimizer_params.lr
         0.0001
         """
-        from delira.experiments.command_line import read_parameters
-
         parser = argparse.ArgumentParser(allow_abbrev=False) if parser is None else parser
         return read_parameters(parser, self, add_unknown_items, arguments)
 
@@ -319,26 +313,24 @@ def _check_parts(view: LookupConfig) -> None:
         )
 
 
-def _turned_to_training(params: LookupConfig) -> dict[Any, Any]:
-    rows = {name: _row(params, name) for name in VARIABILITIES}
-    parts = dict.fromkeys((*PARTS, *rows["fixed"], *rows["variable"]))  # an ordered set
-    rest = {key: value for key, value in params.items() if key not in VARIABILITIES}
-    if both := [name for name in parts if name in rest]:
+def _turned(params: "Parameters") -> dict[Any, Any]:
+    """Return the same with the two upper levels exchanged; what is in neither of them stays on top."""
+    if params.variability_on_top:
+        rows = {name: _row(params, name) for name in VARIABILITIES}
+        names = [*dict.fromkeys((*PARTS, *rows["fixed"], *rows["variable"]))]  # an ordered set
+    else:
+        # a part of the user's own ("data") was turned along with ours: it holds nothing but the variabilities
+        own = [key for key, value in params.items() if isinstance(value, LookupConfig) and {*value} <= {*VARIABILITIES}]
+        rows = {part: _row(params, part) for part in dict.fromkeys((*PARTS, *(key for key in own if params[key])))}
+        names = [*VARIABILITIES]
+    rest = {key: value for key, value in params.items() if key not in rows}
+    if params.variability_on_top and (both := [name for name in names if name in rest]):
         raise HierarchyError(f"{both} are on top and inside 'fixed' or 'variable'; delete one of them")
-    return {part: _column(rows, part) for part in parts} | rest
-
-
-def _turned_to_variability(params: LookupConfig) -> dict[Any, Any]:
-    # a part of the user's own ("data") was turned along with ours: it holds nothing but the variabilities
-    own = [key for key, value in params.items() if isinstance(value, LookupConfig) and set(value) <= {*VARIABILITIES}]
-    parts = dict.fromkeys((*PARTS, *(key for key in own if params[key])))
-    rows = {part: _row(params, part) for part in parts}
-    turned = {name: LookupConfig() for name in VARIABILITIES}
-    for part, row in rows.items():
-        for name in VARIABILITIES:
-            if part in PARTS or name in row:
-                dict.__setitem__(turned[name], part, row.get(name, LookupConfig()))
-    return turned | {key: value for key, value in params.items() if key not in parts}
+    ours = {*PARTS}
+    return {
+        name: LookupConfig({top: row.get(name, {}) for top, row in rows.items() if {top, name} & ours or name in row})
+        for name in names
+    } | rest
 
 
 def _row(params: LookupConfig, name: str) -> Mapping[Any, Any]:
@@ -346,10 +338,6 @@ def _row(params: LookupConfig, name: str) -> Mapping[Any, Any]:
     if not isinstance(row, Mapping):
         raise HierarchyError(f"cannot permute: {name!r} must be a dictionary, got {row!r}")
     return row
-
-
-def _column(rows: Mapping[str, Mapping[Any, Any]], part: object) -> LookupConfig:
-    return LookupConfig({name: row.get(part, {}) for name, row in rows.items() if part in PARTS or part in row})
 
 
 def _with_suffix(filepath: str | Path) -> Path:
@@ -361,13 +349,10 @@ def _from_tree(cls: type[Any], tree: dict[Any, Any]) -> Any:
     if any(name in tree for name in VARIABILITIES):
         params = cls(tree.pop("fixed", None), tree.pop("variable", None))
     else:  # written by hand, training on top
-        rows = {part: _filled_row(part, tree.pop(part, None)) for part in PARTS}
-        params = cls(*({part: rows[part].get(name) for part in PARTS} for name in VARIABILITIES))
+        rows = {part: {} if (row := tree.pop(part, None)) is None else row for part in PARTS}
+        for part, row in rows.items():
+            if not isinstance(row, Mapping) or not {*row} <= {*VARIABILITIES}:
+                raise ConfigError(f"{part!r} on top must hold 'fixed' and 'variable' and nothing else, got {row!r}")
+        params = cls(*({part: row.get(name) for part, row in rows.items()} for name in VARIABILITIES))
     LookupConfig.update(params, tree)
     return params
-
-
-def _filled_row(part: str, row: object) -> Mapping[Any, Any]:
-    if isinstance(row, Mapping | None) and set(row or {}) <= {*VARIABILITIES}:
-        return row or {}
-    raise ConfigError(f"{part!r} on top must hold 'fixed' and 'variable' and nothing else, got {row!r}")

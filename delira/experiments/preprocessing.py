@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.runs.fold_result import PREPROCESSING as FILE
 from delira.training.generators import own_generators
+from delira.utils.checks import expect
 from delira.utils.files import as_path, publish
 from delira.utils.notes import noting
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
@@ -72,10 +73,9 @@ class Preprocessing:
                 f"preprocessing must be a dict of transformers by entry, e.g. {{'data': StandardScaler()}}, got "
                 f"{transformers!r}"
             )
-        trusted = _checked_trusted(trusted)
-        if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1:
-            raise ConfigError(f"max_bytes must be an integer of at least 1 (bytes), got {max_bytes!r}")
-        self.trusted, self.max_bytes = trusted, max_bytes
+        self.trusted, self.max_bytes = _checked_trusted(trusted), max_bytes
+        is_size = isinstance(max_bytes, int) and not isinstance(max_bytes, bool) and max_bytes >= 1
+        expect(("max_bytes", max_bytes, is_size, "an integer of at least 1 (bytes)"))
         self.transformers = {entry: self._checked(entry, each) for entry, each in transformers.items()}
 
     def _checked(self, entry: object, transformer: object) -> Any:
@@ -207,21 +207,14 @@ class _Fit:
             self.rows = [whole[self.size :]]
 
     def finished(self) -> Any:
-        self._learn(np.concatenate(self.rows), self.transformer.fit if self.size is None else self._learn_on)
+        method = self.transformer.fit if self.size is None else self.transformer.partial_fit
+        self._learn(np.concatenate(self.rows), method)
         return self.transformer
 
-    def _learn_on(self, rows: np.ndarray) -> None:
-        self.transformer.partial_fit(rows)
-
-    def _learn(self, rows: np.ndarray, method: Any) -> None:
-        try:
+    def _learn(self, rows: np.ndarray, method: Callable[[np.ndarray], Any]) -> None:
+        what = f"preprocessing[{self.entry!r}] ({type(self.transformer).__name__})"
+        with noting(f"while {what} was fitted on training rows of shape {rows.shape}, {rows.dtype}"):
             method(rows)
-        except Exception as error:
-            error.add_note(
-                f"while preprocessing[{self.entry!r}] ({type(self.transformer).__name__}) was fitted on training rows "
-                f"of shape {rows.shape}, {rows.dtype}"
-            )
-            raise
 
     def _choose_size(self, rows: np.ndarray) -> int | None:
         n_bytes = self.n_samples * rows.nbytes // max(len(rows), 1)
@@ -343,17 +336,10 @@ def _checked_trusted(trusted: object) -> tuple[Any, ...]:
 
 
 def _find(path: Path) -> Path:
-    for place in _places(path):
-        if place.is_file():
-            return place
+    places = [path] if path.name == FILE else []
+    places += [path / FILE] + ([path.parent.parent / FILE] if path.parent.name == "checkpoints" else [])
+    if found := [place for place in places if place.is_file()]:
+        return found[0]
     raise ConfigError(
         f"there is no {FILE} in {str(path)!r}: pass the folder of a fold that was trained with preprocessing="
     )
-
-
-def _places(path: Path) -> Iterator[Path]:
-    if path.name == FILE:
-        yield path
-    yield path / FILE
-    if path.parent.name == "checkpoints":
-        yield path.parent.parent / FILE

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from delira.utils.suggest import listed
+
 if TYPE_CHECKING:
     from delira.runs.fold_result import FoldResult
     from delira.training.trainer import BaseNetworkTrainer
@@ -56,10 +58,16 @@ def caveats_of_selection(folds: Sequence["FoldResult"], is_training: bool) -> li
     is_training
         Whether it is a single training, which has no folds to be named.
     """
-    found = [_of_weights(fold, is_training) for fold in folds if other_weights(vars(fold))]
+    found = []
+    for fold in folds:
+        if other_weights(vars(fold)):
+            who = "the network has" if is_training else f"fold {fold.fold} was tested with"
+            found.append(
+                f"{who} the weights of epoch {fold.weights_epoch}, not of the best one, {fold.best_epoch}, whose "
+                "checkpoint was not there"
+            )
     scored = [_Scores.of(fold) for fold in folds if fold.score_key is not None]
-    keys = {each.key for each in scored}
-    for key in sorted(keys):
+    for key in sorted({each.key for each in scored}):
         found += _of_score([each for each in scored if each.key == key], key, is_training)
     return found
 
@@ -98,14 +106,6 @@ class _Scores(NamedTuple):
         return equal if len(equal) > 1 and not self.is_constant else []
 
 
-def _of_weights(fold: "FoldResult", is_training: bool) -> str:
-    who = "the network has" if is_training else f"fold {fold.fold} was tested with"
-    return (
-        f"{who} the weights of epoch {fold.weights_epoch}, not of the best one, {fold.best_epoch}, whose checkpoint "
-        "was not there"
-    )
-
-
 def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
     found = []
     if none := [each for each in folds if each.n_validated and not each.values]:
@@ -120,7 +120,8 @@ def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str
             "speaks for it"
         )
     if tied := [each for each in folds if each.ties]:
-        where = f": {_listed(tied[0].ties)}" if is_training else f" in {len(tied)} of {len(folds)} {_folds(folds)}"
+        ties = listed(tied[0].ties, _LISTED, ", and ")
+        where = f": {ties}" if is_training else f" in {len(tied)} of {len(folds)} {_folds(folds)}"
         found.append(f"several epochs share the best {key}{where}; the first of them was selected")
     return found + _of_ends([each for each in folds if each.best_epoch is not None], key, is_training)
 
@@ -148,13 +149,5 @@ def _in_folds(folds: Sequence[_Scores], is_training: bool, told: Sequence[str] =
     """Which folds, each with what is told of it in brackets."""
     if is_training:
         return f" ({told[0]})" if told else ""
-    texts = [str(each.fold) for each in folds]
-    if told:
-        texts = [f"{number} ({text})" for number, text in zip(texts, told, strict=True)]
-    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
-    return f" in {_folds(folds)} {', '.join(texts[:_LISTED])}{more}"
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    more = f", and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    return ", ".join(map(str, numbers[:_LISTED])) + more
+    texts = [f"{each.fold} ({text})" for each, text in zip(folds, told, strict=True)] if told else []
+    return f" in {_folds(folds)} {listed(texts or [each.fold for each in folds], _LISTED)}"

@@ -31,21 +31,9 @@ from delira.utils.yaml_text import write_yaml
 
 #: entries of the manifest that a report says in other words
 _NOT_SHOWN = (
-    "format",
-    "number",
-    "states",
-    "settings",
-    "model_params",
-    "fingerprint",
-    "splits",
-    "num_splits",
-    "n_samples",
-    "kind",
-    "batches",
-    "options",
-    "checksums",
-    "checksum",
-)
+    "format", "number", "states", "settings", "model_params", "fingerprint", "splits", "num_splits", "n_samples",
+    "kind", "batches", "options", "checksums", "checksum",
+)  # fmt: skip
 _LONGEST_PARAMETERS = 1 << 20  # bytes: reading YAML takes seconds for each million
 _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)_token)$", re.IGNORECASE)
 #: what is said of a file whose checksum is another one
@@ -114,22 +102,17 @@ def _facts(run: StoredRun) -> dict[str, Any]:
 
 def _find_groups(run: StoredRun, folds: Sequence[FoldResult], n_samples: int, problems: list[str]) -> tuple[Any, str]:
     """The group of each sample; if nobody knows it, why there are no intervals: those of cases would be too narrow."""
-    groups = run.summary.get("groups")
-    options = run.manifest.get("options")
-    is_told = bool(run.summary) or isinstance(options, Mapping)
+    groups, options = run.summary.get("groups"), run.manifest.get("options")
     key = options.get("groups_key") if isinstance(options, Mapping) else None
     if groups is None and key:
         groups = _groups_of_targets(folds, n_samples, str(key))
-    is_lost = groups is None and (bool(key) or not is_told)
+    is_lost = groups is None and (bool(key) or not (run.summary or isinstance(options, Mapping)))
     if trouble := run.summary_trouble or (f"{run.path / SUMMARY} is missing" if run.lacks_summary else ""):
         problems.append(f"{trouble}; {'groups and ' if is_lost else ''}warnings of the run are not known")
     if not is_lost or run.kind == "run":
         return groups, ""
-    note = (
-        f"the groups {str(key)!r}, by which the cases were split, are lost"
-        if key
-        else "it is not known whether the cases were split by groups"
-    )
+    note = f"the groups {str(key)!r}, by which the cases were split, are lost"
+    note = note if key else "it is not known whether the cases were split by groups"
     if folds:
         problems.append(f"there are no intervals: {note}, and intervals over single cases may be far too narrow")
     return None, note
@@ -160,8 +143,8 @@ def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that say something; 0 does."""
-    said = (name for name, value in options.items() if value is not None and value is not False)
-    return {name: options[name] for name in said if not (isinstance(options[name], Mapping) and not options[name])}
+    said = {name: value for name, value in options.items() if value is not None and value is not False}
+    return {name: value for name, value in said.items() if value or not isinstance(value, Mapping)}
 
 
 def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +196,8 @@ def load_parameters(path: Path) -> Parameters:
 
 def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:
     """Finished folds, and those that are not or cannot be read, with their histories."""
-    folds, unfinished = [], []
+    folds: list[FoldResult] = []
+    unfinished: list[FoldResult] = []
     is_single = run.kind == "run"
     for number in run.finished_folds:
         if number not in run.fold_folders:
@@ -222,45 +206,32 @@ def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tupl
     for number, folder in run.fold_folders.items():
         history, lost = harmless(read_history(folder))
         stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
-        if stored is not None:
-            if stored["best_epoch"] is not None:
-                stored = {"score_key": run.score_key or None, **stored}
-            fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder, problems))
-            if fold.timings is None and "checksums" in run.manifest:  # a run of before had none
-                how = "cannot be read" if os.path.lexists(folder / TIMES) else "is missing"
-                problems.append(f"{folder / TIMES} {how}: where the time of the fold went is not known")
-            folds.append(fold)
-            problems += _lost_guards(run, fold)
-            continue
-        if lost:
-            problems.append(lost)
-        fold = FoldResult(
-            fold=number,
-            train_indices=np.empty(0, dtype=np.int64),
-            val_indices=None,
-            test_indices=np.empty(0, dtype=np.int64),
-            history=history,
-            best_epoch=run.best_epoch(history),
-            score_key=run.score_key or None,
-            weights_epoch=run.weights_epoch(number),
-            path=folder,
-            parameters=parameters,
-            **_read_notes(folder, problems),
-        )
-        problems += _lost_guards(run, fold)
-        if is_single and run.state == FINISHED:
+        was_read = stored is not None
+        if stored is None:
+            problems += [lost] if lost else []
+            stored = {
+                "fold": number,
+                "train_indices": np.empty(0, dtype=np.int64),
+                "val_indices": None,
+                "test_indices": np.empty(0, dtype=np.int64),
+                "history": history,
+                "best_epoch": run.best_epoch(history),
+                "score_key": run.score_key or None,
+                "weights_epoch": run.weights_epoch(number),
+            }
+        elif stored["best_epoch"] is not None:
+            stored = {"score_key": run.score_key or None, **stored}
+        fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder, problems))
+        if was_read and fold.timings is None and "checksums" in run.manifest:  # a run of before had none
+            how = "cannot be read" if os.path.lexists(folder / TIMES) else "is missing"
+            problems.append(f"{folder / TIMES} {how}: where the time of the fold went is not known")
+        if fold.guards is None and (told := describe_lost_guards(folder, run.guarded(number))):
+            problems.append(told)  # nobody knows what the guards did, though they did something
+        is_done = is_single and run.state == FINISHED
+        if is_done:
             fold.seconds = run.seconds if run.seconds is not None else float("nan")
-            folds.append(fold)
-        else:
-            unfinished.append(fold)
+        (folds if was_read or is_done else unfinished).append(fold)
     return folds, unfinished
-
-
-def _lost_guards(run: StoredRun, fold: FoldResult) -> list[str]:
-    """That nobody knows what the guards did in a fold, though they did something."""
-    if fold.guards is not None or fold.path is None:
-        return []
-    return [*filter(None, [describe_lost_guards(fold.path, run.guarded(fold.fold))])]
 
 
 def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
@@ -329,9 +300,8 @@ def _known_metrics() -> dict[str, Any]:
     """``module:name`` of all that a file may name: delira's own metrics."""
     import delira.metrics
 
-    public = {name: getattr(delira.metrics, name) for name in delira.metrics.__all__ if name != "TimerMetric"}
-    homes = {name: getattr(value, "__module__", None) for name, value in public.items()}
-    return {f"{homes[name]}:{getattr(value, '__qualname__', name)}": value for name, value in public.items()}
+    public = [getattr(delira.metrics, name) for name in delira.metrics.__all__ if name != "TimerMetric"]
+    return {f"{value.__module__}:{value.__qualname__}": value for value in public if hasattr(value, "__qualname__")}
 
 
 def _as_metric(name: str, entry: Tree) -> Any:

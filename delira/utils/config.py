@@ -57,19 +57,13 @@ class LookupConfig(dict[Any, Any]):
     # ---- items
 
     def __missing__(self, key: object) -> Any:
-        found = _locate(self, key)
-        if found is None:
-            raise MissingKeyError(_absence(self, key))
-        return _child(*found)
+        return _child(*_located(self, key))
 
     def __setitem__(self, key: object, value: object) -> None:
         _assign(self, key, value)
 
     def __delitem__(self, key: object) -> None:
-        found = _locate(self, key)
-        if found is None:
-            raise MissingKeyError(_absence(self, key))
-        holder, name = found
+        holder, name = _located(self, key)
         if isinstance(holder, (list, tuple)):
             raise ConfigError(f"cannot delete {key!r}: it is a position of a list; change the list itself")
         if isinstance(holder, LookupConfig):
@@ -78,14 +72,13 @@ class LookupConfig(dict[Any, Any]):
             del holder[name]
 
     def __contains__(self, key: object) -> bool:
-        return dict.__contains__(self, key) or _locate(self, key) is not None
+        return dict.__contains__(self, key) or _has(*_descend(self, key)[:2])
 
     def get(self, key: object, default: object = None) -> Any:
         """Return the entry, or ``default`` if there is none; ``key`` may be dotted."""
-        if dict.__contains__(self, key):
-            return dict.__getitem__(self, key)
-        found = _locate(self, key)
-        return default if found is None else _child(*found)
+        if key not in self:
+            return default
+        return self[key]
 
     def pop(self, key: object, *default: Any) -> Any:
         """Remove and return the entry; ``key`` may be dotted."""
@@ -157,21 +150,21 @@ class LookupConfig(dict[Any, Any]):
         AmbiguousKeyError
             If there are several, default or not (a ``KeyError``); the message names their paths.
         """
-        if len(args) + (default is not _MISSING) > 1:
-            raise TypeError(f"nested_get takes one default, got {len(args) + (default is not _MISSING)}")
-        fallback = args[0] if args else default
-        if _is_path(key) and (place := _locate(self, key)) is not None:
-            return _child(*place)
+        defaults = [*args, default] if default is not _MISSING else [*args]
+        if len(defaults) > 1:
+            raise TypeError(f"nested_get takes one default, got {len(defaults)}")
+        if _is_path(key) and key in self:
+            return self[key]
         found = self._find(key)
         if len(found) > 1:
             paths = ", ".join(repr(".".join(map(str, path))) for path, _ in found)
             raise AmbiguousKeyError(f"{key!r} is there {len(found)} times; ask for one of {paths}")
         if found:
             return found[0][1]
-        if fallback is _MISSING:
-            known = (str(name) for path, _ in _entries(self) for name in path[-1:])
-            raise MissingKeyError(f"there is no {key!r} at any depth{did_you_mean(key, known)}")
-        return fallback
+        if defaults:
+            return defaults[0]
+        known = (str(name) for path, _ in _entries(self) for name in path[-1:])
+        raise MissingKeyError(f"there is no {key!r} at any depth{did_you_mean(key, known)}")
 
     def _find(self, key: object) -> list[tuple[Path, Any]]:
         return [(path, value) for path, value in _entries(self, stop_at=key) if path[-1] == key]
@@ -267,14 +260,36 @@ def _child(tree: Any, name: Any) -> Any:
     return tree[int(name)] if isinstance(tree, (list, tuple)) else tree[name]
 
 
-def _locate(tree: Any, key: Any) -> tuple[Any, Any] | None:
-    """Find the container that ``key`` leads to and the name in it; None if it leads nowhere."""
-    while not _has(tree, key):
-        head, _, rest = key.partition(".") if _is_path(key) else (key, "", "")
-        if not rest or not _has(tree, head):
-            return None
+def _descend(tree: Any, key: Any) -> tuple[Any, Any, list[str]]:
+    """Follow a key as far as it leads: the container in which it ends, what is left of it, and the names before."""
+    walked: list[str] = []
+    while not _has(tree, key) and _is_path(key):
+        head, _, rest = key.partition(".")
+        if not _has(tree, head):
+            break
         tree, key = _child(tree, head), rest
-    return tree, key
+        walked.append(head)
+    return tree, key, walked
+
+
+def _located(tree: Any, key: Any) -> tuple[Any, Any]:
+    """Return the container that ``key`` leads to, and the name in it."""
+    holder, name, _ = _descend(tree, key)
+    if not _has(holder, name):
+        raise MissingKeyError(_absence(tree, key))
+    return holder, name
+
+
+def _absence(tree: Any, key: Any) -> str:
+    """Say at which step of the path the name is missing, and what is there instead."""
+    tree, key, walked = _descend(tree, key)
+    name = key.partition(".")[0] if _is_path(key) else key
+    inside = f" in {'.'.join(walked)!r}" if walked else ""
+    if isinstance(tree, (list, tuple)):
+        return f"there is no {name!r}{inside}, a list of {len(tree)}"
+    if not isinstance(tree, Mapping):
+        return f"there is no {name!r}{inside}, which holds {tree!r}"
+    return f"there is no {name!r}{inside}{did_you_mean(str(name), map(str, tree))}"
 
 
 def _assign(tree: Any, key: Any, value: Any) -> None:
@@ -304,24 +319,6 @@ def _put(tree: Any, name: Any, value: Any) -> None:
         tree[int(name)] = _converted(value)
     else:
         tree[name] = value
-
-
-def _absence(tree: Any, key: Any) -> str:
-    """Say at which step of the path the name is missing, and what is there instead."""
-    walked: list[str] = []
-    while _is_path(key):
-        head, _, rest = key.partition(".")
-        if not _has(tree, head):
-            key = head
-            break
-        tree, key = _child(tree, head), rest
-        walked.append(head)
-    inside = f" in {'.'.join(walked)!r}" if walked else ""
-    if isinstance(tree, (list, tuple)):
-        return f"there is no {key!r}{inside}, a list of {len(tree)}"
-    if not isinstance(tree, Mapping):
-        return f"there is no {key!r}{inside}, which holds {tree!r}"
-    return f"there is no {key!r}{inside}{did_you_mean(str(key), map(str, tree))}"
 
 
 def _entries(tree: object, stop_at: object = _MISSING, path: Path = ()) -> Iterator[tuple[Path, Any]]:

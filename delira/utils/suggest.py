@@ -1,7 +1,7 @@
-"""Name what a user probably meant."""
+"""Names in messages: what a user probably meant, and the first of many."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -10,3 +10,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near := difflib.get_close_matches(str(name), names, n=1, cutoff=0.6):
         return f"; did you mean {near[0]!r}?"
     return f"; known are {', '.join(map(repr, names))}" if names else ""
+
+
+def listed(names: Sequence[object], most: int, separator: str = " and ") -> str:
+    """Return the first names with commas between them, and how many more there are.
+
+    Parameters
+    ----------
+    names
+        All of them.
+    most
+        How many are named.
+    separator
+        What stands before the number of the others.
+    """
+    more = f"{separator}{len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
