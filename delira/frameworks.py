@@ -36,171 +36,84 @@ IMPORT_ORDER = ("triton", "tensorflow", "torch")
 #: its networks is not
 PREFERRED = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
 
-#: backend -> public package (below ``delira``) -> names shown there
-NAMES = {
+#: backend -> public package (below ``delira``) -> names shown there, separated by blanks
+_SHOWN = {
     "torch": {
-        "models": [
-            "AbstractPyTorchNetwork",
-            "ClassificationNetworkBasePyTorch",
-            "GenerativeAdversarialNetworkBasePyTorch",
-            "RegressionNetworkBasePyTorch",
-            "UNet2dPyTorch",
-            "UNet3dPyTorch",
-            "VGG3DClassificationNetworkPyTorch",
-            "VariationalAutoencoderPyTorch",
-        ],
-        "training": [
-            "PyTorchExperiment",
-            "PyTorchNetworkTrainer",
-            "convert_torch_tensor_to_npy",
-            "create_optims_default_pytorch",
-            "create_optims_gan_default_pytorch",
-        ],
-        "callbacks": [
-            "CosineAnnealingLRCallbackPyTorch",
-            "DefaultPyTorchSchedulerCallback",
-            "ExponentialLRCallbackPyTorch",
-            "LambdaLRCallbackPyTorch",
-            "MultiStepLRCallbackPyTorch",
-            "OneCycleLRCallbackPyTorch",
-            "ReduceLROnPlateauCallbackPyTorch",
-            "StepLRCallbackPyTorch",
-            "TorchSchedulerCallback",
-        ],
-        "training.losses": [
-            "BCEFocalLossLogitPyTorch",
-            "BCEFocalLossPyTorch",
-            "DiceCELossPyTorch",
-            "DiceLossPyTorch",
-            "TverskyLossPyTorch",
-        ],
-        "training.train_utils": [
-            "convert_torch_tensor_to_npy",
-            "create_optims_default_pytorch",
-            "create_optims_gan_default_pytorch",
-        ],
-        "io": [
-            "load_checkpoint_torch",
-            "save_checkpoint_torch",
-            "torch_load_checkpoint",
-            "torch_save_checkpoint",
-        ],
+        "models": (
+            "AbstractPyTorchNetwork ClassificationNetworkBasePyTorch GenerativeAdversarialNetworkBasePyTorch "
+            "RegressionNetworkBasePyTorch UNet2dPyTorch UNet3dPyTorch VGG3DClassificationNetworkPyTorch "
+            "VariationalAutoencoderPyTorch"
+        ),
+        "training": (
+            "PyTorchExperiment PyTorchNetworkTrainer convert_torch_tensor_to_npy create_optims_default_pytorch "
+            "create_optims_gan_default_pytorch"
+        ),
+        "callbacks": (
+            "CosineAnnealingLRCallbackPyTorch DefaultPyTorchSchedulerCallback ExponentialLRCallbackPyTorch "
+            "LambdaLRCallbackPyTorch MultiStepLRCallbackPyTorch OneCycleLRCallbackPyTorch "
+            "ReduceLROnPlateauCallbackPyTorch StepLRCallbackPyTorch TorchSchedulerCallback"
+        ),
+        "training.losses": (
+            "BCEFocalLossLogitPyTorch BCEFocalLossPyTorch DiceCELossPyTorch DiceLossPyTorch TverskyLossPyTorch"
+        ),
+        "training.train_utils": (
+            "convert_torch_tensor_to_npy create_optims_default_pytorch create_optims_gan_default_pytorch"
+        ),
+        "io": "load_checkpoint_torch save_checkpoint_torch torch_load_checkpoint torch_save_checkpoint",
     },
     "torchscript": {
-        "models": [
-            "AbstractTorchScriptNetwork",
-            "ClassificationNetworkBaseTorchScript",
-            "GenerativeAdversarialNetworkBaseTorchScript",
-            "RegressionNetworkBaseTorchScript",
-            "UNet2dTorchScript",
-            "UNet3dTorchScript",
-            "VGG3DClassificationNetworkTorchScript",
-            "VariationalAutoencoderTorchScript",
-        ],
-        "training": ["TorchScriptExperiment", "TorchScriptNetworkTrainer"],
-        "io": ["load_checkpoint_torchscript", "save_checkpoint_torchscript"],
+        "models": (
+            "AbstractTorchScriptNetwork ClassificationNetworkBaseTorchScript "
+            "GenerativeAdversarialNetworkBaseTorchScript RegressionNetworkBaseTorchScript UNet2dTorchScript "
+            "UNet3dTorchScript VGG3DClassificationNetworkTorchScript VariationalAutoencoderTorchScript"
+        ),
+        "training": "TorchScriptExperiment TorchScriptNetworkTrainer",
+        "io": "load_checkpoint_torchscript save_checkpoint_torchscript",
     },
     "sklearn": {
-        "models": ["SklearnEstimator"],
-        "training": ["SklearnExperiment", "SklearnNetworkTrainer"],
-        "io": ["load_checkpoint_sklearn", "save_checkpoint_sklearn"],
+        "models": "SklearnEstimator",
+        "training": "SklearnExperiment SklearnNetworkTrainer",
+        "io": "load_checkpoint_sklearn save_checkpoint_sklearn",
     },
     "tensorflow": {
-        "models": [
-            "AbstractTfNetwork",
-            "ClassificationNetworkBaseTf",
-            "GenerativeAdversarialNetworkBaseTf",
-            "RegressionNetworkBaseTf",
-            "UNet2dTf",
-            "UNet3dTf",
-            "VGG3DClassificationNetworkTf",
-            "VariationalAutoencoderTf",
-        ],
-        "training": [
-            "TfExperiment",
-            "TfNetworkTrainer",
-            "convert_tf_tensor_to_npy",
-            "create_optims_default_tf",
-            "create_optims_gan_default_tf",
-        ],
-        "callbacks": [
-            "CosineAnnealingLRCallbackTf",
-            "DefaultTfSchedulerCallback",
-            "ExponentialLRCallbackTf",
-            "LambdaLRCallbackTf",
-            "MultiStepLRCallbackTf",
-            "OneCycleLRCallbackTf",
-            "ReduceLROnPlateauCallbackTf",
-            "StepLRCallbackTf",
-            "TfSchedulerCallback",
-        ],
-        "training.losses": [
-            "BCEFocalLossLogitTf",
-            "BCEFocalLossTf",
-            "DiceCELossTf",
-            "DiceLossTf",
-            "TverskyLossTf",
-        ],
-        "training.train_utils": [
-            "convert_tf_tensor_to_npy",
-            "create_optims_default_tf",
-            "create_optims_gan_default_tf",
-        ],
-        "io": [
-            "load_checkpoint_tf",
-            "save_checkpoint_tf",
-            "tf_load_checkpoint",
-            "tf_save_checkpoint",
-        ],
+        "models": (
+            "AbstractTfNetwork ClassificationNetworkBaseTf GenerativeAdversarialNetworkBaseTf RegressionNetworkBaseTf "
+            "UNet2dTf UNet3dTf VGG3DClassificationNetworkTf VariationalAutoencoderTf"
+        ),
+        "training": (
+            "TfExperiment TfNetworkTrainer convert_tf_tensor_to_npy create_optims_default_tf "
+            "create_optims_gan_default_tf"
+        ),
+        "callbacks": (
+            "CosineAnnealingLRCallbackTf DefaultTfSchedulerCallback ExponentialLRCallbackTf LambdaLRCallbackTf "
+            "MultiStepLRCallbackTf OneCycleLRCallbackTf ReduceLROnPlateauCallbackTf StepLRCallbackTf "
+            "TfSchedulerCallback"
+        ),
+        "training.losses": "BCEFocalLossLogitTf BCEFocalLossTf DiceCELossTf DiceLossTf TverskyLossTf",
+        "training.train_utils": "convert_tf_tensor_to_npy create_optims_default_tf create_optims_gan_default_tf",
+        "io": "load_checkpoint_tf save_checkpoint_tf tf_load_checkpoint tf_save_checkpoint",
     },
     "jax": {
-        "models": [
-            "AbstractJaxNetwork",
-            "ClassificationNetworkBaseJax",
-            "GenerativeAdversarialNetworkBaseJax",
-            "RegressionNetworkBaseJax",
-            "UNet2dJax",
-            "UNet3dJax",
-            "VGG3DClassificationNetworkJax",
-            "VariationalAutoencoderJax",
-        ],
-        "training": [
-            "JaxExperiment",
-            "JaxNetworkTrainer",
-            "JaxOptimizer",
-            "convert_jax_array_to_npy",
-            "create_optims_default_jax",
-            "create_optims_gan_default_jax",
-        ],
-        "callbacks": [
-            "CosineAnnealingLRCallbackJax",
-            "DefaultJaxSchedulerCallback",
-            "ExponentialLRCallbackJax",
-            "LambdaLRCallbackJax",
-            "MultiStepLRCallbackJax",
-            "OneCycleLRCallbackJax",
-            "OptaxScheduleCallbackJax",
-            "ReduceLROnPlateauCallbackJax",
-            "StepLRCallbackJax",
-        ],
-        "training.losses": [
-            "BCEFocalLossJax",
-            "BCEFocalLossLogitJax",
-            "DiceCELossJax",
-            "DiceLossJax",
-            "TverskyLossJax",
-        ],
-        "training.train_utils": [
-            "convert_jax_array_to_npy",
-            "create_optims_default_jax",
-            "create_optims_gan_default_jax",
-        ],
-        "io": [
-            "load_checkpoint_jax",
-            "save_checkpoint_jax",
-        ],
+        "models": (
+            "AbstractJaxNetwork ClassificationNetworkBaseJax GenerativeAdversarialNetworkBaseJax "
+            "RegressionNetworkBaseJax UNet2dJax UNet3dJax VGG3DClassificationNetworkJax VariationalAutoencoderJax"
+        ),
+        "training": (
+            "JaxExperiment JaxNetworkTrainer JaxOptimizer convert_jax_array_to_npy create_optims_default_jax "
+            "create_optims_gan_default_jax"
+        ),
+        "callbacks": (
+            "CosineAnnealingLRCallbackJax DefaultJaxSchedulerCallback ExponentialLRCallbackJax LambdaLRCallbackJax "
+            "MultiStepLRCallbackJax OneCycleLRCallbackJax OptaxScheduleCallbackJax ReduceLROnPlateauCallbackJax "
+            "StepLRCallbackJax"
+        ),
+        "training.losses": "BCEFocalLossJax BCEFocalLossLogitJax DiceCELossJax DiceLossJax TverskyLossJax",
+        "training.train_utils": "convert_jax_array_to_npy create_optims_default_jax create_optims_gan_default_jax",
+        "io": "load_checkpoint_jax save_checkpoint_jax",
     },
 }
+#: the same as lists
+NAMES = {backend: {package: names.split() for package, names in shown.items()} for backend, shown in _SHOWN.items()}
 
 
 def installed_backends() -> tuple[str, ...]:

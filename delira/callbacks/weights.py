@@ -11,8 +11,7 @@ from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import trainer_of
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.array_functions import cast
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import cast, ops_of
 from delira.utils.checks import check_numbers, check_order
 from delira.utils.suggest import did_you_mean
 

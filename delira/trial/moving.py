@@ -5,8 +5,7 @@ from typing import Any
 
 from delira.contract.kinds import Array, Tree
 from delira.errors import ConfigError
-from delira.utils.array_functions import cast
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import cast, ops_of
 from delira.utils.trees import map_leaves
 
 

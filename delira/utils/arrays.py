@@ -141,10 +141,6 @@ class Ops:
         """Bring arrays to the host, all at once."""
         return [np.asarray(array) for array in arrays]
 
-    def read_alike(self, arrays: Sequence[Any]) -> np.ndarray:
-        """Bring arrays of one shape and type to the host, as one array with a further first axis."""
-        return np.stack(self.read(arrays))
-
     def read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
         """Bring arrays of one type to the host, as one array of shape ``(n,)``."""
         return np.concatenate([array.reshape(-1) for array in self.read(arrays)])
@@ -213,20 +209,11 @@ class _Torch(Ops):
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         # one copy for all that have the same type and place: each copy waits for the GPU
-        return _read_together(arrays, lambda array: (array.dtype, array.device), self._read_flat)
-
-    def read_alike(self, arrays: Sequence[Any]) -> np.ndarray:
-        if len({array.device for array in arrays}) > 1:
-            return super().read_alike(arrays)
-        table = self.xp.stack(list(arrays)).detach()
-        return (table.float() if table.dtype == self.xp.bfloat16 else table).cpu().numpy()
+        return _read_by(_place_of, arrays, lambda some: _divided(self.read_flat(some), some))
 
     def read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
         if len({array.device for array in arrays}) > 1:
             return super().read_flat(arrays)
-        return self._read_flat(arrays)
-
-    def _read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
         flat = self.xp.cat([array if array.ndim == 1 else array.reshape(-1) for array in arrays]).detach()
         return (flat.float() if flat.dtype == self.xp.bfloat16 else flat).cpu().numpy()
 
@@ -297,25 +284,34 @@ class _TensorFlow(Ops):
         return self.xp.convert_to_tensor(array)
 
     def read(self, arrays: Sequence[Any]) -> list[np.ndarray]:
-        return _read_together(arrays, lambda array: (array.dtype, array.device), self._read_flat)
+        return _read_by(_place_of, arrays, self._read_together)
 
-    def _read_flat(self, arrays: list[Any]) -> np.ndarray:
-        return _readable(self.xp.concat([self.xp.reshape(array, [-1]) for array in arrays], axis=0).numpy())
+    def _read_together(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        flat = self.xp.concat([self.xp.reshape(array, [-1]) for array in arrays], axis=0)
+        return _divided(_readable(flat.numpy()), arrays)
 
 
-def _read_together(
-    arrays: Sequence[Any], kind: Callable[[Any], Any], read_flat: Callable[[list[Any]], np.ndarray]
+def _place_of(array: Array) -> tuple[Any, Any]:
+    return array.dtype, array.device
+
+
+def _divided(flat: np.ndarray, arrays: Sequence[Any]) -> list[np.ndarray]:
+    """Return the parts of an array of shape ``(n,)`` in the shapes of the arrays that were joined in it."""
+    shapes = [tuple(array.shape) for array in arrays]
+    parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _read_by(
+    kind_of: Callable[[Any], Any], arrays: Sequence[Any], read: Callable[[Sequence[Any]], list[np.ndarray]]
 ) -> list[np.ndarray]:
+    """Read those of one kind together, and return all in their order."""
     groups: dict[Any, list[int]] = {}
     for position, array in enumerate(arrays):
-        groups.setdefault(kind(array), []).append(position)
+        groups.setdefault(kind_of(array), []).append(position)
     found: dict[int, np.ndarray] = {}
     for positions in groups.values():
-        flat, end = read_flat([arrays[position] for position in positions]), 0
-        for position in positions:
-            shape = tuple(arrays[position].shape)
-            start, end = end, end + math.prod(shape)
-            found[position] = flat[start:end].reshape(shape)
+        found.update(zip(positions, read([arrays[position] for position in positions]), strict=True))
     return [found[position] for position in range(len(arrays))]
 
 
@@ -370,12 +366,6 @@ def _is_variable(kind: type) -> bool:
     return any(parent.__module__.partition(".")[0] in _VARIABLES for parent in kind.__mro__)
 
 
-@functools.cache
-def _is_foreign_array(kind: type) -> bool:
-    """Return True if it is the type of an array of a framework, and no variable."""
-    return _ops_of(kind) is not _NUMPY and not _is_variable(kind)
-
-
 def ops_of(array: Array) -> Ops:
     """Return the operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
     return _ops_of(type(array))  # type: ignore[arg-type]
@@ -386,12 +376,13 @@ def as_array(value: Any, like: Any = None) -> Any:
 
     Numbers and lists become arrays of numpy.
     """
-    kind = type(value)
-    if (like is None or type(like) is kind) and _is_foreign_array(kind):  # type: ignore[arg-type]
+    kind: Any = type(value)
+    ops = _ops_of(kind)
+    if (like is None or type(like) is kind) and ops is not _NUMPY and not _is_variable(kind):
         return value
-    if _is_variable(kind):  # type: ignore[arg-type]
+    if _is_variable(kind):
         value = value[...]
-    ops = ops_of(value)
+        ops = ops_of(value)
     target = ops if like is None else ops_of(like)
     if ops is target:
         return np.asarray(value) if ops is _NUMPY else value
@@ -408,18 +399,12 @@ def read_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
     """
     if len(set(map(type, arrays))) == 1:
         return ops_of(arrays[0]).read(arrays)
-    groups: dict[Ops, list[int]] = {}
-    for position, array in enumerate(arrays):
-        groups.setdefault(ops_of(array), []).append(position)
-    found: dict[int, np.ndarray] = {}
-    for ops, positions in groups.items():
-        found.update(zip(positions, ops.read([arrays[position] for position in positions]), strict=True))
-    return [found[position] for position in range(len(arrays))]
+    return _read_by(ops_of, arrays, lambda some: ops_of(some[0]).read(some))
 
 
 def read_alike(arrays: Sequence[Any]) -> np.ndarray:
     """Bring arrays of one framework, shape and type to the host, as one array with a further first axis."""
-    return ops_of(arrays[0]).read_alike(arrays)
+    return ops_of(arrays[0]).read_flat(arrays).reshape(len(arrays), *np.shape(arrays[0]))
 
 
 def read_flat(arrays: Sequence[Any]) -> np.ndarray:
@@ -438,3 +423,26 @@ def to_plain(array: Array) -> Any:
     """Return a Python number for an array of one value, nested lists for any other."""
     array = np.asarray(array)
     return array.item() if array.size == 1 else array.tolist()
+
+
+def take(array: Array, rows: object) -> Any:
+    """Return the entries of the first axis that an array of whole numbers, of the same framework, names."""
+    return ops_of(array).take(array, rows)
+
+
+def cast(array: Array, like: object) -> Any:
+    """Return the array in a type of its framework, or in that of another array of it."""
+    # a class of numpy has an attribute dtype, too, which is none
+    return ops_of(array).cast(array, like if isinstance(like, type) else getattr(like, "dtype", like))
+
+
+def log_softmax(scores: Array, axis: int) -> Any:
+    """Return the logarithms of the softmax along an axis, of floating-point numbers."""
+    ops = ops_of(scores)
+    shifted = scores - ops.expand(ops.largest(scores, axis), axis)
+    return shifted - ops.expand(log(ops.sum(ops.xp.exp(shifted), axis)), axis)
+
+
+def log(array: Array) -> Any:
+    """Return the natural logarithm."""
+    return ops_of(array).log(array)

@@ -17,7 +17,7 @@ from delira.training.callbacks import (
     RandomErase,
     SamplePairing,
 )
-from delira.utils.array_functions import cast, log, log_softmax, take
+from delira.utils.arrays import cast, log, log_softmax, take
 
 IMAGE_CALLBACKS = {
     "mixup": lambda: Mixup(),

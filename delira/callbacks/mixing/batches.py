@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from delira import state as keys
 from delira.errors import ConfigError, DataError
 from delira.state import State
-from delira.utils.array_functions import take
-from delira.utils.arrays import Array, ops_of, shape_of
+from delira.utils.arrays import Array, ops_of, shape_of, take
 from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
 #: the target among several entries of an experiment's batch

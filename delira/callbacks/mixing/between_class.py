@@ -10,8 +10,7 @@ from delira.callbacks.mixing.batches import images_of, one_hot, rows_of
 from delira.callbacks.mixing.mixed import ImageMixing
 from delira.errors import DataError
 from delira.state import State
-from delira.utils.array_functions import cast, log, log_softmax
-from delira.utils.arrays import Array, ops_of, shape_of
+from delira.utils.arrays import Array, cast, log, log_softmax, ops_of, shape_of
 
 
 def bc_loss(prediction: Array, target: Array) -> Any:

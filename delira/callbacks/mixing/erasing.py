@@ -10,8 +10,7 @@ from delira.callbacks.mixing.batches import images_of, rows_of
 from delira.callbacks.mixing.mixed import ImageMixing
 from delira.callbacks.mixing.randomness import RandomCallback
 from delira.state import State
-from delira.utils.array_functions import cast
-from delira.utils.arrays import Array, ops_of
+from delira.utils.arrays import Array, cast, ops_of
 from delira.utils.checks import check_flags, check_numbers, check_whole, if_given
 
 

@@ -20,8 +20,7 @@ from delira.callbacks.mixing.smoothing import harden
 from delira.contract.step import call_loss
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.array_functions import cast
-from delira.utils.arrays import as_array, ops_of
+from delira.utils.arrays import as_array, cast, ops_of
 from delira.utils.checks import check_flags, check_functions, check_numbers
 from delira.utils.frameworks import LIBRARIES
 from delira.utils.parameters import has_more, positional
