@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,9 @@ class Ranks:
     def is_first(self) -> bool:
         """Return True if this process writes files, prints and decides."""
         return self.rank == 0
+
+
+_ALONE = Ranks()
 
 
 class Run:
@@ -111,17 +115,14 @@ class Run:
         self.config, self.backend, self.seed, self._fold = config, backend, config.seed, check_fold(fold)
         self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
         self.save_path, self.callbacks = save_path, CallbackList(callbacks)
-        self.ranks, self.stop_signals = ranks or Ranks(), StopSignals()
+        self.ranks, self.stop_signals = ranks or _ALONE, StopSignals()
         self._warned: set[str] = set()
 
-    @property
-    def fold(self) -> int:
-        """Fold of the cross-validation."""
-        return self._fold
-
-    @fold.setter
-    def fold(self, fold: int) -> None:
+    def _set_fold(self, fold: int) -> None:
         self._fold = self.state.fold = check_fold(fold)
+
+    #: fold of the cross-validation, which is read at each step
+    fold = property(operator.attrgetter("_fold"), _set_fold)
 
     def set_seed(self, seed: int) -> None:
         """Derive every random decision from another seed from now on."""

@@ -41,10 +41,10 @@ class NoSaver(Saver):
 
 
 def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
-    """Scope in which the folder of a run is nobody else's."""
+    """Scope in which the folder of a run is nobody else's; a training, ``alone``, makes it again."""
     if run.save_path is None or not run.ranks.is_first:
         return contextlib.nullcontext()
-    return locked(writable_folder(run.save_path), alone=alone)
+    return locked(writable_folder(run.save_path) if alone else run.save_path, alone=alone)
 
 
 class RunFiles:

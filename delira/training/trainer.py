@@ -294,8 +294,7 @@ class BaseNetworkTrainer(Predictor):
             After SIGINT, or SIGTERM and SIGUSR1: the step was finished and a checkpoint written.
         """
         run, config = self.run, self.run.config
-        if val_score_key is not None:
-            config.check_score_key(val_score_key)
+        config.check_score_key(val_score_key)
         key, mode = config.score(val_score_key, val_score_mode)
         if verbose is not None:
             check_verbose(verbose)
@@ -305,7 +304,7 @@ class BaseNetworkTrainer(Predictor):
         )  # fmt: skip
         plan = make_plan(config, asked, validates_losses=self.objective.validates_losses)
         check_score(run.save_path, plan.val_score_key)
-        with lock(run, alone=True), self.times.phase("other"):
+        with lock(run, alone=True), self.files.times.phase("other"):
             self.saving.return_to_last()
             checks.check_length(run.state, plan.num_epochs)
             if run.state.stop_training and run.state.epoch < plan.num_epochs:

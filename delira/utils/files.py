@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import glob
 import os
 import re
@@ -58,7 +59,9 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
     refused: list[OSError] = []
     try:
         with open(partial, "xb") as file:
-            _mark_alive(file)
+            if fcntl is not None:
+                with contextlib.suppress(OSError):  # a lock on what is being written, which ends with the process
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _watch(file, refused)
             write(file)
             file.flush()
@@ -79,13 +82,6 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
     else:  # nobody holds a lock of the folder, who could sweep it
         _sweep_abandoned(path)
     return path
-
-
-def _mark_alive(file: BinaryIO) -> None:
-    """Keep a lock on a file that is being written, where there are locks; it ends with the process."""
-    if fcntl is not None:
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sweep_abandoned(path: Path) -> None:
@@ -134,7 +130,8 @@ def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
 
 def publish_copy(source: Path, target: Path) -> Path:
     """Write the content of the complete file ``source`` again, into a file of its own."""
-    return publish(target, lambda file: _copy(source, file))
+    with open(source, "rb") as original:
+        return publish(target, functools.partial(shutil.copyfileobj, original, length=1 << 20))
 
 
 def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
@@ -161,11 +158,6 @@ def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
     if durable:
         sync_folder(target.parent)
     return target
-
-
-def _copy(source: Path, file: BinaryIO) -> None:
-    with open(source, "rb") as original:
-        shutil.copyfileobj(original, file, 1 << 20)
 
 
 def make_folder(folder: Path) -> None:

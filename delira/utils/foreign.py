@@ -30,23 +30,15 @@ def open_regular(path: str | Path) -> io.BufferedReader:
     OSError
         If it is a folder, a pipe or a device, or cannot be opened.
     """
-    _check_regular(path, os.stat(path))
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
-    try:
-        _check_regular(path, os.fstat(file.fileno()))  # it may have been changed in between
-    except OSError:
+    refused = OSError(f"{str(path)!r} is a folder, a pipe or a device, not a file")
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise refused
+    at_once = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))  # noqa: SIM115 - the caller's
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it may have been changed in between
         file.close()
-        raise
+        raise refused
     return file
-
-
-def _check_regular(path: str | Path, about: os.stat_result) -> None:
-    if not stat.S_ISREG(about.st_mode):
-        raise OSError(f"{str(path)!r} is a folder, a pipe or a device, not a file")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def refuse_link(path: str | Path) -> None:

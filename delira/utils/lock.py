@@ -65,7 +65,11 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
     key = (os.getpid(), str(folder))
     with _guard:
         if key not in _holds:
-            _holds[key] = _Hold(_acquire(folder, _PATIENCE if patience is None else patience), home=_open(folder))
+            lock, home = _acquire(folder, _PATIENCE if patience is None else patience), None
+            if hasattr(os, "O_DIRECTORY"):
+                with contextlib.suppress(OSError):
+                    home = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            _holds[key] = _Hold(lock, home=home)
         hold = _holds[key]
         if alone and hold.is_taken:
             raise FolderInUseError(
@@ -111,27 +115,14 @@ def refuse_moved(path: Path) -> None:
         except FileNotFoundError:
             is_there = False
         if not is_there and about.st_nlink:
+            where = ""
+            with contextlib.suppress(OSError):  # of Linux alone
+                where = f"; it is {os.readlink(f'/proc/self/fd/{hold.home}')!r} now"
             raise CheckpointError(
-                f"{name!r} was moved or renamed while this process writes into it{_now_at(hold.home)}. Nothing more is "
-                "written, so that the run does not fall into two halves: give it its name back, or go on with it where "
-                "it is now, by resume=…"
+                f"{name!r} was moved or renamed while this process writes into it{where}. Nothing more is written, "
+                "so that the run does not fall into two halves: give it its name back, or go on with it where it is "
+                "now, by resume=…"
             )
-
-
-def _open(folder: Path) -> int | None:
-    if not hasattr(os, "O_DIRECTORY"):
-        return None
-    try:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return None
-
-
-def _now_at(home: int) -> str:
-    try:
-        return f"; it is {os.readlink(f'/proc/self/fd/{home}')!r} now"
-    except OSError:  # no Linux
-        return ""
 
 
 def owner_of(folder: str | Path) -> str | None:
@@ -173,7 +164,9 @@ def _acquire(folder: Path, patience: float) -> Any:
         _warn(folder, error)
         return None
     with contextlib.suppress(OSError):  # it is for messages only, and not worth a run on a full disk
-        (folder / _OWNER).write_text(json.dumps(_owner()), encoding="utf-8")
+        since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
     return lock
 
 
@@ -190,11 +183,6 @@ def _release(lock: Any, folder: Path) -> None:
             (folder / _LOCK).unlink()
     with contextlib.suppress(OSError):
         lock.release()
-
-
-def _owner() -> dict[str, Any]:
-    since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
 def _describe_owner(folder: Path) -> str:

@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,23 +13,12 @@ _T = TypeVar("_T")
 
 #: what often passes by itself: a disk or a network that was busy, too many open files
 _PASSING = {
-    getattr(errno, name)
-    for name in [
-        "EAGAIN",
-        "EBUSY",
-        "EINTR",
-        "EIO",
-        "EMFILE",
-        "ENFILE",
-        "ENOBUFS",
-        "ENOLCK",
-        "ENOMEM",
-        "EREMOTEIO",
-        "ESTALE",
+    getattr(errno, name, errno.EIO)
+    for name in (
+        "EAGAIN", "EBUSY", "EINTR", "EIO", "EMFILE", "ENFILE", "ENOBUFS", "ENOLCK", "ENOMEM", "EREMOTEIO", "ESTALE",
         "ETIMEDOUT",
-    ]
-    if hasattr(errno, name)
-}
+    )
+}  # fmt: skip
 #: what is said of the name, or of what has it, which another try would not change: there is no file, or no such place
 _OF_THE_NAME = {
     errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENODEV, errno.ENOENT, errno.ENOTDIR,
@@ -83,17 +72,13 @@ def refusal_behind(error: BaseException) -> tuple[int, str] | None:
     error
         Of a reader, which may have wrapped that of the system.
     """
-    for cause in _causes(error):
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         if isinstance(cause, MemoryError):
             return errno.ENOMEM, os.strerror(errno.ENOMEM)
         if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in _OF_THE_NAME:
             return cause.errno, cause.strerror or os.strerror(cause.errno)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -119,8 +119,8 @@ POINTS = [
         point="27",
         what="a pipe in place of a file is waited for",
         file="delira/utils/foreign.py",
-        old='    _check_regular(path, os.stat(path))\n    file = open(path, "rb", opener=_open_at_once)',
-        new='    file = open(path, "rb")',
+        old="    if not stat.S_ISREG(os.stat(path).st_mode):\n        raise refused\n    at_once = getattr(os",
+        new="    at_once = getattr(stat",
         test="tests/cli/test_strangers_folder.py::test_whatever_stands_there_is_told[manifest.json-a pipe]",
     ),
     PutBack(
