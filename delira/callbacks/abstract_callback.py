@@ -157,6 +157,11 @@ class CallbackList:
         """Return a list of its own of the same callbacks."""
         return CallbackList(self._callbacks)
 
+    @property
+    def heard(self) -> frozenset[str]:
+        """The events and hooks that any callback listens to."""
+        return frozenset(event for event, listeners in self._listeners.items() if listeners)
+
     def hears(self, event: str) -> bool:
         """Return True if any callback listens to an event, or a hook."""
         return bool(self._listeners[event])

@@ -74,7 +74,7 @@ class Parameters(LookupConfig):
     def _effective(self, part: str) -> dict[str, Any]:
         view = self._seen_by(VARIABILITY_ON_TOP)
         _check_parts(view)
-        merged = {**view["fixed"].get(part, {}), **view["variable"].get(part, {})}
+        merged = {**dict.get(view["fixed"], part, {}), **dict.get(view["variable"], part, {})}
         return {name: value.to_dict() if isinstance(value, LookupConfig) else value for name, value in merged.items()}
 
     def _find(self, key: object) -> list[tuple[tuple[Any, ...], Any]]:

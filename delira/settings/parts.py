@@ -22,10 +22,14 @@ def flag(name: str, value: object) -> Expected:
     return name, value, isinstance(value, bool), "True or False"
 
 
+def _verbosity(verbose: object) -> Expected:
+    is_right = isinstance(verbose, numbers.Integral) and verbose in (0, 1, 2)
+    return "verbose", verbose, is_right, "0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass)"
+
+
 def check_verbose(verbose: object) -> None:
     """Refuse what says nothing about how much is shown."""
-    is_right = isinstance(verbose, numbers.Integral) and verbose in (0, 1, 2)
-    expect(("verbose", verbose, is_right, "0 (nothing), 1 (a bar, or lines) or 2 (a bar for each pass)"))
+    expect(_verbosity(verbose))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,8 +106,7 @@ class LoggingConfig:
         if self.frequencies is not None:
             check_frequencies(self.frequencies, "logging_frequencies")
         check_reductions(self.reductions, "logging_reductions")
-        expect(positive("log_freq", self.freq, "step"))
-        check_verbose(self.verbose)
+        expect(positive("log_freq", self.freq, "step"), _verbosity(self.verbose))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,12 +188,13 @@ class GuardConfig:
         given, predicted, factor = self.nonfinite, self.nonfinite_predictions, self.rollback_factor
         is_known = given in ("raise", "skip", "rollback", "ignore")
         is_factor = isinstance(factor, (int, float)) and 0 < factor < 1
+        micro = positive("micro_batches", self.micro_batches, "part")
+        is_auto = isinstance(self.micro_batches, str) and self.micro_batches == "auto"
         expect(
             ("nonfinite", given, is_known, "'raise', 'skip', 'rollback' or 'ignore'"),
             ("nonfinite_predictions", predicted, predicted in ("nan", "raise"), "'nan' or 'raise'"),
             ("rollback_factor", factor, is_factor, "between 0 and 1 (exclusive)"),
             flag("deterministic", self.deterministic),
             positive("max_rollbacks", self.max_rollbacks, "rollback"),
+            *(() if is_auto else (micro,)),
         )
-        if not isinstance(self.micro_batches, str) or self.micro_batches != "auto":
-            expect(positive("micro_batches", self.micro_batches, "part"))

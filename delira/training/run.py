@@ -1,6 +1,7 @@
 """One training as its parts share it: everything that changes while it runs."""
 
 import dataclasses
+import functools
 import logging
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ class Ranks:
         check_whole(self, at_least=self.rank + 1, size=self.size)
         check_functions(self, gather=self.gather)
 
-    @property
+    @functools.cached_property
     def is_first(self) -> bool:
         """Return True if this process writes files, prints and decides."""
         return self.rank == 0

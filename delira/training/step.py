@@ -227,17 +227,17 @@ class TrainingStep:
 
     def bind_hooks(self) -> None:
         """Let the closure call the hooks that somebody listens to."""
-        run, hears, looks_inside = self._run, self._run.callbacks.hears, self._objective.looks_inside
-        heard = [event for event in IN_STEP if hears(event)]
-        self.shows_steps = looks_inside or bool(heard) or hears("on_step_training")
-        self.shows_validation = looks_inside or any(map(hears, _IN_VALIDATION))
-        if not heard and not looks_inside:
+        run, heard, looks_inside = self._run, self._run.callbacks.heard, self._objective.looks_inside
+        is_inside = not heard.isdisjoint(IN_STEP)
+        self.shows_steps = looks_inside or is_inside or "on_step_training" in heard
+        self.shows_validation = looks_inside or not heard.isdisjoint(_IN_VALIDATION)
+        if not is_inside and not looks_inside:
             run.hooks, self.is_compiled = NO_HOOKS, False
             return
         self._samples_apart = self._must_sample_apart()
         pairs = zip(_FIELDS, IN_STEP, strict=True)
         # to show gradients takes time
-        watched = {field: (self._hook(event),) for field, event in pairs if event != "on_backward" or hears(event)}
+        watched = {field: (self._hook(event),) for field, event in pairs if event != "on_backward" or event in heard}
         run.hooks = StepHooks(**watched)
         self.is_compiled = self._may_compile and run.hooks.traceable
 

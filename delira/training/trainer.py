@@ -381,7 +381,7 @@ class BaseNetworkTrainer(Predictor):
         running = run.running = self._begin_epoch(plan, epoch)
         with noting(f"in the training of fold {run.fold}, epoch {epoch}"):
             events.begin_pass(keys.TRAIN_DATA, plan.train_data, "on_start_training")
-            with self.times.training():
+            with self.files.times.training():
                 parts = self._train_single_epoch(run.enter(plan.train_data, epoch), epoch)
             for part in parts:
                 values |= running.reduce(part, reduce)
@@ -429,19 +429,19 @@ class BaseNetworkTrainer(Predictor):
         self, batchgen: Iterable[Mapping[str, Any]], epoch: int, verbose: bool = False
     ) -> tuple[Any, Any]:
         """All steps that are left of one epoch; returns ``(metrics, losses)``: values of the steps by name."""
-        run, state, signals, objective = self.run, self.run.state, self.run.stop_signals, self.objective
+        run, state, signals, files = self.run, self.run.state, self.run.stop_signals, self.files
         running, every = run.running or RunningEpoch.of(run, self.readings), run.config.logging.freq
-        length, watches_steps, train_on = checks.count_batches(batchgen), self.saver.watches_steps, self.step.train_on
+        length, watches_steps, train_on = checks.count_batches(batchgen), files.saver.watches_steps, self.step.train_on
         # nobody changes batches, or counts them, before their step begins
         ahead = not self.events.hears("at_iter_begin") and not is_foreign_loader(run.train_data)
         with self.events.learning(), self.feed.opened(batchgen, ahead=ahead) as fed:
-            for batch, ready in self.times.steps(fed):
+            for batch, ready in files.times.steps(fed):
                 train_on(batch, ready, state.step_in_epoch + 1 == length, running)
                 if state.step_in_epoch % every == 0:
                     guards.check_losses(run, running.losses, epoch)
                 if watches_steps or signals.received is not None:
                     self.saving.after_step()
-                if objective.is_enough():
+                if self.objective.is_enough():
                     break
             run.backend.optimizers.finish_epoch(run.optimizers)
         if state.step_in_epoch == 0:

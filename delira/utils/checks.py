@@ -4,6 +4,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -73,18 +74,15 @@ def check_numbers(
         number: Any = value
         return low <= number <= high and (above is None or number > above)
 
-    _check(owner, given, is_right, f"a number{said}")
+    _check(is_right, f"a number{said}", owner, **given)
 
 
 def check_whole(owner: object, *, at_least: float = -math.inf, **given: Any) -> None:
     """Refuse what is no whole number, or below ``at_least``; see :func:`check_numbers`."""
     limit = f" of at least {at_least}" if math.isfinite(at_least) else ""
-    _check(owner, given, lambda value: isinstance(value, Integral) and int(value) >= at_least, f"a whole number{limit}")
-
-
-def check_order(owner: object, **given: Any) -> None:
-    """Refuse what is no order of a norm: below 1, or no number; it may be infinite. See :func:`check_numbers`."""
-    _check(owner, given, lambda value: isinstance(value, Real) and float(value) >= 1, "a number of at least 1")
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < at_least:
+            raise ConfigError(f"{_name_of(owner)}: {name} is a whole number{limit}, got {value!r}")
 
 
 def if_given(**arguments: Any) -> dict[str, Any]:
@@ -95,7 +93,8 @@ def if_given(**arguments: Any) -> dict[str, Any]:
 def check_flags(owner: object, **given: Any) -> None:
     """Refuse anything but True and False; see :func:`check_numbers`."""
     for name, value in given.items():
-        expect((f"{_name_of(owner)}: {name}", value, isinstance(value, (bool, np.bool_)), "True or False"))
+        if not isinstance(value, (bool, np.bool_)):
+            raise ConfigError(f"{_name_of(owner)}: {name} must be True or False, got {value!r}")
 
 
 def check_choice(owner: object, choices: Iterable[Any], **given: Any) -> None:
@@ -109,46 +108,38 @@ def check_choice(owner: object, choices: Iterable[Any], **given: Any) -> None:
             raise ConfigError(f"{_name_of(owner)}: {name} must be {listed}, got {value!r}{guess}")
 
 
-def check_functions(owner: object, **given: Any) -> None:
-    """Refuse what cannot be called; see :func:`check_numbers`."""
-    _check(owner, given, callable, "a function")
-
-
-def check_texts(owner: object, **given: Any) -> None:
-    """Refuse what is no text, and the empty one; see :func:`check_numbers`."""
-    _check(owner, given, lambda value: isinstance(value, str) and value != "", "a text")
-
-
-def check_paths(owner: object, **given: Any) -> None:
-    """Refuse what is no path of a file or folder; see :func:`check_numbers`."""
-    _check(owner, given, lambda value: isinstance(value, (str, os.PathLike)) and value != "", "a path")
-
-
-def check_names(owner: object, **given: Any) -> None:
-    """Refuse what is neither a text nor a list of texts; see :func:`check_numbers`."""
-
-    def is_right(value: object) -> bool:
-        if isinstance(value, str):
-            return True
-        return isinstance(value, Collection) and all(isinstance(name, str) for name in value)
-
-    _check(owner, given, is_right, "a name or a list of names")
-
-
-def check_mappings(owner: object, **given: Any) -> None:
-    """Refuse what is no dictionary whose keys are names; see :func:`check_numbers`."""
-
-    def is_right(value: object) -> bool:
-        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
-
-    _check(owner, given, is_right, "a dictionary by name")
-
-
-def _check(owner: object, given: dict[str, Any], is_right: Callable[[Any], bool], what: str) -> None:
+def _check(is_right: Callable[[Any], bool], what: str, owner: object, /, **given: Any) -> None:
     for name, value in given.items():
         if isinstance(value, bool) or not is_right(value):
             raise ConfigError(f"{_name_of(owner)}: {name} is {what}, got {value!r}")
 
 
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike)) and value != ""
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, Collection) and all(isinstance(name, str) for name in value))
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
 def _name_of(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__
+
+
+# each refuses arguments by name: check_paths(self, folder=folder); see check_numbers
+#: what is no order of a norm: below 1, or no number; it may be infinite
+check_order = partial(_check, lambda value: isinstance(value, Real) and float(value) >= 1, "a number of at least 1")
+#: what cannot be called
+check_functions = partial(_check, callable, "a function")
+#: what is no text, and the empty one
+check_texts = partial(_check, lambda value: isinstance(value, str) and value != "", "a text")
+#: what is no path of a file or folder
+check_paths = partial(_check, _is_path, "a path")
+#: what is neither a text nor a list of texts
+check_names = partial(_check, _are_names, "a name or a list of names")
+#: what is no dictionary whose keys are names
+check_mappings = partial(_check, _is_mapping, "a dictionary by name")

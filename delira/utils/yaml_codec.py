@@ -101,16 +101,14 @@ def encode(value: object, active: frozenset[int] = frozenset()) -> Any:
     if id(value) in active or len(active) > _MAX_DEPTH:
         return {"$repr": f"<{type(value).__module__}.{type(value).__qualname__} inside itself>"}
     active |= {id(value)}
+    if isinstance(value, Mapping):
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: item if type(item) in _AS_IT_IS else encode(item, active) for key, item in value.items()}
+        return {"$dict": [[encode(key, active), encode(item, active)] for key, item in value.items()]}
     for kind, encoder in _ENCODERS:
         if isinstance(value, kind) and (plain := encoder(value, active)) is not NOTHING:
             return plain
     return {"$repr": references.safe_repr(value)}
-
-
-def _encode_mapping(value: Mapping[Any, Any], active: frozenset[int]) -> Any:
-    if all(type(key) is str and not key.startswith("$") for key in value):
-        return {key: item if type(item) in _AS_IT_IS else encode(item, active) for key, item in value.items()}
-    return {"$dict": [[encode(key, active), encode(item, active)] for key, item in value.items()]}
 
 
 def _encode_sequence(value: Any, active: frozenset[int]) -> Any:
@@ -185,7 +183,6 @@ _ENCODERS: tuple[tuple[Any, _Encoder], ...] = (
     (enum.Enum, _encode_object),
     ((np.generic, np.ndarray), _encode_numpy),
     (np.dtype, lambda value, active: {"$dtype": str(value)} if value.kind in _DTYPE_KINDS else NOTHING),
-    (Mapping, _encode_mapping),
     ((list, tuple), _encode_sequence),
     ((set, frozenset), _encode_set),
     (float, lambda value, active: float(value) if math.isfinite(value) else {"$float": str(float(value))}),
