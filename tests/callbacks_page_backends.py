@@ -36,15 +36,15 @@ class Kit:
     def trial(self, callbacks, wrap_loss=None, takes_entries=False, batch_size=4):
         """A trial that was not fitted yet."""
         net = self.net(takes_entries)
-        metrics = ["acc"] if self.kit == "sklearn" else ["loss", "cat_acc" if wrap_loss is None else "mixup_acc"]
-        parts = [net] if self.kit == "sklearn" else [net, self.optimizer(net), self._loss(wrap_loss)]
+        metrics = ["acc"] if self.backend == "sklearn" else ["loss", "cat_acc" if wrap_loss is None else "mixup_acc"]
+        parts = [net] if self.backend == "sklearn" else [net, self.optimizer(net), self._loss(wrap_loss)]
         trial = delira.Trial(*parts, metrics=metrics, callbacks=callbacks, seed=0, verbose=0)
         return trial.with_train_data(self.x, self.y, batch_size).with_val_data(self.x, self.y, batch_size)
 
     def experiment(self, folder, callbacks, wrap_loss=None, takes_entries=False):
         """Run an experiment of two epochs; returns the trainer."""
         settings = {"verbose": False, "logging_type": None, "num_epochs": 2, "callbacks": callbacks}
-        if self.kit == "sklearn":
+        if self.backend == "sklearn":
             experiment = self.experiment_class.of(self.net(), save_path=folder, val_metrics={"ce": _error})
         else:
             settings |= {"losses": {"ce": self._loss(wrap_loss)}, **self.optimizer_settings}

@@ -45,7 +45,7 @@ from delira.settings.signatures import show_settings
 from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
 from delira.training.generators import own_generators, seed_generators
-from delira.training.output_readings import OutputReadings
+from delira.training.outputs import OutputReadings
 from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.trainer import BaseNetworkTrainer

@@ -9,8 +9,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract.kinds import Data
 from delira.errors import ConfigError
-from delira.training.data_position import batches_again, batches_source, is_foreign_loader
-from delira.training.feeding import Feed
+from delira.training.feed import Feed, batches_again, batches_source, is_foreign_loader
 from delira.training.generators import own_generators, seed_generators
 from delira.training.run import Run, Tree
 from delira.training.step import TrainingStep

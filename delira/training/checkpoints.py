@@ -16,7 +16,7 @@ from delira.io.checkpoint import FORMAT, check_format, check_name
 from delira.io.verify import verify_zip
 from delira.training import guards
 from delira.training.averages import AveragedWeights
-from delira.training.data_position import can_be_entered, is_foreign_loader
+from delira.training.feed import can_be_entered, is_foreign_loader
 from delira.training.generators import generators_state
 from delira.training.objective import Objective
 from delira.training.phase_times import PhaseTimes

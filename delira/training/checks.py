@@ -16,7 +16,7 @@ from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
 from delira.settings.config import TrainerConfig
-from delira.training.data_position import has_epochs
+from delira.training.feed import has_epochs
 from delira.training.state import TrainingState
 from delira.utils.binding import tell_contradiction, tell_order
 from delira.utils.notes import noting

@@ -14,8 +14,8 @@ from delira.training.objective import Objective
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Evaluation
 from delira.training.run import Run
+from delira.training.running_epoch import StepValues
 from delira.training.step import TrainingStep
-from delira.training.step_values import StepValues
 
 
 class StopInValidation(Exception):

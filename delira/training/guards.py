@@ -14,7 +14,7 @@ from delira.runs.guard_log import GuardLog
 from delira.settings.config import TrainerConfig
 from delira.training.plan import TrainingPlan
 from delira.training.run import Run
-from delira.training.step_values import StepValues
+from delira.training.running_epoch import StepValues
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")

@@ -16,7 +16,7 @@ from delira.training.checks import check_first_batches, check_methods, count_bat
 from delira.training.compiled_facts import CARRIED
 from delira.training.plan import TrainingPlan
 from delira.training.run import Run
-from delira.training.step_values import StepValues
+from delira.training.running_epoch import StepValues
 
 if TYPE_CHECKING:
     from delira.training.evaluation import Watcher

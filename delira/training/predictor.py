@@ -19,9 +19,8 @@ from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
 from delira.metrics.tree.seen import named_samples
 from delira.training.checks import check_data
-from delira.training.feeding import Feed, batch_length
-from delira.training.output_readings import OutputReadings
-from delira.training.outputs import lost_rows
+from delira.training.feed import Feed, batch_length
+from delira.training.outputs import OutputReadings, lost_rows
 from delira.utils.backend_of import find_backend
 from delira.utils.checks import check_functions
 from delira.utils.suggest import did_you_mean

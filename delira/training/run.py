@@ -14,7 +14,7 @@ from delira.contract.kinds import Data
 from delira.errors import ConfigError
 from delira.settings.config import TrainerConfig, check_fold
 from delira.state import State
-from delira.training.data_position import EpochData, is_foreign_loader
+from delira.training.feed import EpochData, is_foreign_loader
 from delira.training.plan import TrainingPlan
 from delira.training.state import TrainingState
 from delira.training.stop_signals import StopSignals

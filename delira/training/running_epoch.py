@@ -1,16 +1,174 @@
-"""What the steps of the running epoch have brought so far; a checkpoint inside the epoch keeps it."""
+"""Values of the steps of an epoch, and what they are together; a checkpoint inside the epoch keeps them."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
+
+import numpy as np
 
 from delira.contract import Backend
 from delira.contract.kinds import Tree
-from delira.errors import CheckpointError
+from delira.errors import CheckpointError, ConfigError, NonFiniteLossError
 from delira.metrics import MetricSet, kind_of
-from delira.settings.config import TrainerConfig
-from delira.training.output_readings import OutputReadings
+from delira.settings.config import REDUCTIONS, TrainerConfig
+from delira.training.outputs import OutputReadings
 from delira.training.run import Run
-from delira.training.step_values import StepValues, reduce_values
+
+
+class StepValues:
+    """Values of every step by name.
+
+    Parameters
+    ----------
+    read
+        Brings a list of single device values to the host at once, as float64 of shape ``(n,)``.
+    """
+
+    def __init__(self, read: Callable[[Sequence[Any]], np.ndarray]):
+        self._read = read
+        self._pending: dict[str, list[Any]] = {}
+        self._values: dict[str, list[np.ndarray]] = {}
+        self._sizes: dict[str, list[Any]] = {}
+        self._steps: dict[str, list[int]] = {}
+        self._checked: dict[str, int] = {}
+
+    def append(
+        self, values: Mapping[str, Any], n_samples: int, step: int, weights: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep the values of one step (counted from 1) over ``n_samples`` samples; nothing is read.
+
+        ``weights`` has what means count instead of samples, by name, perhaps on the device.
+        """
+        for name, value in values.items():
+            if name not in self._pending:
+                self._pending[name], self._values[name], self._sizes[name], self._steps[name] = [], [], [], []
+            self._pending[name].append(value)
+            self._sizes[name].append(n_samples if weights is None else weights.get(name, n_samples))
+            self._steps[name].append(step)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """All values of one name so far, float64 of shape ``(n_steps,)``."""
+        if self._pending[name]:
+            self._values[name].append(self._read(self._pending[name]))
+            self._pending[name] = []
+        if len(self._values[name]) > 1:
+            self._values[name] = [np.concatenate(self._values[name])]
+        return self._values[name][0]
+
+    def _sizes_of(self, name: str) -> np.ndarray:
+        """What the values count, float64 of shape ``(n_steps,)``."""
+        sizes = self._sizes[name]
+        if any(not isinstance(size, (int, float)) for size in sizes):
+            sizes = self._sizes[name] = self._read(sizes).tolist()
+        return np.asarray(sizes, dtype=np.float64)
+
+    def after(self, name: str, step: int) -> np.ndarray:
+        """The values of the steps after one, float64 of shape ``(n,)``."""
+        return self[name][np.asarray(self._steps[name]) > step]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pending)
+
+    def keys(self) -> list[str]:
+        """Names seen so far."""
+        return list(self._pending)
+
+    def check_finite(self, epoch: int) -> None:
+        """Refuse values that are infinite or not a number; each value is looked at once.
+
+        Raises
+        ------
+        NonFiniteLossError
+            Naming the epoch, the first bad step and the loss.
+        """
+        first: tuple[int, str, float] | None = None
+        for name in self:
+            values = self[name]
+            start = self._checked.get(name, 0)
+            bad = np.flatnonzero(~np.isfinite(values[start:]))
+            self._checked[name] = len(values)
+            if len(bad) and (first is None or self._steps[name][start + bad[0]] < first[0]):
+                position = start + int(bad[0])
+                first = (self._steps[name][position], name, float(values[position]))
+        if first is not None:
+            step, name, value = first
+            error = NonFiniteLossError(
+                f"loss {name!r} became {value} in epoch {epoch}, step {step} of the epoch. No checkpoint was written "
+                "after it. Look at the learning rate and the data of that batch, or set nonfinite='skip' to leave "
+                "such updates out (nonfinite='ignore' to go on)"
+            )
+            error.step = step
+            raise error
+
+    def merge(self, other: "StepValues") -> None:
+        """Take in the steps of another one, as if they had come after the own; it stays as it is."""
+        twin = other.copy()
+        for name in twin:
+            if name in self:
+                twin._values[name] = [np.concatenate([self[name], twin[name]])]
+                twin._sizes[name] = [*self._sizes[name], *twin._sizes[name]]
+                twin._steps[name] = [*self._steps[name], *twin._steps[name]]
+                twin._checked[name] = self._checked.get(name, 0)
+            for parts in ("_pending", "_values", "_sizes", "_steps", "_checked"):
+                getattr(self, parts)[name] = getattr(twin, parts)[name]
+
+    def copy(self) -> "StepValues":
+        """The same values, to be continued apart."""
+        twin = StepValues(self._read)
+        twin.load_state_dict(self.state_dict())
+        return twin
+
+    def state_dict(self) -> dict[str, Any]:
+        """The values as a checkpoint tree; what is still on the device is read."""
+        return {
+            name: {
+                "values": self[name],
+                "sizes": _as_integers(self._sizes_of(name)),
+                "steps": np.array(self._steps[name], dtype=np.int64),
+                "checked": self._checked.get(name, 0),
+            }
+            for name in self
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        for name, kept in state.items():
+            self._pending[name], self._values[name] = [], [np.asarray(kept["values"], dtype=np.float64)]
+            self._sizes[name], self._steps[name] = kept["sizes"].tolist(), kept["steps"].tolist()
+            self._checked[name] = kept["checked"]
+
+    def reduce(self, mode: str = "mean", *, finite_only: bool = False) -> dict[str, float]:
+        """One number for each name: the mean over samples, or the sum, first or last of the steps."""
+        reduced = {}
+        for name in self:
+            values, sizes = self[name], self._sizes_of(name)
+            if finite_only and (keep := np.isfinite(values)).any():
+                values, sizes = values[keep], sizes[keep]
+            reduced[name] = reduce_values(values, mode, sizes)
+        return reduced
+
+
+def _as_integers(sizes: np.ndarray) -> np.ndarray:
+    """Numbers of samples as such; sums of weights as they are."""
+    whole = sizes.astype(np.int64)
+    return whole if np.array_equal(whole, sizes) else sizes
+
+
+def reduce_values(values: Tree, mode: str = "mean", sizes: np.ndarray | None = None) -> float:
+    """Reduce the values of one name; without ``sizes`` all steps count the same."""
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if mode == "mean":
+        if sizes is None:
+            return float(array.mean())
+        counts = sizes > 0  # the mean of nothing is no number
+        return float(np.average(array[counts], weights=sizes[counts])) if counts.any() else math.nan
+    if mode == "sum":
+        return float(array.sum())
+    if mode == "first_only":
+        return float(array[0])
+    if mode == "last_only":
+        return float(array[-1])
+    raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {mode!r}")
 
 
 class RunningEpoch:

@@ -15,7 +15,7 @@ from delira.state import State
 from delira.training import checks
 from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.events import Events
-from delira.training.feeding import Feed, batch_length
+from delira.training.feed import Feed, batch_length
 from delira.training.micro_batches import run_in_parts
 from delira.training.objective import Objective, Result
 from delira.training.phase_times import PhaseTimes

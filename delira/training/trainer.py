@@ -27,14 +27,13 @@ from delira.state import State
 from delira.training import checks, guards
 from delira.training.averages import AveragedWeights
 from delira.training.checkpoints import Checkpoints, existing, read
-from delira.training.data_position import is_foreign_loader
 from delira.training.evaluation import Evaluator, StopInValidation
 from delira.training.events import Events
-from delira.training.feeding import Feed
-from delira.training.generators import seed_generators, set_generators
+from delira.training.feed import Feed, is_foreign_loader
+from delira.training.generators import Scopes, seed_generators, set_generators
 from delira.training.live_view import live_view
 from delira.training.objective import Objective, checked_objective
-from delira.training.output_readings import OutputReadings
+from delira.training.outputs import OutputReadings
 from delira.training.part_of import Of
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan, close_workers, make_plan
@@ -43,7 +42,6 @@ from delira.training.run import Ranks, Run
 from delira.training.run_files import RunFiles, check_score, lock
 from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import Saver
-from delira.training.scopes import Scopes
 from delira.training.scores import update_best
 from delira.training.state import TrainingState
 from delira.training.step import TrainingStep

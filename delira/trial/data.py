@@ -14,7 +14,7 @@ from delira.data_loading.epoch import EpochIterator
 from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.checks import count_batches
-from delira.training.data_position import has_epochs, is_foreign_loader
+from delira.training.feed import has_epochs, is_foreign_loader
 from delira.training.state import TrainingState
 from delira.utils.trees import n_rows
 

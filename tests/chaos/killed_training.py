@@ -424,7 +424,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    kit = everything.kit_of(arguments.kit)
+    kit = everything.kit_of(arguments.backend)
     everything.network_cls(kit, FEATURES[kit.name])
     everything.augmentation()
     if kit.name not in HAVE_THREADS:

@@ -48,9 +48,9 @@ def statistics_of(bench, network):
 
 def by_hand(bench, network, batches):
     """The mean over batches of what the body of an ``Mlp`` gives, in float64, and of its variance in the batch."""
-    weight, bias = bench.kit.read(network, "body")
+    weight, bias = bench.tested.read(network, "body")
     hidden = [batch["data"].astype("f8") @ weight + bias for batch in batches]
-    ddof = 1 if bench.kit.name.startswith("torch") else 0  # PyTorch alone keeps the unbiased variance
+    ddof = 1 if bench.tested.name.startswith("torch") else 0  # PyTorch alone keeps the unbiased variance
     return np.mean([one.mean(0) for one in hidden], axis=0), np.mean([one.var(0, ddof=ddof) for one in hidden], axis=0)
 
 
@@ -536,7 +536,7 @@ def result_of(bench, callbacks, cls, folder):
 
 def test_a_result_says_so_and_so_does_a_stored_one(tmp_path):
     bench = bench_of("torch", tmp_path)
-    for result in result_of(bench, [ExponentialMovingAverage(0.7)], bench.kit.Mlp, tmp_path):
+    for result in result_of(bench, [ExponentialMovingAverage(0.7)], bench.tested.Mlp, tmp_path):
         (text,) = [text for text in result.warnings if SAID in text]
         assert text.startswith("fold 0, 1: tested with averaged weights with running statistics (norm.running_mean")
         assert SAID in str(result)
@@ -548,14 +548,14 @@ def test_a_result_says_so_and_so_does_a_stored_one(tmp_path):
 )
 def test_a_result_says_nothing_where_all_is_right(callback, cls, tmp_path):
     bench = bench_of("torch", tmp_path)
-    for result in result_of(bench, [callback], getattr(bench.kit, cls), tmp_path):
+    for result in result_of(bench, [callback], getattr(bench.tested, cls), tmp_path):
         assert not [text for text in result.warnings if SAID in text]
 
 
 def test_a_stored_single_training_says_so(tmp_path):
     bench = bench_of("torch", tmp_path)
     for update in (False, True):
-        experiment = bench.experiment(bench.kit.Mlp)
+        experiment = bench.experiment(bench.tested.Mlp)
         experiment.run(bench.manager(8), callbacks=[average(update)])
         texts = KFoldResult.load(experiment.save_path).warnings
         assert [text.startswith("the network has averaged") for text in texts if SAID in text] == [True] * (not update)
@@ -563,9 +563,9 @@ def test_a_stored_single_training_says_so(tmp_path):
 
 def test_a_fold_that_is_tested_has_statistics_of_its_training_part(tmp_path):
     bench = bench_of("torch", tmp_path)
-    result, _ = result_of(bench, [SWA()], bench.kit.Mlp, tmp_path)
+    result, _ = result_of(bench, [SWA()], bench.tested.Mlp, tmp_path)
     for fold in result.folds:
-        tree = bench.kit.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_last.pt")
+        tree = bench.tested.trainer_cls.load_state(fold.path / "checkpoints" / "checkpoint_last.pt")
         other = bench.mlp()
         bench.backend.checkpoints.load_state_tree({"model": tree["model"]}, other, {})
         data = bench.manager(16).get_subset(fold.train_indices)

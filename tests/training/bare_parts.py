@@ -7,7 +7,7 @@ from delira.settings.config import read_settings
 from delira.training.averages import AveragedWeights
 from delira.training.evaluation import Evaluator
 from delira.training.events import Events
-from delira.training.feeding import Feed
+from delira.training.feed import Feed
 from delira.training.objective import Objective
 from delira.training.phase_times import PhaseTimes
 from delira.training.plan import TrainingPlan

@@ -9,7 +9,7 @@ import delira
 from delira import state as keys
 from delira.callbacks.hooks import Callback
 from delira.training.evaluation import StopInValidation
-from delira.training.step_values import StepValues
+from delira.training.running_epoch import StepValues
 
 
 def predicted(kit, network, data):

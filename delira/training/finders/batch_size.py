@@ -8,7 +8,7 @@ import numpy as np
 
 from delira.contract.kinds import Array, Data, Tree
 from delira.errors import ConfigError
-from delira.training.feeding import batch_length
+from delira.training.feed import batch_length
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.utils.arrays import shape_of
 from delira.utils.checks import check_flags, check_whole

@@ -13,8 +13,8 @@ from delira.callbacks.hooks import IN_STEP, PHASES
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError
 from delira.training.checkpoints import losses_with_state
-from delira.training.data_position import batches_source, has_epochs, is_foreign_loader
 from delira.training.events import telling_the_end
+from delira.training.feed import batches_source, has_epochs, is_foreign_loader
 from delira.training.generators import own_generators, seed_generators
 from delira.training.plan import close_workers
 from delira.training.running_epoch import RunningEpoch
