@@ -279,14 +279,14 @@ class Supervisor:
 
     Parameters
     ----------
-    backend
-        The backend.
+    kit
+        That of the backend.
     seed
         Decides when is killed, and how.
     """
 
-    def __init__(self, backend: Kit, seed: int):
-        self.backend = backend
+    def __init__(self, kit: Kit, seed: int):
+        self.kit = kit
         self.rng = np.random.default_rng(seed)
         self.kills: Counter[str] = Counter()
         self.where: Counter[str] = Counter()
@@ -402,19 +402,19 @@ def _error_of(folder: Path) -> str:
     return path.read_text() if path.exists() else "no error was told"
 
 
-def supervise(backend: Kit, kills: int, seed: int) -> dict[str, Any]:
+def supervise(kit: Kit, kills: int, seed: int) -> dict[str, Any]:
     """Kill trainings of a backend at random times so many times, and at chosen places besides."""
-    supervisor = Supervisor(backend, seed)
+    supervisor = Supervisor(kit, seed)
     kinds = itertools.cycle([(False, 1), (True, 0), (False, 0), (True, 1)])  # whether in folds, and workers
     for number in range(len(SETTINGS) if kills > SHORT else 1):
-        supervisor.placed_trial(Training(backend=backend, is_kfold=False, workers=1, number=number))
+        supervisor.placed_trial(Training(kit=kit, is_kfold=False, workers=1, number=number))
     placed = sum(supervisor.kills.values())
     for number in itertools.count():
         left = kills - (sum(supervisor.kills.values()) - placed)
         if left <= 0 or supervisor.failed:
             break
         is_kfold, workers = next(kinds)
-        supervisor.random_trial(Training(backend=backend, is_kfold=is_kfold, workers=workers, number=number), left)
+        supervisor.random_trial(Training(kit=kit, is_kfold=is_kfold, workers=workers, number=number), left)
     return {**supervisor.report(), "seed": seed, "at chosen places": placed}
 
 

@@ -17,8 +17,8 @@ from delira.training import KFoldResult
 class SpoilOnce:
     """Makes the weights bad in one fold, at a step counted over all epochs."""
 
-    def __init__(self, backend, fold, step):
-        self.backend, self.at = backend, (fold, step)
+    def __init__(self, kit, fold, step):
+        self.kit, self.at = kit, (fold, step)
 
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
         if (trainer.fold, global_iter_num + 1) == self.at:

@@ -18,8 +18,8 @@ class Broken(BaseException):
 class Watch:
     """The trained weights after every step; ends the process at one."""
 
-    def __init__(self, backend, stop=None):
-        self.backend, self.stop, self.weights = backend, stop, []
+    def __init__(self, kit, stop=None):
+        self.kit, self.stop, self.weights = kit, stop, []
 
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
         self.weights.append(self.kit.read(trainer.module).astype(np.float64))
@@ -345,8 +345,8 @@ def test_an_experiment_tests_and_gives_back_the_average(kit, tmp_path, manager):
 class Average:
     """An average that somebody sets."""
 
-    def __init__(self, backend, value):
-        self.backend, self.value, self.taken = backend, value, []
+    def __init__(self, kit, value):
+        self.kit, self.value, self.taken = kit, value, []
 
     def weights(self):
         return None if self.value is None else {self.kit.weight_name: self.value}
