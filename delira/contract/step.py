@@ -496,13 +496,7 @@ class StepRole(Role):
         """What the network returned, in the number format in which losses are computed."""
         return outputs
 
-    def learn(
-        self,
-        optimizer: Optimizer,
-        step: Step,
-        compute: Compute,
-        backward: Hooks,
-    ) -> None:
+    def learn(self, optimizer: Optimizer, step: Step, compute: Compute, backward: Hooks) -> None:
         """Compute the step, differentiate the sum of its losses, and let the optimizer update, for the default closure.
 
         Parameters

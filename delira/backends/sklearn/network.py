@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections import UserDict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -142,13 +143,11 @@ class SklearnEstimator(AbstractNetwork):
         if y is not None:
             self.label_shape = y.shape[1:]
             labels = [y.reshape(len(y)) if y.size == len(y) else y.reshape(len(y), -1)]
-        if not batch:
-            self.estimator.fit(_rows(x), *labels)
-        elif self.needs_classes:
-            classes = self.found_classes if self.classes is None else np.asarray(self.classes)
-            self.estimator.partial_fit(_rows(x), *labels, classes=classes)
-        else:
-            self.estimator.partial_fit(_rows(x), *labels)
+        told: dict[str, Any] = {}
+        if batch and self.needs_classes:
+            told["classes"] = self.found_classes if self.classes is None else np.asarray(self.classes)
+        learn = self.estimator.partial_fit if batch else self.estimator.fit
+        learn(_rows(x), *labels, **told)
 
     def __call__(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Predict: ``x`` of shape (B, ...) gives ``pred``, and ``label_pred`` of classifiers."""
@@ -181,7 +180,12 @@ class SklearnEstimator(AbstractNetwork):
         step = Step(model, data_dict)
         run_hooks(hooks.sample, step)
         inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.calls.key_mapping(model), step.batch)
-        target = _target(model, step.batch)
+        if model.target is not None and model.target not in step.batch:
+            raise MissingKeyError(
+                f"the estimator learns {model.target!r}, but the batch has only {sorted(step.batch)}; name the entry: "
+                "SklearnEstimator(estimator, target=…), or target=None for one that learns without labels"
+            )
+        target = None if model.target is None else step.batch[model.target]
         if model.is_incremental:
             model.learn(inputs["x"], target, batch=True)
         else:
@@ -192,24 +196,15 @@ class SklearnEstimator(AbstractNetwork):
         return values, {}, step.predictions
 
 
-class _Predictions(ByName):
+class _Predictions(UserDict[str, Any]):
     """Predictions of a step that are computed when somebody reads them, which few trainings do."""
 
     def __init__(self, network: Network, inputs: ByName):
         self._network, self._inputs = network, inputs
 
     @functools.cached_property
-    def _values(self) -> ByName:
+    def data(self) -> ByName:  # type: ignore[override]
         return named_outputs(self._network, self._network(**self._inputs))
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 def _check_arguments(target: Array, classes: Any, partial_fit: Any, trusted: Any) -> None:
@@ -233,9 +228,8 @@ def _are_labels(classes: object) -> bool:
     if not isinstance(classes, Collection) or isinstance(classes, (str, bytes, Mapping, Set)):  # sets have no order
         return False
     labels = [*classes]
-    if not labels or not all(isinstance(label, Hashable) and label == label for label in labels):  # NaN is unequal
-        return False
-    return len(set(labels)) == len(labels)
+    are_single = all(isinstance(label, Hashable) and label == label for label in labels)  # NaN is unequal
+    return are_single and 0 < len(labels) == len(set(labels))
 
 
 def is_estimator(value: object) -> bool:
@@ -245,14 +239,3 @@ def is_estimator(value: object) -> bool:
 
 def _rows(x: np.ndarray) -> np.ndarray:
     return as_rows(x, "the input of an estimator")
-
-
-def _target(model: Network, batch: ByName) -> np.ndarray | None:
-    if model.target is None:
-        return None
-    if model.target not in batch:
-        raise MissingKeyError(
-            f"the estimator learns {model.target!r}, but the batch has only {sorted(batch)}; name the entry: "
-            "SklearnEstimator(estimator, target=…), or target=None for one that learns without labels"
-        )
-    return batch[model.target]

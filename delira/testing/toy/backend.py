@@ -1,7 +1,7 @@
 """A backend in numpy, all roles in one file."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,9 @@ from delira.contract import (
     mark,
     run_hooks,
 )
-from delira.contract.kinds import Builder, ByName, Network
+from delira.contract.checkpoints import optimizer_states
+from delira.contract.kinds import Builder, ByName, Network, Scope
+from delira.contract.step import Compute, Hooks
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
@@ -33,23 +35,13 @@ class ToyCalls(CallsRole):
 
     backend: "ToyBackend"
 
-    @contextlib.contextmanager
-    def training(self, network: Network) -> Iterator[None]:
+    def training(self, network: Network) -> Scope:
         """Drop inputs."""
-        before, network.is_training = network.is_training, True
-        try:
-            yield
-        finally:
-            network.is_training = before
+        return _dropping(network, True)
 
-    @contextlib.contextmanager
-    def evaluating(self, network: Network) -> Iterator[None]:
+    def evaluating(self, network: Network) -> Scope:
         """Drop none."""
-        before, network.is_training = network.is_training, False
-        try:
-            yield
-        finally:
-            network.is_training = before
+        return _dropping(network, False)
 
     def set_evaluating(self, network: Network) -> None:
         """Drop none from now on."""
@@ -73,12 +65,19 @@ class ToyCalls(CallsRole):
         return call(own)
 
 
+@contextlib.contextmanager
+def _dropping(network: Network, is_training: bool) -> Iterator[None]:
+    before, network.is_training = network.is_training, is_training
+    try:
+        yield
+    finally:
+        network.is_training = before
+
+
 class ToyStep(StepRole):
     """Gradients by hand."""
 
-    def learn(
-        self, optimizer: ToySGD, step: Step, compute: Callable[[Step], Step], backward: Sequence[Callable[[Step], None]]
-    ) -> None:
+    def learn(self, optimizer: ToySGD, step: Step, compute: Compute, backward: Hooks) -> None:
         """The gradient of the first loss by hand, whatever hooks make of it."""
         compute(step)
         mark("forward")
@@ -178,9 +177,7 @@ class ToyCheckpoints(CheckpointsRole):
             raise CheckpointError(
                 f"weight has shape {found} in the checkpoint and {network.weight.shape} in the network"
             )
-        states = tree.get("optimizer", {})
-        if missing := sorted(optimizers.keys() - states.keys()):
-            raise CheckpointError(f"the checkpoint has no optimizer {missing}; it has {sorted(states)}")
+        states = optimizer_states(tree, optimizers)
         for name, optimizer in optimizers.items():
             optimizer.load_state_dict(states[name])
         network.weight[...] = weight
