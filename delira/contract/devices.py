@@ -43,9 +43,7 @@ class DevicesRole(Role):
     def threads(self, number: int | None) -> Scope:
         """Scope in which the framework computes with ``number`` threads (``None``: leave it alone)."""
         if number is not None:
-            raise ConfigError(
-                f"the backend {self.backend.name!r} cannot choose the number of threads; leave num_threads out"
-            )
+            raise self.lacking("cannot choose the number of threads; leave num_threads out")
         return contextlib.nullcontext()
 
     def thread_count(self) -> int | None:

@@ -94,4 +94,4 @@ class CallsRole(Role):
 
     def no_network(self) -> Any:
         """A network without weights that returns None."""
-        raise ConfigError(f"the backend {self.backend.name!r} cannot train without a network")
+        raise self.lacking("cannot train without a network")

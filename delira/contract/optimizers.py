@@ -26,9 +26,7 @@ class OptimizersRole(Role):
 
     def build_schedules(self, optimizers: ByName, cls: Any, params: ByName) -> list[Any]:
         """One schedule callback for each optimizer."""
-        raise ConfigError(
-            f"the backend {self.backend.name!r} has no learning-rate schedules; leave lr_scheduler_cls out"
-        )
+        raise self.lacking("has no learning-rate schedules; leave lr_scheduler_cls out")
 
     def check_given(self, optimizer: Optimizer) -> None:
         """Refuse an optimizer of the framework that no wrapper can take."""
@@ -38,11 +36,11 @@ class OptimizersRole(Role):
 
     def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         """An optimizer as one of the framework is, with no state yet, for a network that is a copy of its own."""
-        raise ConfigError(f"the backend {self.backend.name!r} cannot copy optimizers")
+        raise self.lacking("cannot copy optimizers")
 
     def none(self) -> Any:
         """An optimizer that updates nothing, for :meth:`build`."""
-        raise ConfigError(f"the backend {self.backend.name!r} cannot train without an optimizer")
+        raise self.lacking("cannot train without an optimizer")
 
     def scope(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool = False) -> Scope:
         """Scope of one closure call: number format, place in the accumulation.
@@ -81,9 +79,7 @@ class OptimizersRole(Role):
 
     def scale_rates(self, optimizers: ByName, factor: float) -> None:
         """Multiply the learning rates."""
-        raise ConfigError(
-            f"the backend {self.backend.name!r} cannot change learning rates, so nonfinite='rollback' does not work"
-        )
+        raise self.lacking("cannot change learning rates, so nonfinite='rollback' does not work")
 
 
 class WrappedOptimizers(OptimizersRole):

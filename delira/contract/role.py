@@ -3,6 +3,8 @@
 import abc
 from typing import TYPE_CHECKING, ClassVar
 
+from delira.errors import ConfigError
+
 if TYPE_CHECKING:
     from delira.contract.backend import Backend
 
@@ -21,3 +23,7 @@ class Role(abc.ABC):
 
     def __init__(self, backend: "Backend") -> None:
         self.backend = backend
+
+    def lacking(self, what: str) -> ConfigError:
+        """What a verb raises that the backend has not: ``what`` it cannot do, and what to write instead."""
+        return ConfigError(f"the backend {self.backend.name!r} {what}")

@@ -535,9 +535,7 @@ class StepRole(Role):
         it is if ``hooks`` are not traceable, and says so.
         """
         if compiling.compiled or compiling.jit:
-            raise ConfigError(
-                f"the backend {self.backend.name!r} does not compile steps; leave compile and jit_compile out"
-            )
+            raise self.lacking("does not compile steps; leave compile and jit_compile out")
         return functools.partial(closure, network, **arguments)
 
     def explain(self, error: BaseException) -> str | None:
@@ -566,7 +564,7 @@ class StepRole(Role):
         compute
             Called with the network, returns the loss and further values.
         """
-        raise ConfigError(f"the backend {self.backend.name!r} differentiates in its own closure only")
+        raise self.lacking("differentiates in its own closure only")
 
     def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: ByName) -> None:
         """Keep gradients by name for :meth:`update_after`."""

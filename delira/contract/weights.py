@@ -52,7 +52,7 @@ class WeightsRole(Role):
 
     def averaged(self, network: Network) -> dict[str, Any]:
         """The weights that are averaged, frozen ones included, by name."""
-        raise ConfigError(f"the backend {self.backend.name!r} cannot average weights")
+        raise self.lacking("cannot average weights")
 
     def moved(self, average: ByName | None, weights: ByName, decay: float) -> dict[str, Any]:
         """An average moved towards weights, or copies of these; in the plain case of numpy."""
@@ -77,11 +77,11 @@ class WeightsRole(Role):
 
     def named(self, network: Network) -> dict[str, np.ndarray]:
         """Copies of all weights by name, as arrays."""
-        raise ConfigError(f"the backend {self.backend.name!r} does not show its weights by name")
+        raise self.lacking("does not show its weights by name")
 
     def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
         """Put weights by name into the network; refuses others than its own, and changes nothing then."""
-        raise ConfigError(f"the backend {self.backend.name!r} does not take weights by name")
+        raise self.lacking("does not take weights by name")
 
     def portable(self, network: Network) -> dict[str, np.ndarray]:
         """Copies of all weights by attribute path, in the layout that every backend understands.
@@ -99,7 +99,7 @@ class WeightsRole(Role):
 
     def layers(self, network: Network) -> dict[str, Any]:
         """The layers that hold weights, under the paths that :meth:`portable` has for them; ``""``: itself."""
-        raise ConfigError(f"the backend {self.backend.name!r} does not show its layers")
+        raise self.lacking("does not show its layers")
 
     def layer_settings(self, layer: Any) -> ByName:
         """What a layer computes with besides weights, in the words of :mod:`delira.models.layer_settings`."""

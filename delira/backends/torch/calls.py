@@ -22,8 +22,7 @@ class NoNetwork(torch.nn.Module):
     """What a trial fits that was given no network."""
 
     def forward(self, *inputs: Any) -> None:
-        """Nothing comes of anything."""
-        return
+        """Return None, whatever the inputs."""
 
 
 class TorchCalls(CallsRole):

@@ -186,12 +186,8 @@ def save_checkpoint_torch(
     check_model("save_checkpoint_torch", model, torch.nn.Module | None, "a torch.nn.Module")
     states = states_of("save_checkpoint_torch", optimizers, epoch)
     path = as_target(file, "file")
-    tree = {
-        "model": {} if model is None else model.state_dict(),
-        "optimizer": states,
-        "epoch": epoch or 0,
-        **extra,
-    }
+    weights = {} if model is None else model.state_dict()
+    tree = {"model": weights, "optimizer": states, "epoch": epoch or 0, **extra}
     return publish(path, lambda opened: write_checkpoint(opened, tree))
 
 
@@ -238,13 +234,14 @@ def check_location(map_location: object) -> None:
     """
     if map_location is None or callable(map_location) or isinstance(map_location, (torch.device, Mapping)):
         return
-    said = f"map_location is a device, such as 'cpu', got {map_location!r}"
-    if not isinstance(map_location, str):
-        raise ConfigError(said)
-    try:
-        torch.device(map_location)
-    except RuntimeError as error:
-        raise ConfigError(f"{said}: {error}") from error
+    reason = ""
+    if isinstance(map_location, str):
+        try:
+            torch.device(map_location)
+            return
+        except RuntimeError as error:
+            reason = f": {error}"
+    raise ConfigError(f"map_location is a device, such as 'cpu', got {map_location!r}{reason}")
 
 
 class TorchCheckpoints(CheckpointsRole):

@@ -69,10 +69,10 @@ class TorchOptimizer:
         self._n_samples, self._is_last, self._is_part = 1, True, False  # of the call at hand
         self._is_bad, self._has_stepped = False, False  # in the batch, and in the call at hand
         self._parts: list[int] = []  # samples of each part of the batch at hand
-        self._part_sums: dict[torch.Tensor, torch.Tensor] = {}  # their gradients
+        self._part_sums: dict[int, torch.Tensor] = {}  # their gradients, by number of the parameter
         self._weights: list[int] = []  # samples of each batch of the group; 0 for one that is left out
         self._reference = 1  # samples of what came first in the group
-        self._sums: dict[torch.Tensor, torch.Tensor] = {}  # gradients of the batches of the group so far
+        self._sums: dict[int, torch.Tensor] = {}  # gradients of the batches of the group so far
         if not self.is_plain:  # not counted here: loss scaling leaves updates out
             optimizer.register_step_post_hook(self._count_update)
 
@@ -149,10 +149,11 @@ class TorchOptimizer:
         if self._is_last or len(self._weights) >= self.update.accumulation_steps:
             self.flush()
 
-    def _take_gradients(self) -> dict[torch.Tensor, torch.Tensor]:
+    def _take_gradients(self) -> dict[int, torch.Tensor]:
         """The gradients, taken off the parameters, where the losses of other optimizers (a GAN's) would add to them."""
-        taken = {parameter: parameter.grad for parameter in self._parameters() if parameter.grad is not None}
-        for parameter in taken:
+        parameters = self._parameters()
+        taken = {number: one.grad for number, one in enumerate(parameters) if one.grad is not None}
+        for parameter in parameters:
             parameter.grad = None
         return taken
 
@@ -175,9 +176,10 @@ class TorchOptimizer:
         samples = sum(weights)
         if samples == 0:  # there is no group, or every batch of it was left out
             return
-        for parameter, gradient in sums.items():
-            parameter.grad = gradient
-        parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
+        parameters = self._parameters()
+        for number, gradient in sums.items():
+            parameters[number].grad = gradient
+        parameters = [parameter for parameter in parameters if parameter.grad is not None]
         self.scaler.unscale_(self.optimizer)
         if sums:
             for parameter in parameters:
@@ -254,9 +256,7 @@ class TorchOptimizer:
         """
         state: dict[str, Any] = {"num_updates": self.num_updates, "num_skipped": self.num_skipped}
         if self._weights:
-            numbers = {parameter: number for number, parameter in enumerate(self._parameters())}
-            sums = {numbers[parameter]: gradient for parameter, gradient in self._sums.items()}
-            state |= {"weights": list(self._weights), "reference": self._reference, "sums": sums}
+            state |= {"weights": list(self._weights), "reference": self._reference, "sums": dict(self._sums)}
         return state
 
     def load_pending_state(self, state: ByName) -> None:
@@ -276,7 +276,7 @@ class TorchOptimizer:
                     f"the checkpoint does not fit the optimizer: the accumulated gradient of parameter {number} has "
                     f"shape {tuple(gradient.shape)}, but the parameter is {shape}; build the network as it was"
                 )
-            sums[parameters[number]] = gradient.to(parameters[number].device, copy=True)
+            sums[number] = gradient.to(parameters[number].device, copy=True)
         self.num_updates = state.get("num_updates", self.num_updates)
         self.num_skipped = state.get("num_skipped", self.num_skipped)
         self._weights, self._sums = list(state.get("weights", ())), sums
@@ -289,10 +289,9 @@ class TorchOptimizer:
         return getattr(self.optimizer, name)
 
 
-def _add(sums: dict[torch.Tensor, torch.Tensor], gradients: Mapping[torch.Tensor, torch.Tensor]) -> None:
-    for parameter, gradient in gradients.items():
-        before = sums.get(parameter)
-        sums[parameter] = gradient if before is None else before.add_(gradient)
+def _add(sums: dict[int, torch.Tensor], gradients: Mapping[int, torch.Tensor]) -> None:
+    for number, gradient in gradients.items():
+        sums[number] = sums[number].add_(gradient) if number in sums else gradient
 
 
 def _as_stored(stored: Any, loaded: Any) -> Any:
@@ -322,10 +321,10 @@ class TorchOptimizers(WrappedOptimizers):
         try:
             return create_optims_default_pytorch(network, optimizer_cls, **params)
         except ConfigError as error:
+            name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
             lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
             if not lazy:
                 raise
-            name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
             raise ConfigError(
                 f"{name} cannot be built before the weights {', '.join(lazy)} have a shape; call the network once with "
                 "a batch before you give it to the trainer"
@@ -348,10 +347,9 @@ class TorchOptimizers(WrappedOptimizers):
                 raise ConfigError(
                     f"the optimizer {name!r} is one of PyTorch, e.g. torch.optim.Adam(…), got {optimizer!r}"
                 )
-            if groups is None or not own or hasattr(optimizer, "updates_nothing"):
-                continue
-            weights = [weight for group in groups for weight in group["params"]]
-            if not own.intersection(map(id, weights)):
+            weights = [weight for group in groups or () for weight in group["params"]]
+            may_be_any = groups is None or not own or hasattr(optimizer, "updates_nothing")
+            if not may_be_any and not own.intersection(map(id, weights)):
                 raise ConfigError(
                     f"the optimizer {name!r} has {len(weights)} weights, and none of them is one of the "
                     f"{type(network).__name__}; make it of the weights of the network that is trained"
@@ -362,12 +360,10 @@ class TorchOptimizers(WrappedOptimizers):
     ) -> torch.optim.Optimizer:
         names = {weight: name for name, weight in network.named_parameters()}
         theirs = dict(twin.named_parameters())
-        groups = []
-        for group in optimizer.param_groups:
-            if any(weight not in names for weight in group["params"]):
-                raise ConfigError("the optimizer has parameters that are not of the model, so it cannot be copied")
-            options = {key: value for key, value in group.items() if key != "params"}
-            groups.append({**options, "params": [theirs[names[weight]] for weight in group["params"]]})
+        if any(weight not in names for group in optimizer.param_groups for weight in group["params"]):
+            raise ConfigError("the optimizer has parameters that are not of the model, so it cannot be copied")
+        weights = [[theirs[names[weight]] for weight in group["params"]] for group in optimizer.param_groups]
+        groups = [{**group, "params": own} for group, own in zip(optimizer.param_groups, weights, strict=True)]
         return type(optimizer)(groups)  # type: ignore[call-arg]
 
     def none(self) -> torch.optim.Optimizer:

@@ -71,22 +71,18 @@ def _keeps_statistics(layer: torch.nn.Module) -> bool:
 @contextlib.contextmanager
 def _cumulative(layers: list[Any]) -> Iterator[None]:
     """Scope in which layers begin anew and let each of their calls count alike; those that none reaches keep all."""
-    before = [
-        (layer.momentum, layer.running_mean.clone(), layer.running_var.clone(), layer.num_batches_tracked.clone())
-        for layer in layers
-    ]
+    before = [(layer.momentum, {name: one.clone() for name, one in layer.named_buffers()}) for layer in layers]
     try:
         for layer in layers:
             layer.reset_running_stats()
             layer.momentum = None
         yield
     finally:
-        for layer, (momentum, mean, variance, number) in zip(layers, before, strict=True):
-            layer.momentum = momentum
-            if not layer.num_batches_tracked:
-                layer.running_mean.copy_(mean)
-                layer.running_var.copy_(variance)
-            layer.num_batches_tracked.copy_(number)
+        for layer, (momentum, buffers) in zip(layers, before, strict=True):
+            layer.momentum, is_reached = momentum, bool(layer.num_batches_tracked)
+            for name, value in buffers.items():
+                if name == "num_batches_tracked" or not is_reached:
+                    getattr(layer, name).copy_(value)
 
 
 class _Mean:
@@ -97,33 +93,28 @@ class _Mean:
 
     def __init__(self, layer: Any):
         self._layer, self._number = layer, 0
-        self._kept = [layer.running_mean, layer.running_var]
+        counter = getattr(layer, "num_batches_tracked", None)
+        self._kept = [layer.running_mean, layer.running_var, torch.zeros(()) if counter is None else counter]
         self._before = [one.clone() for one in self._kept]
-        self._sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._kept]
-        self._counter = getattr(layer, "num_batches_tracked", None)
-        self._count = None if self._counter is None else self._counter.clone()
+        self._sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._kept[:2]]
 
     def begin(self) -> None:
         for one in self._kept:
             one.zero_()
-        if self._counter is not None:
-            self._counter.zero_()
 
     def end(self) -> None:
         """Add what the layer saw in one call of the network; nothing if it was not called."""
-        mean, variance = self._kept
+        mean, variance, counter = self._kept
         if not bool(mean.any()) and not bool(variance.any()):
             return
-        number = int(self._counter or 1) if self._counter is not None else 1
-        momentum = self._layer.momentum
+        number, momentum = int(counter or 1), self._layer.momentum
         share = 1.0 if momentum is None else 1 - (1 - momentum) ** number
-        for total, one in zip(self._sums, self._kept, strict=True):
+        for total, one in zip(self._sums, (mean, variance), strict=True):
             total += one.double() * (number / share)
         self._number += number
 
     def write(self) -> None:
         """Let the layer have the mean, or what it had before if it was never called."""
-        for one, total, before in zip(self._kept, self._sums, self._before, strict=True):
-            one.copy_(total / self._number if self._number else before)
-        if self._counter is not None:
-            self._counter.copy_(self._count)
+        means = [total / self._number for total in self._sums] if self._number else self._before[:2]
+        for one, value in zip(self._kept, [*means, self._before[2]], strict=True):
+            one.copy_(value)

@@ -37,18 +37,16 @@ def write_graph(
     class Traced(torch.nn.Module):
         """Takes and returns arrays only; its one part is the network."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
         def forward(self, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return tuple(call(leaves))
 
     import_optional("tensorboard", "the graph of a network", "delira[logging]")
+    traced = Traced()
+    traced.network = network
     # it prints an error that it raises as well
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")  # of a trace that is not used but to be looked at
-        writer.add_graph(Traced(), tuple(leaves), use_strict_trace=False)
+        writer.add_graph(traced, tuple(leaves), use_strict_trace=False)
 
 
 class FreeImage(torch.nn.Module):
