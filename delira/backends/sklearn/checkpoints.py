@@ -18,7 +18,14 @@ class SklearnCheckpoints(CheckpointsRole):
 
     def state_tree(self, network: Network, optimizers: ByName) -> dict[str, Any]:
         content, unknown = estimators.dump(network.estimator)
-        _warn_of_strange(network, unknown)
+        # said at the first checkpoint, not when a run is continued: what was learned that nobody else trusts
+        if strange := estimators.strange(unknown, {*_trusted(network), *network.written}):
+            warnings.warn(
+                f"the fitted {type(network.estimator).__name__} holds objects of {', '.join(strange)}; its checkpoints "
+                "can be read only where these are trusted. If you trust them: SklearnEstimator(estimator, "
+                f"trusted={strange!r})",
+                stacklevel=2,
+            )
         network.written.update(unknown)
         shape = network.label_shape
         model = {
@@ -69,18 +76,6 @@ def check_writable(network: Network) -> None:
         raise CheckpointError(
             f"checkpoints of the {type(network.estimator).__name__} could not be read: {error}"
         ) from error
-
-
-def _warn_of_strange(network: Network, unknown: list[str]) -> None:
-    """Say at the first checkpoint, not when a run is continued, what was learned that nobody else trusts."""
-    strange = estimators.strange(unknown, {*_trusted(network), *network.written})
-    if strange:
-        warnings.warn(
-            f"the fitted {type(network.estimator).__name__} holds objects of {', '.join(strange)}; its checkpoints can "
-            "be read only where these are trusted. If you trust them: SklearnEstimator(estimator, "
-            f"trusted={strange!r})",
-            stacklevel=3,
-        )
 
 
 def _trusted(network: Network) -> set[Any]:

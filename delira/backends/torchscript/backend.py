@@ -3,7 +3,6 @@
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
@@ -60,8 +59,7 @@ class TorchScriptCheckpoints(TorchCheckpoints):
 class TorchScriptExport(ExportRole):
     """The program of the network itself."""
 
-    def write(self, network: torch.nn.Module, path: Path, example: ByName) -> None:
-        io.export(network, path, example)
+    write = staticmethod(io.export)
 
 
 class TorchScriptBackend(TorchBackend):
