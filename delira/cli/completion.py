@@ -10,15 +10,13 @@ from delira.utils.optional import import_optional
 _FOLDERS = ("root", "run_folders", "run_folder", "export")
 
 
-def complete(parser: argparse.ArgumentParser, shell: str) -> Answer:
+def run(options: argparse.Namespace) -> Answer:
     """Return the script of a shell.
 
     Parameters
     ----------
-    parser
-        Of all commands.
-    shell
-        ``"bash"``, ``"zsh"``, ``"fish"`` or ``"tcsh"``.
+    options
+        ``shell``: ``"bash"``, ``"zsh"``, ``"fish"`` or ``"tcsh"``; ``program``: the parser of all commands.
 
     Raises
     ------
@@ -26,11 +24,11 @@ def complete(parser: argparse.ArgumentParser, shell: str) -> Answer:
         If shtab is not installed.
     """
     shtab = import_optional("shtab", "the completion of shells", "delira[cli]")
-    for action in _arguments_of(parser):
+    for action in _arguments_of(options.program):
         if action.dest in _FOLDERS or action.dest == "output":
             action.complete = shtab.FILE if action.dest == "output" else shtab.DIRECTORY  # type: ignore[attr-defined]
-    script = shtab.complete(parser, shell)
-    return Answer({"shell": shell, "script": script}, script)
+    script = shtab.complete(options.program, options.shell)
+    return Answer({"shell": options.shell, "script": script}, script)
 
 
 def _arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -1,5 +1,6 @@
 """``delira demo``: the starter project of the first backend that is installed, run here and now."""
 
+import argparse
 import importlib.util
 import os
 import subprocess
@@ -17,15 +18,13 @@ from delira.utils.files import writable_folder
 _NAME = "digits"
 
 
-def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
+def run(options: argparse.Namespace) -> Answer:
     """Cross-validate a network on handwritten digits; the run is in ``runs/digits``, the page is ``report.html``.
 
     Parameters
     ----------
-    backend
-        Its name; the first that is installed if ``None``.
-    quiet
-        Print nothing of the training.
+    options
+        ``backend``: its name, or None for the first that is installed; ``json``: nothing is printed of the training.
 
     Raises
     ------
@@ -34,7 +33,7 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
     DeliraError
         If the training fails.
     """
-    backend = backend or next((name for name in PREFERRED if not _missing(name)), None)
+    backend = options.backend or next((name for name in PREFERRED if not _missing(name)), None)
     if backend is None:
         raise MissingBackendError("the demo needs a backend, and none is installed: pip install 'delira[torch]'")
     if missing := _missing(backend):
@@ -48,7 +47,9 @@ def demonstrate(backend: str | None = None, *, quiet: bool = False) -> Answer:
         # the script is a process of its own: frameworks and workers are as in any script of a user
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = [sys.executable, str(Path(folder) / "train.py")]
-        done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL if quiet else None, check=False)
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.DEVNULL if options.json else None, check=False
+        )
     if done.returncode:
         raise DeliraError(f"the demo ended with exit code {done.returncode}; 'delira doctor' says what does not work")
     result = KFoldResult.load(Path("runs") / _NAME)

@@ -3,6 +3,7 @@
 Every package is imported in a process of its own, so that a broken one is reported and breaks nothing here.
 """
 
+import argparse
 import concurrent.futures
 import dataclasses
 import importlib.util
@@ -18,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from delira.cli.output import Answer
 from delira.frameworks import FRAMEWORKS, PACKAGES
 from delira.utils.import_order import CURE, FIRST, LATER, USER, needs_order
 
@@ -98,21 +100,20 @@ class Findings:
         """Return True if something is installed and does not work."""
         return any(finding.state == "broken" for finding in (*self.frameworks, *self.optional))
 
-    def to_json(self) -> str:
-        """Everything as JSON."""
-        return json.dumps({**dataclasses.asdict(self), "is_broken": self.is_broken}, indent=1)
-
     def __str__(self) -> str:
+        path, problem = self.folder["path"], self.folder["problem"]
         lines = [f"{name:<11} {_told(value)}" for name, value in self.system.items()]
-        problem = self.folder["problem"]
-        lines.append(f"{'folder':<11} {self.folder['path']} ({problem or 'can be written to'})")
-        lines += ["", "backends"]
-        for finding in self.frameworks:
-            lines += [*_lines(finding, ", ".join(finding.backends))]
+        lines += [f"{'folder':<11} {path} ({problem or 'can be written to'})", "", "backends"]
+        lines += [line for finding in self.frameworks for line in _lines(finding, ", ".join(finding.backends))]
         lines += ["", "optional packages"]
-        for finding in self.optional:
-            lines += [*_lines(finding, finding.package)]
+        lines += [line for finding in self.optional for line in _lines(finding, finding.package)]
         return "\n".join(lines)
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Say what :func:`examine` found; nothing is asked for."""
+    found = examine()
+    return Answer({**dataclasses.asdict(found), "is_broken": found.is_broken}, str(found), is_broken=found.is_broken)
 
 
 def examine() -> Findings:
@@ -194,11 +195,10 @@ def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = 
     command = [sys.executable, "-c", script]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        return {"state": "broken", "problem": f"its import did not end within {_TIMEOUT:.0f} s"}
-    try:
         # packages may say something when the process ends
         said = json.loads(done.stdout.rpartition(_MARK)[2].splitlines()[0])
+    except subprocess.TimeoutExpired:
+        return {"state": "broken", "problem": f"its import did not end within {_TIMEOUT:.0f} s"}
     except (ValueError, IndexError):
         return {"state": "broken", "problem": _last_words(done)}
     return {**said, "devices": tuple(said["devices"])}

@@ -1,9 +1,10 @@
 """Words after ``delira`` to one command: the parser, what all commands have in common, and exit codes."""
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import delira
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         parser.exit(MISUSE)
     try:
-        answer: Answer = options.run(options)
+        # what a command needs is imported by it
+        answer: Answer = importlib.import_module(f"delira.cli.{options.command}").run(options)
         show(answer, as_json=options.json)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -84,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"delira {delira.__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for name, (add_arguments, run, summary, example) in _COMMANDS.items():
+    for name, (summary, example, *arguments) in _COMMANDS.items():
         command = commands.add_parser(
             name,
             help=summary,
@@ -93,150 +95,72 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        add_arguments(command)
+        for names, settings in arguments:
+            command.add_argument(*names, **settings)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
         command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
-        command.set_defaults(run=run, parser=command)
+        command.set_defaults(parser=command, program=parser)
     return parser
 
 
-# ------------------------------------------------------------------ commands: what a run needs is imported by it
-
-
-def _nothing(parser: argparse.ArgumentParser) -> None:
-    """A command without arguments of its own."""
-
-
-def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", choices=[*PACKAGES], help="the first that is installed, if not given")
-
-
-def _demo(options: argparse.Namespace) -> Answer:
-    from delira.cli.demo import demonstrate
-
-    return demonstrate(options.backend, quiet=options.json)
-
-
-def _doctor(options: argparse.Namespace) -> Answer:
-    import json
-
-    from delira.cli.doctor import examine
-
-    findings = examine()
-    return Answer(json.loads(findings.to_json()), str(findings), is_broken=findings.is_broken)
-
-
-def _add_runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("root", nargs="?", default=".", metavar="ROOT", help="folder to search; the present one")
-    parser.add_argument("--name", metavar="PATTERN", help="part of the experiment's name, or a pattern with * and ?")
-    parser.add_argument("--status", action="append", choices=_STATES, metavar="STATE", help=", ".join(_STATES))
-    parser.add_argument("--since", metavar="WHEN", help="a day (2026-11-22), or an age: 30min, 12h, 7d, 2w")
-    parser.add_argument("--sort", choices=("age", "name", "score", "duration", "status"), default="age")
-    parser.add_argument("--best", metavar="METRIC", help="only runs that have it, the best first")
-    parser.add_argument("--limit", type=int, metavar="N", help="show the first N")
-
-
-def _runs(options: argparse.Namespace) -> Answer:
-    from delira.cli.runs import Filter, list_runs
-
-    chosen = Filter(name=options.name, states=options.status or (), since=options.since, best=options.best)
-    return list_runs(options.root, chosen, sort=options.sort, limit=options.limit)
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_folders", nargs="+", metavar="RUN", help="folder of a run, or one above it: its newest")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the page; report/report.html of the run if not given")
-    parser.add_argument("--export", metavar="FOLDER", help="also write each table and plot into files of their own")
-    parser.add_argument("--formats", default="csv,tex,png", metavar="LIST", help="of csv, tex, png, svg, pdf")
-
-
-def _report(options: argparse.Namespace) -> Answer:
-    from delira.cli.report import write_report
-
-    return write_report(options.run_folders, options.output, options.export, options.formats)
-
-
-def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_folders", nargs="+", metavar="RUN", help="folder of a run, or one above it: its newest")
-    parser.add_argument("--strict", action="store_true", help="another environment counts as broken")
-
-
-def _verify(options: argparse.Namespace) -> Answer:
-    from delira.cli.verify import verify
-
-    return verify(options.run_folders, strict=options.strict)
-
-
-def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="folder that is made, and name of the experiment")
-    parser.add_argument("--backend", choices=[*PACKAGES], required=True)
-    parser.add_argument("--task", choices=("classification", "segmentation"), default="classification")
-
-
-def _new(options: argparse.Namespace) -> Answer:
-    from delira.cli.new import create_project
-
-    return create_project(options.name, options.backend, options.task)
-
-
-def _add_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
-
-
-def _completion(options: argparse.Namespace) -> Answer:
-    from delira.cli.completion import complete
-
-    return complete(build_parser(), options.shell)
+def _argument(*names: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Arguments of ``add_argument``."""
+    return names, settings
 
 
 _STATES = ("finished", "running", "broken-off", "failed", "unknown")
-_Command = tuple[Callable[[argparse.ArgumentParser], None], Callable[[Any], Answer], str, str]
-_COMMANDS: dict[str, _Command] = {
+_RUNS = _argument("run_folders", nargs="+", metavar="RUN", help="folder of a run, or one above it: its newest")
+#: command, a module of this package with a function ``run`` -> what it does, examples, and its arguments
+_COMMANDS: dict[str, tuple[Any, ...]] = {
     "demo": (
-        _add_demo,
-        _demo,
         "cross-validate a small network on real data, here and now",
         "  delira demo                     the first backend that is installed\n"
         "  delira demo --backend sklearn   the run is in runs/digits, the page is report.html",
+        _argument("--backend", choices=[*PACKAGES], help="the first that is installed, if not given"),
     ),
     "doctor": (
-        _nothing,
-        _doctor,
         "what is installed, what is missing or broken, and how to install it",
         "  delira doctor\n  delira doctor --json",
     ),
     "runs": (
-        _add_runs,
-        _runs,
         "list the runs below a folder",
         "  delira runs\n"
         "  delira runs runs --status running --status broken-off\n"
         "  delira runs --name 'digits*' --since 7d --best accuracy --limit 5",
+        _argument("root", nargs="?", default=".", metavar="ROOT", help="folder to search; the present one"),
+        _argument("--name", metavar="PATTERN", help="part of the experiment's name, or a pattern with * and ?"),
+        _argument("--status", action="append", choices=_STATES, metavar="STATE", help=", ".join(_STATES)),
+        _argument("--since", metavar="WHEN", help="a day (2026-11-22), or an age: 30min, 12h, 7d, 2w"),
+        _argument("--sort", choices=("age", "name", "score", "duration", "status"), default="age"),
+        _argument("--best", metavar="METRIC", help="only runs that have it, the best first"),
+        _argument("--limit", type=int, metavar="N", help="show the first N"),
     ),
     "report": (
-        _add_report,
-        _report,
         "write the page of a run, or one page of several side by side",
         "  delira report runs/digits                          its newest run\n"
         "  delira report runs/digits -o digits.html --export paper --formats csv,pdf\n"
         "  delira report runs/digits runs/coins -o both.html  side by side",
+        _RUNS,
+        _argument("-o", "--output", metavar="FILE", help="the page; report/report.html of the run if not given"),
+        _argument("--export", metavar="FOLDER", help="also write each table and plot into files of their own"),
+        _argument("--formats", default="csv,tex,png", metavar="LIST", help="of csv, tex, png, svg, pdf"),
     ),
     "verify": (
-        _add_verify,
-        _verify,
         "whether the files of runs are whole, and the environment is that of the run",
         "  delira verify runs/digits\n  delira verify runs/digits runs/coins --strict",
+        _RUNS,
+        _argument("--strict", action="store_true", help="another environment counts as broken"),
     ),
     "new": (
-        _add_new,
-        _new,
         "write a starter project: data, network, script and test, which run",
         "  delira new ears --backend torch\n  delira new organs --backend jax --task segmentation",
+        _argument("name", metavar="NAME", help="folder that is made, and name of the experiment"),
+        _argument("--backend", choices=[*PACKAGES], required=True),
+        _argument("--task", choices=("classification", "segmentation"), default="classification"),
     ),
     "completion": (
-        _add_completion,
-        _completion,
         "print what a shell needs to complete commands and options",
         "  delira completion bash >> ~/.bash_completion",
+        _argument("shell", choices=("bash", "zsh", "fish", "tcsh")),
     ),
 }

@@ -1,7 +1,7 @@
 """``delira new``: a starter project of data, network, script and test."""
 
+import argparse
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,59 +11,47 @@ from delira.errors import ConfigError
 from delira.utils.files import publish_text, writable_folder
 from delira.utils.optional import import_optional
 
-_PYTORCH = {"optimizer_cls": "torch.optim.Adam", "optimizer_params": '{"lr": 2e-3}'}
-#: what the script of a backend says, besides what all say
-_BACKENDS: dict[str, dict[str, Any]] = {
-    "torch": {
-        "title": "PyTorch",
-        "experiment": "PyTorchExperiment",
-        "third_party": ["import torch"],
-        "classification": {"losses": '{"ce": torch.nn.CrossEntropyLoss()}', **_PYTORCH},
-        "segmentation": {"losses": '{"dice_ce": DiceCELossPyTorch()}', **_PYTORCH},
-    },
-    "torchscript": {
-        "title": "TorchScript",
-        "experiment": "TorchScriptExperiment",
-        "third_party": ["import torch"],
-        "classification": {"losses": '{"ce": cross_entropy}', **_PYTORCH},
-        "segmentation": {"losses": '{"ce": cross_entropy}', **_PYTORCH},
-    },
-    "tensorflow": {
-        "title": "TensorFlow",
-        "experiment": "TfExperiment",
-        "third_party": ["import keras"],
-        "classification": {
-            "losses": '{"ce": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}',
-            "optimizer_cls": "keras.optimizers.Adam",
-            "optimizer_params": '{"learning_rate": 2e-3}',
+_CROSS_ENTROPY = '{"ce": cross_entropy}'
+_TORCH = {"optimizer_cls": "torch.optim.Adam", "optimizer_params": '{"lr": 2e-3}'}
+_KERAS = {"optimizer_cls": "keras.optimizers.Adam", "optimizer_params": '{"learning_rate": 2e-3}'}
+_OPTAX = {"optimizer_cls": "optax.adam", "optimizer_params": '{"learning_rate": 2e-3}'}
+#: backend -> its name, class of experiments, what is imported, optimizer, and the losses of the tasks that it offers
+_BACKENDS: dict[str, tuple[str, str, list[str], dict[str, str], dict[str, str]]] = {
+    "torch": (
+        "PyTorch",
+        "PyTorchExperiment",
+        ["import torch"],
+        _TORCH,
+        {
+            "classification": '{"ce": torch.nn.CrossEntropyLoss()}',
+            "segmentation": '{"dice_ce": DiceCELossPyTorch()}',
         },
-        "segmentation": {
-            "losses": '{"dice_ce": DiceCELossTf()}',
-            "optimizer_cls": "keras.optimizers.Adam",
-            "optimizer_params": '{"learning_rate": 2e-3}',
+    ),
+    "torchscript": (
+        "TorchScript",
+        "TorchScriptExperiment",
+        ["import torch"],
+        _TORCH,
+        {"classification": _CROSS_ENTROPY, "segmentation": _CROSS_ENTROPY},
+    ),
+    "tensorflow": (
+        "TensorFlow",
+        "TfExperiment",
+        ["import keras"],
+        _KERAS,
+        {
+            "classification": '{"ce": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}',
+            "segmentation": '{"dice_ce": DiceCELossTf()}',
         },
-    },
-    "jax": {
-        "title": "JAX",
-        "experiment": "JaxExperiment",
-        "third_party": ["import optax"],
-        "classification": {
-            "losses": '{"ce": cross_entropy}',
-            "optimizer_cls": "optax.adam",
-            "optimizer_params": '{"learning_rate": 2e-3}',
-        },
-        "segmentation": {
-            "losses": '{"dice_ce": DiceCELossJax()}',
-            "optimizer_cls": "optax.adam",
-            "optimizer_params": '{"learning_rate": 2e-3}',
-        },
-    },
-    "sklearn": {
-        "title": "scikit-learn",
-        "experiment": "SklearnExperiment",
-        "third_party": [],
-        "classification": {},
-    },
+    ),
+    "jax": (
+        "JAX",
+        "JaxExperiment",
+        ["import optax"],
+        _OPTAX,
+        {"classification": _CROSS_ENTROPY, "segmentation": '{"dice_ce": DiceCELossJax()}'},
+    ),
+    "sklearn": ("scikit-learn", "SklearnExperiment", [], {}, {"classification": ""}),
 }
 _TASKS: dict[str, dict[str, Any]] = {
     "classification": {
@@ -85,16 +73,13 @@ _TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-def create_project(name: str | Path, backend: str, task: str = "classification") -> Answer:
+def run(options: argparse.Namespace) -> Answer:
     """Write the files of a project into a new folder.
 
     Parameters
     ----------
-    name
-        The folder; its last part is the name of the experiment.
-    backend
-        The backend.
-    task
+    options
+        ``name``: the folder, whose last part is the name of the experiment; ``backend``; ``task``:
         ``"classification"`` or ``"segmentation"``.
 
     Raises
@@ -102,9 +87,9 @@ def create_project(name: str | Path, backend: str, task: str = "classification")
     ConfigError
         If the folder holds files, the name is no name, or the backend does not offer the task.
     """
-    folder = Path(name)
+    folder, backend, task = Path(options.name), options.backend, options.task
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", folder.name):
-        raise ConfigError(f"{str(name)!r} is no name of a project; use letters, digits, '-' and '_'")
+        raise ConfigError(f"{options.name!r} is no name of a project; use letters, digits, '-' and '_'")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{str(folder)!r} exists already and is not empty; choose another name")
     texts = render(folder.name, backend, task)
@@ -127,13 +112,35 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
         If the backend does not offer the task.
     """
     jinja2 = import_optional("jinja2", "delira new", "jinja2")
-    if task not in _BACKENDS[backend]:
+    title, experiment, third_party, optimizer, losses = _BACKENDS[backend]
+    if task not in losses:
         raise ConfigError(f"a {task} needs a network, and {backend!r} has none; use torch, tensorflow or jax")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("delira.cli"), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701, RUF100 - Python and Markdown, no HTML
     )  # fmt: skip
-    facts = _facts(name, backend, task)
+    kind, loss = _TASKS[task], losses[task]
+    metric, imported = kind["metric"], re.findall(r"DiceCELoss\w+", loss)
+    training = {"val_metrics": f'{{"{metric}": {metric}}}'}
+    facts = {
+        **kind,
+        "version": delira.__version__,  # without one, pip takes the older library of this name
+        "name": name,
+        "backend": backend,
+        "task": task,
+        "title": title,
+        "experiment": experiment,
+        "third_party": third_party,
+        "own": [f"from delira.training.losses import {word}" for word in imported],
+        "from_network": "Network, cross_entropy" if loss == _CROSS_ENTROPY else "Network",
+    }
+    if backend == "sklearn":
+        facts |= {"model": '{"n_trees": 100, "max_depth": 20}', "example": "--n_trees 300"}
+    else:
+        training = {"num_epochs": kind["epochs"], "losses": loss, **optimizer, **training}
+        training |= {"val_score_key": f'"{metric}"', "val_score_mode": '"max"'}
+        facts["example"] = f"--{'lr' if 'torch' in backend else 'learning_rate'} 1e-3 --num_epochs 30"
+    facts["training"] = list(training.items())
     templates = {
         "README.md": "README.md.j2",
         "dataset.py": f"dataset_{task}.py.j2",
@@ -144,30 +151,3 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
         ".gitignore": "gitignore.j2",
     }
     return {file: environment.get_template(template).render(facts) for file, template in templates.items()}
-
-
-def _facts(name: str, backend: str, task: str) -> Mapping[str, Any]:
-    facts, kind = _BACKENDS[backend], _TASKS[task]
-    settings, metric = facts[task], kind["metric"]
-    training = dict(settings) if backend == "sklearn" else {"num_epochs": kind["epochs"], **settings}
-    training["val_metrics"] = f'{{"{metric}": {metric}}}'
-    losses = settings.get("losses", "")
-    if backend != "sklearn":
-        training |= {"val_score_key": f'"{metric}"', "val_score_mode": '"max"'}
-    imported = [word for word in ("DiceCELossPyTorch", "DiceCELossTf", "DiceCELossJax") if word in losses]
-    rate = "lr" if "torch" in backend else "learning_rate"
-    return {
-        **kind,
-        "version": delira.__version__,  # without one, pip takes the older library of this name
-        "name": name,
-        "backend": backend,
-        "task": task,
-        "title": facts["title"],
-        "experiment": facts["experiment"],
-        "third_party": facts["third_party"],
-        "own": [f"from delira.training.losses import {word}" for word in imported],
-        "from_network": "Network, cross_entropy" if "cross_entropy" in losses else "Network",
-        "model": '{"n_trees": 100, "max_depth": 20}' if backend == "sklearn" else kind["model"],
-        "training": list(training.items()),
-        "example": "--n_trees 300" if backend == "sklearn" else f"--{rate} 1e-3 --num_epochs 30",
-    }

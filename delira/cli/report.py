@@ -1,17 +1,23 @@
 """``delira report``: the page of a run, of several side by side, and files of every table and plot."""
 
+import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import ConfigError
 from delira.experiments.result import KFoldResult
 from delira.logging.image_files import file_name
+from delira.report import run_names, runs_page
 from delira.utils.suggest import did_you_mean
 
 FORMATS = ("csv", "tex", "png", "svg", "pdf")
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Write the page of the runs that were named."""
+    return write_report(options.run_folders, options.output, options.export, options.formats)
 
 
 def write_report(
@@ -41,20 +47,30 @@ def write_report(
             raise ConfigError(f"there is no format {kind!r}{did_you_mean(kind, FORMATS)}")
     results = [KFoldResult.load(run) for run in runs]
     page = _write_page(results, output)
-    files = _export(results, export, kinds)
-    found = [_describe(result) for result in results]
-    lines = [f"{entry['name']}: {problem}" for entry in found for problem in entry["problems"]]
-    text = "\n".join([*(wrapped(line) for line in lines), *map(str, files), f"report  {page}"])
+    files: list[Path] = []
+    if export is not None:
+        owns = [Path(export) / file_name(name) for name in run_names(results)] if len(results) > 1 else [Path(export)]
+        for result, own in zip(results, owns, strict=True):
+            files += result.export(own, formats=kinds)
+    found = [
+        {
+            "name": result.name,
+            "path": str(result.path),
+            "folds": [fold.fold for fold in result.folds],
+            "unfinished": [fold.fold for fold in result.unfinished],
+            "summary": result.summary(),
+            "problems": list(result.problems),
+        }
+        for result in results
+    ]
+    lines = [wrapped(f"{result.name}: {problem}") for result in results for problem in result.problems]
+    text = "\n".join([*lines, *map(str, files), f"report  {page}"])
     return Answer({"report": str(page), "files": [str(path) for path in files], "runs": found}, text)
 
 
 def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Path:
     if len(results) > 1:
-        from delira.report import runs_page
-
-        path = Path(output or "runs.html")
-        runs_page(results, path)
-        return path
+        return Path(runs_page(results, Path(output or "runs.html")))
     (result,) = results
     path = Path(output) if output else Path(result.path or ".") / "report" / "report.html"
     if not output and path.parent.is_symlink():
@@ -67,25 +83,3 @@ def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Pa
     except OSError as error:
         raise ConfigError(f"the page cannot be written: {error}; name another file with -o") from error
     return path
-
-
-def _export(results: Sequence[KFoldResult], folder: str | Path | None, kinds: Sequence[str]) -> list[Path]:
-    if folder is None:
-        return []
-    if len(results) == 1:
-        return list(results[0].export(folder, formats=kinds))
-    from delira.report import run_names
-
-    owns = [Path(folder) / file_name(name) for name in run_names(results)]
-    return [path for result, own in zip(results, owns, strict=True) for path in result.export(own, formats=kinds)]
-
-
-def _describe(result: KFoldResult) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "path": str(result.path),
-        "folds": [fold.fold for fold in result.folds],
-        "unfinished": [fold.fold for fold in result.unfinished],
-        "summary": result.summary(),
-        "problems": list(result.problems),
-    }

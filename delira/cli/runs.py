@@ -1,11 +1,12 @@
 """``delira runs``: all runs below a folder, filtered and sorted."""
 
+import argparse
 import datetime
 import fnmatch
 import math
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,17 @@ class Filter:
 
     def fits(self, run: StoredRun) -> bool:
         """Return True if a run is listed; of the metric nothing is asked here."""
-        if self.name is not None and not _matches(run.name, self.name):
-            return False
-        if self.states and run.state.replace(" ", "-") not in self.states:
-            return False
-        if self.since is None:
-            return True
-        return run.started is not None and run.started >= read_time(self.since)
+        return (
+            (self.name is None or _matches(run.name, self.name))
+            and (not self.states or run.state.replace(" ", "-") in self.states)
+            and (self.since is None or (run.started is not None and run.started >= read_time(self.since)))
+        )
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """List the runs that were asked for."""
+    chosen = Filter(name=options.name, states=options.status or (), since=options.since, best=options.best)
+    return list_runs(options.root, chosen, sort=options.sort, limit=options.limit)
 
 
 def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int | None = None) -> Answer:
@@ -75,7 +80,7 @@ def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int
             raise ConfigError(f"no run has the metric {chosen.best!r}{did_you_mean(chosen.best, known)}")
         runs = [run for run in runs if score_of(run, chosen.best)[0]]
     shown = sorted(runs, key=lambda run: _order(run, "score" if chosen.best else sort, chosen.best))[:limit]
-    facts = [_described(run, Path(root), chosen.best) for run in shown]
+    facts = [describe(run, Path(root), chosen.best) for run in shown]
     return Answer({"root": str(root), "runs": facts}, _as_text(facts, Path(root), len(found), len(runs)))
 
 
@@ -91,22 +96,17 @@ def _read(path: Path) -> StoredRun:
     return run
 
 
-def _described(run: StoredRun, root: Path, metric: str | None) -> dict[str, Any]:
-    if run.is_readable:
-        return describe(run, root, metric)
-    names = ("kind", "folds_done", "folds", "score", "started", "seconds", "age_seconds", "room", "error", "owner")
-    empty: dict[str, Any] = dict.fromkeys(names)
-    place = run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path
-    known = {"run": str(place), "path": str(run.path), "name": run.name, "status": UNKNOWN}
-    return {**empty, **known, "metrics": {}, "error_notes": [], "problems": [*run.problems]}
-
-
 def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str, Any]:
     """Return what is said of a run, by stable names."""
+    place = run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path
+    if not run.is_readable:
+        names = ("kind", "folds_done", "folds", "score", "started", "seconds", "age_seconds", "room", "error", "owner")
+        known = {"run": str(place), "path": str(run.path), "name": run.name, "status": UNKNOWN}
+        return {**dict.fromkeys(names), **known, "metrics": {}, "error_notes": [], "problems": [*run.problems]}
     lost = [_without_ledger(run)] if run.state == UNKNOWN and not run.is_alone else []
     name, value = score_of(run, metric)
     return {
-        "run": str(run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path),
+        "run": str(place),
         "path": str(run.path),
         "name": run.name,
         "kind": run.kind,
@@ -207,43 +207,32 @@ def _order(run: StoredRun, sort: str, metric: str | None) -> tuple[Any, ...]:
 
 def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: int) -> str:
     if not facts:
-        return (
-            f"there are no runs below {root}"
-            if not n_found
-            else f"none of the {n_found} runs below {root} is like that"
-        )
-    header = ("status", "folds", "score", "took", "age", "run")
-    unknown = [fact for fact in facts if fact["status"] == UNKNOWN]
-    lines = [
-        table(header, [[str(cell) for cell in _cells(fact)] for fact in facts], "<><>><"),
-        *("\n" + wrapped(f"{fact['run']}: {_told(fact)}") for fact in facts if fact["error"]),
-        *("\n" + wrapped(f"{fact['run']}: {fact['problems'][0]}") for fact in unknown if fact["problems"]),
-    ]
+        return f"none of the {n_found} runs below {root} is like that" if n_found else f"there are no runs below {root}"
     broken = [fact["run"] for fact in facts if fact["problems"]]
-    if broken:
-        lines.append("\n" + wrapped(f"not whole: {', '.join(broken)}; 'delira verify RUN' tells more"))
-    if n_left > len(facts):
-        lines.append(f"\nand {n_left - len(facts)} more")
+    unknown = [fact for fact in facts if fact["status"] == UNKNOWN]
+    remarks = [f"{fact['run']}: {_told(fact)}" for fact in facts if fact["error"]]
+    remarks += [f"{fact['run']}: {fact['problems'][0]}" for fact in unknown if fact["problems"]]
+    remarks += [f"not whole: {', '.join(broken)}; 'delira verify RUN' tells more"] if broken else []
+    lines = [
+        table(("status", "folds", "score", "took", "age", "run"), [_cells(fact) for fact in facts], "<><>><"),
+        *("\n" + wrapped(remark) for remark in remarks),
+        *([f"\nand {n_left - len(facts)} more"] if n_left > len(facts) else []),
+    ]
     return "\n".join(lines)
 
 
-def _told(fact: dict[str, Any]) -> str:
-    """Return an error, and where it happened."""
-    return "; ".join(map(_first_line, [fact["error"], *fact["error_notes"][:1]]))
+def _told(fact: Mapping[str, Any]) -> str:
+    """Return an error, and where it happened: of each the first line."""
+    lines = [text.strip().partition("\n")[0] for text in (fact["error"], *fact["error_notes"][:1])]
+    return "; ".join(line if len(line) <= _LONG else f"{line[:_LONG]}…" for line in lines)
 
 
-def _first_line(text: str) -> str:
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= _LONG else f"{line[:_LONG]}…"
-
-
-def _cells(fact: dict[str, Any]) -> tuple[str, ...]:
+def _cells(fact: Mapping[str, Any]) -> tuple[str, ...]:
     score = fact["score"]
-    shown = DASH if score is None else f"{score['metric']} {score['value']:.4g}"
     return (
         fact["status"],
         "/".join("?" if number is None else str(number) for number in (fact["folds_done"], fact["folds"])),
-        shown,
+        DASH if score is None else f"{score['metric']} {score['value']:.4g}",
         duration(fact["seconds"]),
         duration(fact["age_seconds"]),
         fact["run"],

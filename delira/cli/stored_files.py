@@ -1,11 +1,12 @@
 """The files of a run, one by one: which are whole, broken or missing, as far as the run says which there must be."""
 
 import csv
+import functools
 import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from delira.runs.summary import FORMAT as SUMMARY_FORMAT
 from delira.runs.summary import SUMMARY
 from delira.runs.timings import VERSION
 from delira.utils.cells import as_text
-from delira.utils.foreign import MOST_OF_MANY, check_unpacked, open_regular, read_bytes, read_json, refuse_link
+from delira.utils.foreign import MOST_OF_MANY, check_unpacked, mapping, open_regular, read_bytes, read_json, refuse_link
 from delira.utils.patience import SAYS_NOTHING, read_patiently
 from delira.utils.seal import CHANGED as CHANGED_SEAL
 from delira.utils.seal import is_changed
@@ -79,8 +80,8 @@ def _checks(run: StoredRun) -> Iterator[Check]:
 
 def _finished(run: StoredRun) -> Sequence[int]:
     """Numbers of the folds that have ended as the ledger says; a single training is the fold that it was asked for."""
-    fold = _mapping(run.manifest.get("fingerprint")).get("fold")
-    if run.kind == "run" and run.state == "finished" and not run.fold_folders and isinstance(fold, int):
+    fold = mapping(run.manifest.get("fingerprint")).get("fold")
+    if run.kind == "run" and run.state == FINISHED and not run.fold_folders and isinstance(fold, int):
         return [fold]
     return [*run.finished_folds]
 
@@ -93,41 +94,34 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
     if (path := run.path / "parameters.yml").exists():
         try:
             load_parameters(path)
-            yield Check(path.name, *((BROKEN, CHANGED) if run.is_changed(path.name) else (WHOLE,)))
+            yield _found(path, CHANGED if run.is_changed(path.name) else "")
         except (ConfigError, OSError) as error:
             yield Check(path.name, BROKEN, str(error).removeprefix(f"{path}: "))
     elif run.manifest:
         yield Check(path.name, MISSING)
     if (path := run.path / SUMMARY).exists():
-        content, told = _read_json(path, "format")
-        if _is_newer(content, SUMMARY_FORMAT):
-            yield Check(path.name, UNKNOWN, NEWER)
-            return
-        told = told or run.summary_trouble
-        yield Check(path.name, BROKEN if told else WHOLE, _without_path(path, told))
+        yield _check_json(path, path.name, "format", SUMMARY_FORMAT, run.summary_trouble)
     elif run.lacks_summary:
         yield Check(path.name, MISSING, "groups and warnings of the run are not known")
 
 
 def _check_records(run: StoredRun) -> Iterator[Check]:
     """What every run has that an experiment began: its manifest and its ledger."""
+    if run.is_alone:
+        return
     manifest, ledger = run.path / "manifest.json", run.path / "ledger.jsonl"
-    if run.fold_folders.get(0) == run.path and not manifest.exists() and not ledger.exists():
-        return  # a trainer that was made alone writes neither
-    content, told = _read_json(manifest)
-    told = told or ("" if content else "it cannot be read: it has no entries")
+    problem, told = (next((each for each in run.problems if file.name in each), "") for file in (manifest, ledger))
+    content, wrong = _read_json(manifest)
+    wrong = wrong or ("" if content else "it cannot be read: it has no entries")
     if not manifest.exists():
         yield Check(manifest.name, MISSING, "settings, versions and seed are not known")
     elif _is_newer(content, run_folder.FORMAT):
         yield Check(manifest.name, UNKNOWN, NEWER)
-    elif told:
-        yield Check(manifest.name, BROKEN, f"{told}, so that settings, versions and seed are not known")
     else:
-        problem = next((problem for problem in run.problems if manifest.name in problem), "")
-        yield Check(manifest.name, BROKEN if problem else WHOLE, _without_path(manifest, problem))
-    told = _without_path(ledger, next((problem for problem in run.problems if ledger.name in problem), ""))
+        yield _found(manifest, f"{wrong}, so that settings, versions and seed are not known" if wrong else problem)
     is_there = bool(run.events) or ledger.exists()
-    yield Check(ledger.name, MISSING if not is_there else BROKEN if told or not run.events else WHOLE, told)
+    state = MISSING if not is_there else BROKEN if told or not run.events else WHOLE
+    yield Check(ledger.name, state, _without_path(ledger, told))
 
 
 # ------------------------------------------------------------------ of a fold
@@ -144,12 +138,11 @@ def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check
             return [Check(what, UNKNOWN, NEWER)], None
         stored = read_fold(folder)
     except (CheckpointError, OSError) as error:
-        return [Check(what, BROKEN, _without_path(path, str(error)))], None
-    noted = run.finished_folds.get(number, {}).get("metrics")
-    state, detail = _compare_metrics(stored.fields["metrics"], noted)
-    if state == WHOLE and (told := other_weights(stored.fields)):
-        state, detail = BROKEN, f"its numbers are those of {_weights(**told)}"
-    return [Check(what, state, detail)], stored
+        return [_found(path, str(error), what)], None
+    wrong = _compare_metrics(stored.fields["metrics"], run.finished_folds.get(number, {}).get("metrics"))
+    if not wrong and (told := other_weights(stored.fields)):
+        wrong = f"its numbers are those of {_weights(**told)}"
+    return [Check(what, BROKEN if wrong else WHOLE, wrong)], stored
 
 
 def _weights(weights_epoch: int, best_epoch: int) -> str:
@@ -161,21 +154,20 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
     path, table = folder / "history.jsonl", folder / "history.csv"
     history, lost = read_history(folder)
     told = stored.fields["history"] if stored is not None else []
-    # both are there, though empty, before the first checkpoint is written
-    is_expected = bool(told or history or lost) or any((folder / "checkpoints").glob("checkpoint_*"))
-    if is_expected and not path.exists():
+    if not (told or history or lost or any((folder / "checkpoints").glob("checkpoint_*"))):
+        return  # else both are there, though empty, before the first checkpoint is written
+    # a run that goes on for more epochs has the result of the first ones until the fold ends again
+    ended = history if run.state == FINISHED else history[: len(told)]
+    is_same = not told or json.dumps(told, default=str) == json.dumps(ended, default=str)
+    if path.exists():
+        yield _found(path, lost or ("" if is_same else f"its epochs are not those of {FILE}"), f"{place}/{path.name}")
+    else:
         yield Check(f"{place}/{path.name}", MISSING, f"the epochs are in {FILE}" if told else "")
-    elif is_expected:
-        # a run that goes on for more epochs has the result of the first ones until the fold ends again
-        ended = history if run.state == FINISHED else history[: len(told)]
-        is_same = not told or json.dumps(told, default=str) == json.dumps(ended, default=str)
-        wrong = lost or ("" if is_same else f"its epochs are not those of {FILE}")
-        yield Check(f"{place}/{path.name}", BROKEN if wrong else WHOLE, _without_path(path, wrong))
-    if is_expected and not table.exists():
-        yield Check(f"{place}/{table.name}", MISSING)
-    elif is_expected:
+    if table.exists():
         wrong = _compare_table(table, None if lost else history or told)
         yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
+    else:
+        yield Check(f"{place}/{table.name}", MISSING)
 
 
 def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
@@ -200,29 +192,28 @@ def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> s
 
 def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Check]:
     """Predictions, times and what was left out, by the guards or of the data, which a run can do without."""
-    folder = run.path / place
+    folder, is_finished = run.path / place, number in run.finished_folds
     # a run from before there were checksums may be older than these files
-    is_expected = number in run.finished_folds and "checksums" in run.manifest
-    if (path := folder / "predictions.npz").exists():
-        yield _check_arrays(path, f"{place}/{path.name}")
-    elif is_expected and run.kind == "kfold":
-        yield Check(f"{place}/{path.name}", MISSING)
-    batches = _mapping(run.manifest.get("batches"))
-    if (path := folder / PREPROCESSING).exists():
-        yield _check_checkpoint(path, f"{place}/{path.name}")
-    elif number in run.finished_folds and "preprocessing" in batches:
-        yield Check(f"{place}/{path.name}", MISSING, "what was fitted on the training part is lost")
-    for name, entry in (("timings.json", "seconds"), (GUARDS, "left_out"), ("left_out.json", "")):
+    is_new = is_finished and "checksums" in run.manifest
+    is_fitted = is_finished and "preprocessing" in mapping(run.manifest.get("batches"))
+    lost = _without_path(folder / GUARDS, describe_lost_guards(folder, run.guarded(number)))
+    files: list[tuple[str, Callable[[Path, str], Check], object, str]] = [
+        ("predictions.npz", _check_arrays, is_new and run.kind == "kfold", ""),
+        (PREPROCESSING, _check_checkpoint, is_fitted, "what was fitted on the training part is lost"),
+        (
+            "timings.json",
+            functools.partial(_check_json, entry="seconds"),
+            is_new,
+            "where the time of the fold went is not known",
+        ),
+        (GUARDS, functools.partial(_check_json, entry="left_out"), lost, lost),
+        ("left_out.json", _check_json, False, ""),
+    ]
+    for name, check, is_expected, without in files:
         if (path := folder / name).exists():
-            content, told = _read_json(path, entry)
-            if entry and _is_newer(content, VERSION, "version"):
-                yield Check(f"{place}/{name}", UNKNOWN, NEWER)
-                continue
-            yield Check(f"{place}/{name}", BROKEN if told else WHOLE, told)
-        elif is_expected and name == "timings.json":
-            yield Check(f"{place}/{name}", MISSING, "where the time of the fold went is not known")
-        elif name == GUARDS and (told := describe_lost_guards(folder, run.guarded(number))):
-            yield Check(f"{place}/{name}", MISSING, _without_path(path, told))
+            yield check(path, f"{place}/{name}")
+        elif is_expected:
+            yield Check(f"{place}/{name}", MISSING, without)
 
 
 def _check_arrays(path: Path, what: str) -> Check:
@@ -240,14 +231,14 @@ def _check_arrays(path: Path, what: str) -> Check:
     return Check(what, BROKEN if detail else WHOLE, detail)
 
 
-def _compare_metrics(stored: Mapping[str, Any], noted: object) -> tuple[str, str]:
-    """Whether a fold's file and the ledger, which were written one after the other, say the same."""
-    for name, value in noted.items() if isinstance(noted, Mapping) else ():
+def _compare_metrics(stored: Mapping[str, Any], noted: object) -> str:
+    """Return what differs between a fold's file and the ledger, which were written one after the other."""
+    for name, value in mapping(noted).items():
         if name in stored and not isinstance(value, (int, float)):
-            return BROKEN, f"{name} is {value!r} in ledger.jsonl, which is no number"
+            return f"{name} is {value!r} in ledger.jsonl, which is no number"
         if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
-            return BROKEN, f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
-    return WHOLE, ""
+            return f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
+    return ""
 
 
 # ------------------------------------------------------------------ checkpoints
@@ -259,7 +250,7 @@ def _check_checkpoint(path: Path, what: str) -> Check:
     try:
         verify_zip(path, compressed=path.suffix == ".ptj")
     except (CheckpointError, UnreadableError) as error:
-        return Check(what, BROKEN, _without_path(path, str(error)))
+        return _found(path, str(error), what)
     return Check(what, WHOLE)
 
 
@@ -270,7 +261,7 @@ def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold |
     if not history:
         return
     best = run.best_epoch(history) if stored is None else stored.fields["best_epoch"]
-    settings = _mapping(run.manifest.get("settings"))
+    settings = mapping(run.manifest.get("settings"))
     is_finished = stored is not None or number in run.finished_folds
     # what was being written when a run broke off need not be there
     n_saved = len(history) if is_finished else len(history) - (2 if settings.get("save_in_background") else 1)
@@ -306,7 +297,7 @@ def _check_independent(folder: Path, endings: set[str], place: str) -> Iterator[
 
 def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:
     """Whether the settings say that ``checkpoint_last`` was written; where they are not known, or let it fail, not."""
-    settings = _mapping(run.manifest.get("settings"))
+    settings = mapping(run.manifest.get("settings"))
     if not run.manifest or settings.get("on_save_error") == "warn":
         return False
     every = settings.get("save_freq", settings.get("checkpoint_freq", 1))
@@ -341,17 +332,26 @@ def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
     return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
 
 
-def _is_newer(content: object, known: int, name: str = "format") -> bool:
-    found = _mapping(content).get(name)
+def _check_json(path: Path, what: str, entry: str = "", known: int = VERSION, trouble: str = "") -> Check:
+    """A file of JSON that has an entry, unless it is of a newer version; ``trouble`` is what its reader says of it."""
+    content, told = _read_json(path, entry)
+    if entry and _is_newer(content, known):
+        return Check(what, UNKNOWN, NEWER)
+    return _found(path, told or trouble, what)
+
+
+def _is_newer(content: object, known: int) -> bool:
+    written = mapping(content)
+    found = written.get("format", written.get("version"))
     return isinstance(found, int) and found > known
 
 
-def _without_path(path: Path, told: str = "") -> str:
-    """Return a message without the name of its file, where that stands before it."""
+def _found(path: Path, wrong: str, what: str = "") -> Check:
+    """A file, and what is wrong with it; there its name is left out where it stands before it."""
+    return Check(what or path.name, BROKEN if wrong else WHOLE, _without_path(path, wrong))
+
+
+def _without_path(path: Path, told: str) -> str:
     if told.startswith(f"{path} "):
         return f"it {told.removeprefix(f'{path} ')}"
     return told.replace(str(path), path.name)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

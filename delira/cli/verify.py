@@ -1,5 +1,6 @@
 """``delira verify``: whether the files of runs are whole, and whether this is the environment that they ran in."""
 
+import argparse
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,14 @@ from delira.cli.output import Answer, wrapped
 from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, UNREADABLE, WHOLE, Check, check_files
 from delira.runs.folder import git_commit, versions
 from delira.runs.stored_run import StoredRun, read_run
+from delira.utils.foreign import mapping
 
 SAME, DIFFERENT = "same", "different"
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Verify the runs that were named."""
+    return verify(options.run_folders, strict=options.strict)
 
 
 def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
@@ -43,25 +50,25 @@ def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
         "is_same_environment": all(content["is_same_environment"] for content in contents),
         "runs": contents,
     }
-    is_whole = all(check["state"] == WHOLE for content in contents for check in content["files"])
-    told = f"all {len(answers)} runs are whole" if is_whole else f"none of {len(answers)} runs is known to be broken"
     if broken:
         told = f"{len(broken)} of {len(answers)} runs are broken: {', '.join(broken)}"
-    last = wrapped(told, "runs         ")
-    return Answer(content, "\n\n\n".join([*(answer.text for answer in answers), last]), is_broken=bool(broken))
+    elif all(check["state"] == WHOLE for content in contents for check in content["files"]):
+        told = f"all {len(answers)} runs are whole"
+    else:
+        told = f"none of {len(answers)} runs is known to be broken"
+    texts = [*(answer.text for answer in answers), wrapped(told, "runs         ")]
+    return Answer(content, "\n\n\n".join(texts), is_broken=bool(broken))
 
 
 def _verify(run: StoredRun, strict: bool) -> Answer:
-    files = [*check_files(run)]
-    environment = [*_compare(run)]
-    broken = [check for check in files if check.state in (BROKEN, MISSING, UNREADABLE)]
-    changed = [check for check in environment if check.state == DIFFERENT]
-    is_broken = bool(broken or (strict and changed))
+    files, environment = [*check_files(run)], [*_compare(run.manifest, run.path / "manifest.json")]
+    is_changed = any(check.state == DIFFERENT for check in environment)
+    is_broken = (strict and is_changed) or any(check.state in (BROKEN, MISSING, UNREADABLE) for check in files)
     content = {
         "run": str(run.path),
         "status": run.state,
         "is_broken": is_broken,
-        "is_same_environment": not changed,
+        "is_same_environment": not is_changed,
         "files": [check._asdict() for check in files],
         "environment": [check._asdict() for check in environment],
     }
@@ -71,33 +78,28 @@ def _verify(run: StoredRun, strict: bool) -> Answer:
 # ------------------------------------------------------------------ environment
 
 
-def _compare(run: StoredRun) -> Iterator[Check]:
-    manifest = run.manifest
+def _compare(manifest: Mapping[str, Any], file: Path) -> Iterator[Check]:
     if not manifest:
-        is_there = (run.path / "manifest.json").exists()
-        why = f"it would be in manifest.json, which {'cannot be read' if is_there else 'is missing'}"
+        why = f"it would be in manifest.json, which {'cannot be read' if file.exists() else 'is missing'}"
         yield from (Check(what, UNKNOWN, why) for what in ("versions", "platform", "processor", "git", "data"))
         return
-    then, now = manifest.get("versions"), versions()
-    if not isinstance(then, Mapping):
-        yield Check("versions", UNKNOWN, "the run did not record them")
+    if isinstance(then := manifest.get("versions"), Mapping):
+        now = versions()
+        yield from (_compared(name, version, now.get(name, "not installed")) for name, version in then.items())
     else:
-        for name, version in then.items():
-            here = now.get(name, "not installed")
-            yield Check(name, SAME if here == version else DIFFERENT, f"{version} in the run, {here} here")
-    yield _compare_value("platform", manifest.get("platform"), platform.platform())
-    yield _compare_value("processor", manifest.get("processor"), platform.processor() or platform.machine())
+        yield Check("versions", UNKNOWN, "the run did not record them")
+    here = {"platform": platform.platform(), "processor": platform.processor() or platform.machine()}
+    for what, value in here.items():
+        then = manifest.get(what)
+        yield Check(what, UNKNOWN, "the run did not record it") if then is None else _compared(what, then, value)
     yield _compare_git(manifest)
-    fingerprint = manifest.get("fingerprint")
-    data = fingerprint.get("data") if isinstance(fingerprint, Mapping) else None
+    data = mapping(manifest.get("fingerprint")).get("data")
     told = f"recorded as {str(data)[:12]}…; it is compared when the run is continued" if data else "not recorded"
     yield Check("data", UNKNOWN, told)
 
 
-def _compare_value(what: str, then: object, now: str) -> Check:
-    if then is None:
-        return Check(what, UNKNOWN, "the run did not record it")
-    return Check(what, SAME if then == now else DIFFERENT, f"{then} in the run, {now} here")
+def _compared(what: str, then: object, here: str) -> Check:
+    return Check(what, SAME if then == here else DIFFERENT, f"{then} in the run, {here} here")
 
 
 def _compare_git(manifest: Mapping[str, Any]) -> Check:
@@ -121,23 +123,22 @@ def _commit(git: Mapping[str, Any]) -> str:
 
 
 def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> str:
-    lines = [f"{run.name}, {run.state}: {run.path}", ""]
     others = [check for check in files if check.state != WHOLE]
-    lines += [_line(check) for check in others]
-    lines.append(f"files        {len(files) - len(others)} of {len(files)} are whole")
-    lines += ["", *(_line(check) for check in environment if check.state != SAME)]
-    lines.append(wrapped(_compared(environment), "environment  "))
-    return "\n".join(lines)
-
-
-def _compared(environment: list[Check]) -> str:
-    """Return what of the environment is another, and what nobody can say, by name."""
     named = {state: [check.what for check in environment if check.state == state] for state in (DIFFERENT, UNKNOWN)}
     n_same = len(environment) - sum(map(len, named.values()))
     parts = [f"not that of the run: {', '.join(named[DIFFERENT])}"] if named[DIFFERENT] else []
     parts += [f"as in the run: {'the other ' if named[DIFFERENT] else ''}{n_same} entries"] if n_same else []
     parts += [f"not compared: {', '.join(named[UNKNOWN])}"] if named[UNKNOWN] else []
-    return "; ".join(parts)
+    lines = [
+        f"{run.name}, {run.state}: {run.path}",
+        "",
+        *map(_line, others),
+        f"files        {len(files) - len(others)} of {len(files)} are whole",
+        "",
+        *(_line(check) for check in environment if check.state != SAME),
+        wrapped("; ".join(parts), "environment  "),
+    ]
+    return "\n".join(lines)
 
 
 def _line(check: Check) -> str:

@@ -161,3 +161,8 @@ def harmless(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(harmless(item) for item in value)
     return value
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a dictionary as it is, and an empty one instead of anything else."""
+    return value if isinstance(value, Mapping) else {}
