@@ -45,11 +45,9 @@ def code_of(cls: type, given: Iterable[Any] = ()) -> dict[str, Any]:
         code cannot be had.
     """
     reader = _Reader()
-    for base in reversed(cls.__mro__):
-        reader.read_class(base)
-    for value in (*given, *getattr(cls, "made_of", ())):
-        reader.read_given(value)
-    return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
+    reader.follow(cls)
+    reader.read_given([*given, *getattr(cls, "made_of", ())])
+    return reader.told()
 
 
 def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
@@ -61,10 +59,8 @@ def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
         Functions, classes, and objects with functions inside of them, e.g. a chain of transforms; also lists and dicts.
     """
     reader = _Reader()
-    for value in given:
-        if value is not None:
-            reader.read_called(value)
-    return {"python": PYTHON, "functions": dict(sorted(reader.found.items())), "missing": sorted(reader.missing)}
+    reader.read_called([*given])
+    return reader.told()
 
 
 class _Reader:
@@ -75,50 +71,56 @@ class _Reader:
         self.missing: set[str] = set()
         self._seen: set[int] = set()
 
+    def told(self) -> dict[str, Any]:
+        """What was read, as manifests have it."""
+        return {"python": PYTHON, "functions": dict(sorted(self.found.items())), "missing": sorted(self.missing)}
+
+    def _is_new(self, value: object) -> bool:
+        is_new = id(value) not in self._seen
+        self._seen.add(id(value))
+        return is_new
+
     def read_class(self, cls: type) -> None:
         """The functions and plain attributes of a class of the user's."""
-        if id(cls) in self._seen:
-            return
-        self._seen.add(id(cls))
-        if not is_own(cls):
+        if not self._is_new(cls) or not is_own(cls):
             return
         plain = {}
         for name, value in vars(cls).items():
             place = f"{cls.__qualname__}.{name}"
+            is_special = name.startswith("__")
             if name in _GENERATED:
                 continue
-            if isinstance(value, type) and not name.startswith("__"):
+            if isinstance(value, type) and not is_special:
                 self.read_class(value)
             elif (function := _function_in(value)) is not None:
                 self.read_function(function, place)
             elif isinstance(value, Mapping) and any(hasattr(one, "original_method") for one in value.values()):
                 for method, stub in value.items():  # TorchScript takes its methods away from the class
                     self.read_function(stub.original_method, f"{cls.__qualname__}.{method}")
-            elif isinstance(value, PLAIN) and not name.startswith("__"):
+            elif isinstance(value, PLAIN) and not is_special:
                 plain[name] = _describe(value)
-            elif callable(value) and not name.startswith("__"):
+            elif callable(value) and not is_special:
                 self.missing.add(place)
         if plain:
             self._note(cls.__qualname__, sorted(plain.items()))
 
     def read_function(self, function: types.FunctionType, place: str) -> None:
         """A function, and what of the user's it names."""
-        if id(function) in self._seen:
+        if not self._is_new(function):
             return
-        self._seen.add(id(function))
         values = [_describe(each) for each in function.__defaults__ or ()]
         named = sorted((name, _describe(value)) for name, value in (function.__kwdefaults__ or {}).items())
-        closure = [_describe(content_of(cell)) for cell in function.__closure__ or ()]
-        code, used = function.__code__, _names(function.__code__)
-        numbers = []
-        for name in sorted(used & function.__globals__.keys()):
-            value = function.__globals__[name]
-            self._follow(value, used)
-            if isinstance(value, _NUMBERS) and not name.startswith("__"):
-                numbers.append((name, _describe(value)))
-        for cell in function.__closure__ or ():
-            self._follow(content_of(cell), used)
-        self._note(place, [*instructions(code), values, named, closure, numbers])
+        cells = [content_of(cell) for cell in function.__closure__ or ()]
+        used = _names(function.__code__)
+        around = {name: function.__globals__[name] for name in sorted(used & function.__globals__.keys())}
+        for value in (*around.values(), *cells):
+            self.follow(value, used)
+        numbers = [
+            (name, _describe(value))
+            for name, value in around.items()
+            if isinstance(value, _NUMBERS) and not name.startswith("__")
+        ]
+        self._note(place, [*instructions(function.__code__), values, named, [*map(_describe, cells)], numbers])
 
     def _note(self, place: str, content: object) -> None:
         """Keep what was read; of two with one name, from different modules, both count."""
@@ -131,10 +133,9 @@ class _Reader:
             for one in value.values() if isinstance(value, Mapping) else value:
                 self.read_given(one)
         elif isinstance(value, (type, types.FunctionType)):
-            self._follow(value, set())
-        elif not isinstance(value, PLAIN) and id(value) not in self._seen:
-            self._seen.add(id(value))
-            self._follow(type(value), set())
+            self.follow(value)
+        elif not isinstance(value, PLAIN) and self._is_new(value):
+            self.follow(type(value))
             with contextlib.suppress(Exception):  # what an object answers is its own affair
                 self.read_given([*value.modules()])
             with contextlib.suppress(Exception):
@@ -148,21 +149,20 @@ class _Reader:
         elif isinstance(value, functools.partial):
             self.read_called([value.func, *value.args, *value.keywords.values()])
         elif isinstance(value, (type, types.FunctionType)) or _function_in(value) is not None:
-            self._follow(value, set())
+            self.follow(value)
             self.read_called(getattr(value, "__self__", None))
-        elif callable(value) and id(value) not in self._seen:
-            self._seen.add(id(value))
-            self._follow(type(value), set())
+        elif callable(value) and self._is_new(value):
+            self.follow(type(value))
             held = getattr(value, "__dict__", {}).values()
             self.read_called([one for one in held if callable(one) or isinstance(one, (list, tuple))])
 
-    def _follow(self, value: object, used: Set[str]) -> None:
+    def follow(self, value: object, used: Set[str] = frozenset()) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""
         if isinstance(value, types.ModuleType):
             if is_own_file(getattr(value, "__file__", None) or "") and not is_foreign(value.__name__):
                 for name in sorted(used & vars(value).keys()):
                     if not isinstance(vars(value)[name], types.ModuleType):
-                        self._follow(vars(value)[name], set())
+                        self.follow(vars(value)[name])
         elif isinstance(value, type):
             for base in reversed(value.__mro__):
                 self.read_class(base)
@@ -178,13 +178,11 @@ def _function_in(value: object) -> types.FunctionType | None:
             inner = getattr(value, "__wrapped__", None)
             if inner is None or is_own(value):
                 return value
-            value = inner
-            continue
-        if isinstance(value, (type, types.ModuleType, *PLAIN)):
+        elif isinstance(value, (type, types.ModuleType, *PLAIN)):
             return None
-        value = _inner_of(value)
-        if value is None:
-            return None
+        else:
+            inner = _inner_of(value)
+        value = inner
     return None
 
 
@@ -232,9 +230,7 @@ def _describe(value: object) -> Any:
         return ["set", *sorted(map(repr, value))]
     if isinstance(value, PLAIN):
         return [type(value).__name__, repr(value)]
-    if isinstance(value, (type, types.FunctionType)):
-        return value.__qualname__
-    return type(value).__qualname__
+    return (value if isinstance(value, (type, types.FunctionType)) else type(value)).__qualname__
 
 
 @functools.lru_cache(512)

@@ -7,6 +7,7 @@ from typing import Any
 
 from delira.metrics.direction import MODES
 from delira.settings.config import SILENT
+from delira.utils.foreign import mapping
 from delira.utils.yaml_codec import Unresolved
 
 #: parts of the fingerprint that must be equal whatever the user allows -> why
@@ -43,10 +44,10 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     old, new = then["fingerprint"], now["fingerprint"]
     for part in new:
         is_same = old.get(part) == new[part]
+        told = f"{part}: not the same; the run did not record more"
+        lines = [] if is_same else [*_lines_of(part, then, now)] or [told]
         if part == "parameters":
-            lines = _lines_of_parameters(then, now, is_same)
-        else:
-            lines = [] if is_same else [*_lines_of(part, then, now)] or [_unknown(part)]
+            lines = _lines_of_mode(lines, score_mode_of(then), score_mode_of(now))
         if lines:
             found[part] = lines
     further = {
@@ -72,7 +73,7 @@ def find_remarks(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     now = json.loads(json.dumps(now, default=str))
     found = []
-    old, new = _mapping(then.get("code")), _mapping(now.get("code"))
+    old, new = mapping(then.get("code")), mapping(now.get("code"))
     if old and new and old.get("python") != new.get("python"):
         found.append(
             f"code: that of the network cannot be compared: {old.get('python')} in the run, {new.get('python')} now"
@@ -90,16 +91,16 @@ def _must_be_same(described: object) -> bool:
 
     Of any other one its author knows what it does: stop, plot, or change a rate.
     """
-    if not isinstance(described, Mapping):
-        return True
-    return str(described.get("$call", "")).startswith("delira.") or bool(described.get("in_step"))
+    known = mapping(described)
+    is_ours = str(known.get("$call", "")).startswith("delira.")
+    return is_ours or bool(known.get("in_step")) or not isinstance(described, Mapping)
 
 
 def _lines_of_code(old: object, new: object) -> Iterator[str]:
-    old, new = _mapping(old), _mapping(new)
+    old, new = mapping(old), mapping(new)
     if old.get("python") != new.get("python"):
         return
-    then, now = _mapping(old.get("functions")), _mapping(new.get("functions"))
+    then, now = mapping(old.get("functions")), mapping(new.get("functions"))
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
             how = "is not in the run's" if name not in then else "is gone" if name not in now else "is another one"
@@ -112,15 +113,11 @@ def _lines_of_functions(old: object, new: object) -> Iterator[str]:
 
 
 def _lines_of_validation(old: object, new: object) -> Iterator[str]:
-    old, new = _mapping(old), _mapping(new)
+    old, new = mapping(old), mapping(new)
     if old.get("given") != new.get("given"):
         yield f"validation data: {old.get('given')} in the run, {new.get('given')} now"
     elif old.get("data") != new.get("data") or old.get("n_samples") != new.get("n_samples"):
-        marks = [f"{mark[:12]}…" if mark else "none" for mark in (old.get("data"), new.get("data"))]
-        yield (
-            f"validation data: {old.get('n_samples')} samples then, {new.get('n_samples')} now; "
-            f"fingerprint {marks[0]} then, {marks[1]} now"
-        )
+        yield _of_data("validation data", old, new, old.get("data"), new.get("data"))
     yield from _compare("validation data", old.get("batches"), new.get("batches"))
 
 
@@ -153,15 +150,11 @@ def _unequal(old: object, new: object) -> tuple[list[Any], list[Any]]:
 
 
 def _type_of(described: object) -> str:
-    return str(_mapping(described).get("$call"))
+    return str(mapping(described).get("$call"))
 
 
 def _names_in(listed: object) -> set[str]:
     return {str(name) for name in listed} if isinstance(listed, list) else set()
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def score_mode_of(manifest: Mapping[str, Any]) -> str | None:
@@ -172,8 +165,7 @@ def score_mode_of(manifest: Mapping[str, Any]) -> str | None:
     manifest
         Of the run; one from before November 2026 does not say so, and took the lowest unless it was told.
     """
-    settings = manifest.get("settings")
-    settings = settings if isinstance(settings, Mapping) else {}
+    settings = mapping(manifest.get("settings"))
     if settings.get("val_score_key") is None:
         return None
     if (stated := manifest.get("score_mode")) in MODES.values():
@@ -182,20 +174,14 @@ def score_mode_of(manifest: Mapping[str, Any]) -> str | None:
     return MODES.get(given, "lowest") if isinstance(given, str) else "lowest"
 
 
-def _unknown(part: str) -> str:
-    return f"{part}: not the same; the run did not record more"
-
-
-def _lines_of_parameters(then: Mapping[str, Any], now: Mapping[str, Any], is_same: bool) -> list[str]:
-    """Return what differs; not how the same mode of the score was spelt, but that an older default was another one."""
-    modes = score_mode_of(then), score_mode_of(now)
-    lines = [] if is_same else [*_lines_of("parameters", then, now)] or [_unknown("parameters")]
+def _lines_of_mode(lines: list[str], then: str | None, now: str | None) -> list[str]:
+    """Leave out how the same mode of the score was spelt, and say where an older default was another one."""
     spelt = [line for line in lines if line.startswith("training.val_score_mode:")]
-    if modes[0] == modes[1]:
+    if then == now:
         return [line for line in lines if line not in spelt]
-    if None in modes or spelt:  # another score, or the line is there
+    if None in (then, now) or spelt:  # another score, or the line is there
         return lines
-    return [*lines, f'training.val_score_mode: "{modes[0]}" in the run, "{modes[1]}" now']
+    return [*lines, f'training.val_score_mode: "{then}" in the run, "{now}" now']
 
 
 def refusals(different: Mapping[str, list[str]]) -> list[str]:
@@ -248,32 +234,27 @@ def _settings_of(different: Mapping[str, list[str]]) -> set[str]:
 
 
 def _lines_of(part: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    old, new = mapping(then.get("options")), mapping(now.get("options"))
     if part == "parameters":
         yield from _compare("model", then.get("model_params", _MISSING), now.get("model_params"))
         yield from _compare("training", then.get("settings", _MISSING), now.get("settings"), SILENT)
     elif part == "batches":
         yield from _compare("data", then.get("batches", _MISSING), now.get("batches"))
         for name in ("train_kwargs", "test_kwargs"):
-            yield from _compare(name, _option(then, name), _option(now, name))
+            yield from _compare(name, old.get(name), new.get(name))
     elif part == "data":
-        yield _compare_data(then, now)
+        yield _of_data("dataset", then, now, then["fingerprint"].get("data"), now["fingerprint"]["data"])
     elif part == "splits":
-        given = {name for name in now.get("options") or {} if not name.endswith("_kwargs") and name != "metrics"}
-        for name in sorted(given):
-            yield from _compare(f"kfold.{name}", _option(then, name), _option(now, name))
+        for name in sorted(name for name in new if not name.endswith("_kwargs") and name != "metrics"):
+            yield from _compare(f"kfold.{name}", old.get(name), new.get(name))
     else:
         yield f"{part}: {_text(then['fingerprint'].get(part))} in the run, {_text(now['fingerprint'][part])} now"
 
 
-def _option(manifest: Mapping[str, Any], name: str) -> Any:
-    return (manifest.get("options") or {}).get(name)
-
-
-def _compare_data(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    old, new = then["fingerprint"].get("data"), now["fingerprint"]["data"]
-    marks = [f"{mark[:12]}…" if mark else "none" for mark in (old, new)]
+def _of_data(what: str, then: Mapping[str, Any], now: Mapping[str, Any], *fingerprints: Any) -> str:
+    marks = [f"{mark[:12]}…" if mark else "none" for mark in fingerprints]
     return (
-        f"dataset: {then.get('n_samples')} samples then, {now.get('n_samples')} now; "
+        f"{what}: {then.get('n_samples')} samples then, {now.get('n_samples')} now; "
         f"fingerprint {marks[0]} then, {marks[1]} now"
     )
 
@@ -283,23 +264,20 @@ def _compare(place: str, old: Any, new: Any, left_out: Any = ()) -> Iterator[str
     if old is _MISSING or old == new:
         return
     if _are_settings(old) and _are_settings(new):
-        for name in [*old, *(name for name in new if name not in old)]:
-            if name not in left_out:
-                yield from _compare_entry(f"{place}.{name}", old, new, name)
+        for name in dict.fromkeys([*old, *new]):
+            if name in left_out:
+                continue
+            if name not in old:
+                yield f"{place}.{name}: not given in the run, {_short(_text(new[name]), '')} now"
+            elif name not in new:
+                yield f"{place}.{name}: {_short(_text(old[name]), '')} in the run, not given now"
+            else:
+                yield from _compare(f"{place}.{name}", old[name], new[name])
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _compare(f"{place}[{number}]", before, after)
     else:
         yield f"{place}: {_short(_text(old), _text(new))} in the run, {_short(_text(new), _text(old))} now"
-
-
-def _compare_entry(place: str, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iterator[str]:
-    if name not in old:
-        yield f"{place}: not given in the run, {_short(_text(new[name]), '')} now"
-    elif name not in new:
-        yield f"{place}: {_short(_text(old[name]), '')} in the run, not given now"
-    else:
-        yield from _compare(place, old[name], new[name])
 
 
 def _are_settings(value: object) -> bool:

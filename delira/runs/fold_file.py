@@ -1,7 +1,8 @@
 """A finished fold on disk: what a cross-validation that goes on reads instead of training and testing again."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,15 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, 
         States of its callbacks by name.
     """
     fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
+    outputs = {"predictions": fold.predictions, "targets": fold.targets}
+    is_small = sum(_count_bytes(leaf) for _, leaf in iterate_leaves(outputs)) <= LIMIT_BYTES
+    kept = {name: state for name, state in states.items() if state is None or _packed_or_none(state) is not None}
     tree = {
         "format": FORMAT,
         "asked": _pack(dict(asked)),
         "fields": _pack(fields),
-        "outputs": _pack_outputs({"predictions": fold.predictions, "targets": fold.targets}),
-        "callbacks": _pack({name: state for name, state in states.items() if _can_be_packed(state)}),
+        "outputs": _packed_or_none(outputs) if is_small else None,
+        "callbacks": _pack(kept),
     }
     if fold.path is None:
         raise CheckpointError(f"fold {fold.fold} has no folder to be stored in")
@@ -100,19 +104,25 @@ def read_fold(folder: Path) -> StoredFold:
     OSError
         If it is a link to somewhere else, or cannot be read now.
     """
-    path = folder / FILE
-    refuse_link(path)
-    tree = read_tree(path)
-    if tree.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
-    try:
-        parts = {name: _unpack(tree[name]) for name in ("fields", "outputs", "callbacks", "asked")}
+    with _opened(folder, "fields", "outputs", "callbacks", "asked") as parts:
         stored = StoredFold(**parts)
         _check_parts(stored)
         FoldResult(**stored.fields)  # everything is there
+    return stored
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, *parts: str) -> Iterator[dict[str, Any]]:
+    """Scope in which parts of the file are used; whatever goes wrong with them there means that it holds no fold."""
+    path = folder / FILE
+    refuse_link(path)
+    tree = read_tree(path, only=("format", *parts))
+    if tree.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
+    try:
+        yield {name: _unpack(tree[name]) for name in parts}
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
-    return stored
 
 
 def _check_parts(stored: StoredFold) -> None:
@@ -166,31 +176,16 @@ def read_means(folder: Path) -> dict[str, float]:
     OSError
         If it is a link to somewhere else, or cannot be read now.
     """
-    path = folder / FILE
-    refuse_link(path)
-    tree = read_tree(path, only=("format", "fields"))
-    if tree.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
+    means: dict[str, float] = {}
+    with _opened(folder, "fields") as parts:
+        means |= {str(name): float(np.mean(value)) for name, value in parts["fields"]["metrics"].items()}
+    return means
+
+
+def _packed_or_none(value: object) -> Any:
+    """Return None of what cannot be packed, as tensors: they belong to the checkpoint."""
     try:
-        return {str(name): float(np.mean(value)) for name, value in _unpack(tree["fields"])["metrics"].items()}
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
-
-
-def _can_be_packed(state: object) -> bool:
-    """Return False of tensors: they belong to the checkpoint."""
-    try:
-        _pack(state)
-    except CheckpointError:
-        return False
-    return True
-
-
-def _pack_outputs(outputs: Mapping[str, Any]) -> Any:
-    if sum(_count_bytes(leaf) for _, leaf in iterate_leaves(outputs)) > LIMIT_BYTES:
-        return None
-    try:
-        return _pack(outputs)
+        return _pack(value)
     except CheckpointError:
         return None
 

@@ -177,8 +177,7 @@ class RunFolder:
         if not different:
             return []
         lines += [f"manifest.json: {CHANGED}, and a difference may be only there"] if is_damaged else []
-        listed = "".join(f"\n  {line}" for line in lines)
-        cures = refusals(different)
+        listed, cures = "".join(f"\n  {line}" for line in lines), refusals(different)
         if cures or not allow_changes:
             cure = "; ".join(cures) or "begin a new one, or continue all the same with allow_changes=True"
             raise ConfigError(
@@ -186,10 +185,8 @@ class RunFolder:
                 f"what is asked for now:{listed}\n{cure}"
             )
         lines += explain(different)
-        listed = "".join(f"\n  {line}" for line in lines)
-        warnings.warn(
-            f"the {kind} in {str(self.path)!r} is continued with changes:{listed}", stacklevel=5 + (kind != "run")
-        )
+        told = "\n  ".join([f"the {kind} in {str(self.path)!r} is continued with changes:", *lines])
+        warnings.warn(told, stacklevel=5 + (kind != "run"))
         return lines
 
     @classmethod
@@ -203,13 +200,10 @@ class RunFolder:
             try:
                 stack.enter_context(locked(folder.path))
             except FolderInUseError as error:
-                is_kfold = facts["fingerprint"]["kind"] == "kfold"
-                warnings.warn(
-                    f"resume='auto' passes by an unfinished run, and begins a new one if there is no other: {error}",
-                    stacklevel=5 + is_kfold,
-                )
-                continue
-            return folder
+                told = f"resume='auto' passes by an unfinished run, and begins a new one if there is no other: {error}"
+                warnings.warn(told, stacklevel=5 + (facts["fingerprint"]["kind"] == "kfold"))
+            else:
+                return folder
         newest = next((folder for folder in folders if folder.events() and folder.may_be_meant(facts)), None)
         if newest is not None:
             newest.tell_if_passed_by(facts)
@@ -225,13 +219,8 @@ class RunFolder:
 
     def has_finished(self, num_epochs: int | None) -> bool:
         """Return True if the run has ended, and was asked for as many epochs as now."""
-        epochs = self._epochs()
-        return (
-            bool(self.events())
-            and not self.is_unfinished()
-            and None not in (epochs, num_epochs)
-            and epochs == num_epochs
-        )
+        has_ended = bool(self.events()) and not self.is_unfinished()
+        return has_ended and num_epochs is not None and self._epochs() == num_epochs
 
     def _epochs(self) -> int | None:
         """For how many epochs the run was last asked."""
@@ -241,19 +230,16 @@ class RunFolder:
 
     def _told_again(self, facts: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
         """Return what the ledger says of a run that is continued: what differs, and what was not compared."""
-        asked = facts.get("num_epochs")
-        epochs = {"num_epochs": asked} if asked is not None and asked != self._epochs() else {}
-        told = {"changes": changes, "remarks": find_remarks(self.read_manifest(), facts)}
-        if told["remarks"]:
-            _log.warning("%s is continued: %s", self.path, "; ".join(told["remarks"]))
-        return {**epochs, **{name: lines for name, lines in told.items() if lines}}
+        asked, remarks = facts.get("num_epochs"), find_remarks(self.read_manifest(), facts)
+        if remarks:
+            _log.warning("%s is continued: %s", self.path, "; ".join(remarks))
+        told = {"num_epochs": None if asked == self._epochs() else asked, "changes": changes, "remarks": remarks}
+        return {name: value for name, value in told.items() if value not in (None, [])}
 
     def may_be_meant(self, facts: Mapping[str, Any]) -> bool:
         """Return True if this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""
-        fingerprint = self.read_manifest().get("fingerprint") or {}
-        return all(
-            fingerprint.get(part, facts["fingerprint"][part]) == facts["fingerprint"][part] for part in ("kind", "fold")
-        )
+        found, asked = self.read_manifest().get("fingerprint") or {}, facts["fingerprint"]
+        return all(found.get(part, asked[part]) == asked[part] for part in ("kind", "fold"))
 
     def tell_if_passed_by(self, facts: Mapping[str, Any]) -> None:
         """Say why this run is not continued by ``resume="auto"``, if it did not end and nobody is at work on it."""
@@ -262,10 +248,11 @@ class RunFolder:
         manifest = self.read_manifest()
         if (number := manifest.get("format", FORMAT)) != FORMAT:
             why = f"its manifest.json has the format {number!r}"
-            _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
         elif different := find_differences(manifest, facts):
             why = summarise(different) if manifest else "its manifest.json cannot be read"
-            _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
+        else:
+            return
+        _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
 
     def fold(self, number: int) -> Path:
         """Folder of a fold; a single run is fold 0."""
@@ -348,24 +335,17 @@ class RunFolder:
         OSError
             If ``"started"`` cannot be written.
         """
-        if event == "started":
-            self._append(event, **facts)
-            return
-        with loss_tolerated(f"the line {event!r} of {self.path / LEDGER}"):
+        is_first = event == "started"
+        with contextlib.nullcontext() if is_first else loss_tolerated(f"the line {event!r} of {self.path / LEDGER}"):
             self._append(event, **facts)
 
     def _append(self, event: str, **facts: Any) -> None:
         if self._is_read:  # it had finished, and is worked on nevertheless, as other metrics are asked for
             self._is_read = False
             self._append("resumed")
-        record = {
-            "time": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "event": event,
-            **facts,
-        }
         make_folder(self.path)
         with open(self.path / LEDGER, "a+b") as file:
-            line = json.dumps(sealed(record)).encode() + b"\n"
+            line = json.dumps(sealed({"time": _timestamp(), "event": event, **facts})).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line
@@ -416,17 +396,19 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the packages that are recorded, as far as they are installed."""
     found = {"python": platform.python_version()}
     for package in _RECORDED:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found
+
+
+def _timestamp() -> str:
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, Any]:
     """Versions, platform, command line and git commit of this process."""
     return {
-        "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "started": _timestamp(),
         "versions": versions(),
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),

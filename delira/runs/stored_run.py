@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from delira.runs.locate import locate_run
 from delira.runs.summary import SUMMARY, read_summary
 from delira.runs.timings import FILE as TIMES
 from delira.runs.timings import read_timings
-from delira.utils.foreign import harmless, read_json, read_json_lines
+from delira.utils.foreign import harmless, mapping, read_json, read_json_lines
 from delira.utils.lock import owner_of
 from delira.utils.seal import CHANGED, KEY, is_changed
 
@@ -30,7 +30,8 @@ STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
 #: errors that somebody wanted: a signal, the keyboard
 _WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
 _HISTORY = "history.jsonl"
-#: entries of the ledger that end a session
+#: entries of the ledger that begin a session, and that end it
+_BEGINS = ("started", "resumed")
 _ENDS = ("finished", "broken_off")
 #: seconds between the time that the last line of a ledger names, and that of the file
 _TOLERANCE = 5.0
@@ -62,7 +63,7 @@ class StoredRun:
     @property
     def kind(self) -> str:
         """``"kfold"`` or ``"run"``: one training."""
-        kind = _mapping(self.manifest.get("fingerprint")).get("kind")
+        kind = mapping(self.manifest.get("fingerprint")).get("kind")
         if kind in ("kfold", "run"):
             return str(kind)
         # what only a cross-validation writes; the folder of a single training may have any number
@@ -145,12 +146,10 @@ class StoredRun:
     @functools.cached_property
     def finished_folds(self) -> dict[int, Mapping[str, Any]]:
         """What the ledger, or else its file, says of each finished fold, by number; a single training is fold 0."""
-        found = {}
-        for event in self.events:
-            if event["event"] == "fold_finished" and isinstance(event.get("fold"), int):
-                found[event["fold"]] = event
         if self.kind == "run" and self._ending.get("event") == "finished":
             return dict.fromkeys(self.fold_folders, self._ending)
+        ended = [event for event in self.events if event["event"] == "fold_finished"]
+        found = {event["fold"]: event for event in ended if isinstance(event.get("fold"), int)}
         # the ledger may be lost, or its last line not yet written
         for number in self.stored_folds:
             if number not in found:
@@ -162,14 +161,11 @@ class StoredRun:
     def metrics(self) -> dict[str, float]:
         """Mean over finished folds by metric; of a single training the values of its best epoch, else its last."""
         if self.kind == "kfold":
-            stated = [_mapping(event.get("metrics")) for event in self.finished_folds.values()]
-            names = [
-                name for name in (stated[0] if stated else ()) if all(_is_number(each.get(name)) for each in stated)
-            ]
+            stated = [mapping(event.get("metrics")) for event in self.finished_folds.values()] or [{}]
+            names = [name for name in stated[0] if all(_is_number(each.get(name)) for each in stated)]
             return {name: float(np.mean([each[name] for each in stated])) for name in names}
         for folder in self.fold_folders.values():
-            history = read_history(folder)[0]
-            if history:
+            if history := read_history(folder)[0]:
                 best = self.best_epoch(history)
                 record = next((each for each in history if each.get("epoch") == best), history[-1])
                 return {name: value for name, value in record.items() if name != "epoch" and _is_number(value)}
@@ -184,37 +180,26 @@ class StoredRun:
 
     def weights_epoch(self, number: int) -> int | None:
         """Epoch whose weights a single training ended with, where the ledger says that it was not the best one."""
-        found = None
-        for event in self.events:
-            if event["event"] in ("started", "resumed"):  # what an earlier session ended with does not count
-                found = None
-            elif event["event"] == "other_weights" and event.get("fold") == number:
-                found = event.get("weights_epoch")
-        return found if isinstance(found, int) else None
+        found = [event.get("weights_epoch") for event in self._of_last_session("other_weights", number)]
+        return found[-1] if found and isinstance(found[-1], int) else None
 
     @property
     def caveats(self) -> list[str]:
         """What the last session of a single training said of its numbers."""
-        found: list[str] = []
-        for event in self.events:
-            if event["event"] in ("started", "resumed"):
-                found = []
-            elif event["event"] == "caveat" and isinstance(event.get("text"), str):
-                found.append(event["text"])
-        return found
+        return [event["text"] for event in self._of_last_session("caveat") if isinstance(event.get("text"), str)]
 
     def guarded(self, number: int) -> Mapping[str, Any] | None:
         """How often the guards did something in a finished fold, as the ledger counts it; None: never, or not known."""
-        if self.kind == "kfold":
-            found = self.finished_folds.get(number, {}).get("guards")
-        else:
-            found = None
-            for event in self.events:
-                if event["event"] in ("started", "resumed"):
-                    found = None
-                elif event["event"] == "guarded" and event.get("fold") == number:
-                    found = event.get("guards")
+        is_kfold = self.kind == "kfold"
+        told = [self.finished_folds.get(number, {})] if is_kfold else self._of_last_session("guarded", number)
+        found = told[-1].get("guards") if told else None
         return found if isinstance(found, Mapping) else None
+
+    def _of_last_session(self, name: str, fold: int | None = None) -> list[Mapping[str, Any]]:
+        """Entries of the ledger about a fold: what an earlier session ended with does not count."""
+        starts = [place for place, event in enumerate(self.events) if event["event"] in _BEGINS]
+        last = self.events[max(starts, default=0) :]
+        return [event for event in last if event["event"] == name and (fold is None or event.get("fold") == fold)]
 
     @property
     def lacks_summary(self) -> bool:
@@ -250,22 +235,22 @@ class StoredRun:
         OSError
             If the file cannot be read.
         """
-        written = _mapping(self.manifest.get("checksums")).get(name)
+        written = mapping(self.manifest.get("checksums")).get(name)
         return written is not None and checksum(self.path / name) != written
 
     @property
     def score_key(self) -> str:
         """Key of the history that chose the best weights; empty if nothing did."""
-        key = _mapping(self.manifest.get("settings")).get("val_score_key")
+        key = mapping(self.manifest.get("settings")).get("val_score_key")
         return f"val_{key.removeprefix('val_')}" if isinstance(key, str) else ""
 
     def prefers_low(self, metric: str) -> bool:
         """Whether less of a metric is better: as the run says of its score, of losses, and as is known of a name."""
-        settings = _mapping(self.manifest.get("settings"))
+        settings = mapping(self.manifest.get("settings"))
         name = metric.removeprefix("val_")
         if name == self.score_key.removeprefix("val_"):
             return score_mode_of(self.manifest) == "lowest"
-        return name in _mapping(settings.get("losses")) or named_direction(name) is False
+        return name in mapping(settings.get("losses")) or named_direction(name) is False
 
     # ------------------------------------------------------------------ times
 
@@ -273,28 +258,25 @@ class StoredRun:
     def started(self) -> datetime.datetime | None:
         """When the run began."""
         stated = self.manifest.get("started") or (self.events[0].get("time") if self.events else None)
-        return _as_time(stated or _mapping(self.summary.get("info")).get("started"))
+        return _as_time(stated or mapping(self.summary.get("info")).get("started"))
 
     @property
     def seconds(self) -> float | None:
         """Time at work: the sum over sessions, a running one up to now, and one that was killed as far as it wrote."""
-        total, begun, last, before, is_cut = 0.0, None, None, "", False
-        for event in self.events:
-            time = _as_time(event.get("time"))
-            if time is None:
-                continue
-            if event["event"] in ("started", "resumed"):
-                is_cut |= begun is not None and before not in _ENDS
-                total += (last - begun).total_seconds() if begun is not None and last is not None else 0.0
-                begun = time
-            last, before = time, event["event"]
-        if begun is None or last is None:
+        timed = [(_as_time(event.get("time")), event["event"]) for event in self.events]
+        times = [(time, event) for time, event in timed if time is not None]
+        starts = [place for place, (_, event) in enumerate(times) if event in _BEGINS]
+        if not starts:
             return None
+        sessions = [times[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        is_cut = any(session[-1][1] not in _ENDS for session in sessions[:-1])
+        last, event = times[-1]
         if self.state == RUNNING:
             last = datetime.datetime.now().astimezone()
-        elif before not in _ENDS:
+        elif event not in _ENDS:
             is_cut, last = True, max(last, self._last_write(last))
-        total += (last - begun).total_seconds()
+        ends = [*(session[-1][0] for session in sessions[:-1]), last]
+        total = sum((end - session[0][0]).total_seconds() for session, end in zip(sessions, ends, strict=True))
         # the folds add up their own times, also those of sessions whose end nobody wrote down
         return max(total, self._seconds_of_folds) if is_cut else total
 
@@ -313,15 +295,14 @@ class StoredRun:
         total = 0.0
         for folder in self.fold_folders.values():
             with contextlib.suppress(UnreadableError):
-                total += sum((read_timings(folder) or {"seconds": {}})["seconds"].values())
+                total += sum(mapping(read_timings(folder)).get("seconds", {}).values())
         return total
 
     @property
     def age(self) -> float | None:
         """Seconds since the run began."""
-        if (started := self.started) is None:
-            return None
-        return (datetime.datetime.now().astimezone() - started).total_seconds()
+        started = self.started
+        return None if started is None else (datetime.datetime.now().astimezone() - started).total_seconds()
 
 
 def read_run(path: str | Path) -> StoredRun:
@@ -431,15 +412,10 @@ def _newest(folder: Path, given: str | Path) -> Path:
             f"there is no run in {str(given)!r}: a run has a manifest.json, a ledger.jsonl or folders fold_00 …; "
             "'delira runs FOLDER' lists those below a folder"
         )
-    newest = [max(own, key=_order_of) for own in _by_parent(runs)]  # numbers count the runs of one folder
-    return max(newest, key=lambda path: (path.name[:19], path.stat().st_mtime))
-
-
-def _by_parent(runs: Sequence[Path]) -> list[list[Path]]:
-    parents: dict[Path, list[Path]] = {}
-    for path in runs:
-        parents.setdefault(path.parent, []).append(path)
-    return [*parents.values()]
+    newest: dict[Path, Path] = {}
+    for path in sorted(runs, key=_order_of, reverse=True):
+        newest.setdefault(path.parent, path)  # numbers count the runs of one folder
+    return max(newest.values(), key=lambda path: (path.name[:19], path.stat().st_mtime))
 
 
 def _order_of(path: Path) -> tuple[int, str, float]:
@@ -447,10 +423,9 @@ def _order_of(path: Path) -> tuple[int, str, float]:
     return number if isinstance(number, int) else 0, path.name[:19], path.stat().st_mtime
 
 
-def _is_run(names: Any) -> bool:
-    names = set(names)
-    is_trainer = _HISTORY in names and "checkpoints" in names
-    return bool(names & {"manifest.json", LEDGER}) or is_trainer or "fold_00" in names
+def _is_run(names: Iterable[str]) -> bool:
+    found = set(names)
+    return bool(found & {"manifest.json", LEDGER, "fold_00"}) or found >= {_HISTORY, "checkpoints"}
 
 
 def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
@@ -466,16 +441,12 @@ def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
     if is_changed(manifest):
         problems.append(f"{path} is damaged: {CHANGED}, and settings, versions and seed may be wrong")
     if (number := manifest.get("format", FORMAT)) != FORMAT:
-        version = _mapping(manifest.get("versions")).get("delira", "another version")
+        version = mapping(manifest.get("versions")).get("delira", "another version")
         problems.append(
             f"{path} has the format {number}, written by delira {version}; this delira knows {FORMAT}, and shows what "
             "it understands: pip install --upgrade delira"
         )
     return manifest
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _is_number(value: object) -> bool:
