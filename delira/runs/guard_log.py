@@ -11,6 +11,7 @@ from delira.errors import UnreadableError
 from delira.utils.files import publish_text
 from delira.utils.foreign import read_json
 from delira.utils.seal import sealed, unsealed
+from delira.utils.suggest import listed
 
 _log = logging.getLogger("delira")
 
@@ -153,7 +154,7 @@ def describe_guards(found: Mapping[str, Any]) -> list[str]:
     clauses = []
     left_out, rollbacks = found["left_out"], found["rollbacks"]
     if n_updates := sum(one["updates"] for one in left_out):
-        each = _listed([f"{one['updates']} of {one['steps']} in epoch {one['epoch']}" for one in left_out])
+        each = listed([f"{one['updates']} of {one['steps']} in epoch {one['epoch']}" for one in left_out], 5)
         were = "update was left out, since its" if n_updates == 1 else "updates were left out, since their"
         clauses.append(f"{n_updates:,} {were} loss or gradients were not finite: {each}")
     if rollbacks:
@@ -161,10 +162,6 @@ def describe_guards(found: Mapping[str, Any]) -> list[str]:
         times = "once" if len(rollbacks) == 1 else f"{len(rollbacks)} times"
         clauses.append(
             f"the training went back to its last checkpoint {times}, with smaller learning rates, since numbers were "
-            f"not finite{f': {_listed(known)}' if known else ''}"
+            f"not finite{f': {listed(known, 5)}' if known else ''}"
         )
     return clauses
-
-
-def _listed(names: list[str], n: int = 5) -> str:
-    return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")

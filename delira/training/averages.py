@@ -13,6 +13,7 @@ from delira.training.feed import Feed, batches_again, batches_source, is_foreign
 from delira.training.generators import own_generators, seed_generators
 from delira.training.run import Run, Tree
 from delira.training.step import TrainingStep
+from delira.utils.suggest import listed
 
 #: entry of a checkpoint: names of the running statistics in its ``"model"`` that are of the averaged weights
 RENEWED = "statistics"
@@ -209,7 +210,7 @@ class AveragedWeights:
             return
         run.warn_once(
             f"{type(average).__name__}: the averaged weights are validated, tested and saved with running statistics "
-            f"({_listed(names)}) of the weights that are trained, which do not fit them; {cure}"
+            f"({listed(names, 2)}) of the weights that are trained, which do not fit them; {cure}"
         )
 
     def renew(self, data: Data, epoch: int) -> bool:
@@ -289,10 +290,6 @@ def _generators_of(loader: Data) -> list[Any]:
     return list({id(one): one for one in found if hasattr(one, "get_state") and hasattr(one, "set_state")}.values())
 
 
-def _listed(names: Sequence[str], n: int = 2) -> str:
-    return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")
-
-
 def caveats_of_averages(folds: Sequence[Any], is_training: bool) -> list[str]:
     """Sentences about averaged weights that were used with running statistics of others.
 
@@ -306,8 +303,8 @@ def caveats_of_averages(folds: Sequence[Any], is_training: bool) -> list[str]:
     found = [fold for fold in folds if fold.raw_statistics]
     if not found:
         return []
-    who = "the network has" if is_training else f"fold {_listed([str(each.fold) for each in found], 10)}: tested with"
+    who = "the network has" if is_training else f"fold {listed([one.fold for one in found], 10)}: tested with"
     return [
-        f"{who} averaged weights with running statistics ({_listed(found[0].raw_statistics)}) of the weights that were "
-        "trained, which do not fit them; update_statistics=True of the callback that averages computes them anew"
+        f"{who} averaged weights with running statistics ({listed(found[0].raw_statistics, 2)}) of the weights that "
+        "were trained, which do not fit them; update_statistics=True of the callback that averages computes them anew"
     ]

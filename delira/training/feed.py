@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from delira.contract import Backend
-from delira.contract.kinds import Data
+from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading.epoch import EpochIterator
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import ConfigError, DataError
 from delira.training.state import TrainingState
+from delira.utils.trees import iterate_leaves
 
 
 class BatchesFrom:
@@ -214,3 +215,31 @@ def batch_length(batch: Batch) -> int:
     if not number:
         raise DataError("a batch has no sample: its first entry is empty; leave such batches out")
     return number
+
+
+def map_samples(function: Callable[[Any], Any], batch: Tree, n_samples: int) -> Any:
+    """Apply a function to everything in a batch that has an entry for each sample, and keep the rest as it is.
+
+    Parameters
+    ----------
+    function
+        Gets an array whose first axis are the samples, or a list or tuple of one object for each.
+    batch
+        Any structure.
+    n_samples
+        Its number of samples.
+    """
+    if isinstance(batch, Mapping):
+        return {key: map_samples(function, value, n_samples) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        has_batches = all(_length(leaf) == n_samples for _, leaf in iterate_leaves(batch))
+        if len(batch) == n_samples and not has_batches:
+            return function(batch)
+        parts = [map_samples(function, value, n_samples) for value in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return function(batch) if _length(batch) == n_samples else batch
+
+
+def _length(leaf: Array) -> int | None:
+    is_single = getattr(leaf, "shape", None) == () or not hasattr(leaf, "__len__") or isinstance(leaf, (str, bytes))
+    return None if is_single else len(leaf)

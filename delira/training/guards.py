@@ -15,6 +15,7 @@ from delira.settings.config import TrainerConfig
 from delira.training.plan import TrainingPlan
 from delira.training.run import Run
 from delira.training.running_epoch import StepValues
+from delira.utils.suggest import listed
 from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -65,7 +66,7 @@ def refuse_nonfinite(run: Run, tree: Mapping[str, Any]) -> None:
         epoch, step = tree["epoch"], tree["step"]
         raise NonFiniteLossError(
             f"the weights are not finite any more after epoch {epoch}{f', step {step} of the next' if step else ''}: "
-            f"{_shortened(bad)}. No checkpoint was written. The loss was finite, so the gradients were not: look for "
+            f"{listed(bad, 5)}. No checkpoint was written. The loss was finite, so the gradients were not: look for "
             "square roots, logarithms and divisions at 0, clip the gradients (gradient_clip_norm=1.0), or set "
             "nonfinite='skip' to leave such updates out"
         )
@@ -94,7 +95,7 @@ def _diagnose(run: Run, error: NonFiniteLossError) -> None:
     )
     bad = _bad_weights(run, run.weights)
     lines = [f"learning rates: {rates}"] if rates else []
-    lines.append(f"weights that are not finite by now: {_shortened(bad) if bad else 'none'}")
+    lines.append(f"weights that are not finite by now: {listed(bad, 5) or 'none'}")
     data = run.train_data
     if isinstance(data, BaseDataManager) and error.step is not None and run.epoch_data is not None:
         counters = (run.seed, run.fold, run.state.epoch + 1)
@@ -116,14 +117,14 @@ def _bad_weights(run: Run, weights: Mapping[str, Any]) -> list[str]:
 
 def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.ndarray) -> list[str]:
     """Lines about the batch of a step: its samples, and where it holds values that are not finite."""
-    lines = [f"the batch of that step has the samples {_shortened([*map(str, indices)], 20)} of the training data"]
+    lines = [f"the batch of that step has the samples {listed(indices.tolist(), 20)} of the training data"]
     for place, leaf in iterate_leaves(batch):
         if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fc" or np.isfinite(leaf).all():
             continue
         entry = ".".join(map(str, place))
         if len(leaf) == len(indices):
             rows = np.flatnonzero(~np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1))
-            names = _shortened([name_sample(data.dataset, int(indices[row])) for row in rows])
+            names = listed([name_sample(data.dataset, int(indices[row])) for row in rows], 5)
             lines.append(f"its entry {entry!r} holds values that are not finite in {names}")
         else:
             lines.append(f"its entry {entry!r} holds values that are not finite")
@@ -192,7 +193,3 @@ def roll_back(
         str(error).partition(". No checkpoint")[0], state.epoch, state.step_in_epoch, shown, rollbacks,
         config.max_rollbacks,
     )  # fmt: skip
-
-
-def _shortened(names: list[str], n: int = 5) -> str:
-    return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")

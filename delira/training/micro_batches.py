@@ -2,14 +2,14 @@
 
 import itertools
 import logging
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.contract.kinds import Array, Tree
+from delira.training.feed import map_samples
 from delira.training.run import Run
-from delira.utils.trees import iterate_leaves
 
 if TYPE_CHECKING:
     from delira.training.step import TrainingStep
@@ -90,31 +90,13 @@ def _attempt(
     shares: list[float] = []
     results, weights = [], []
     for start, stop in itertools.pairwise(bounds):
-        part = _part(prepared, start, stop, n_samples)
+        part = map_samples(operator.itemgetter(slice(start, stop)), prepared, n_samples)
         results.append(step.compute_part(part, stop - start, is_last, stop < n_samples, counters))
         shares.append((stop - start) / n_samples)
         weights.append(step.loss_weights(part) or {})
     metrics = _average([result[0] for result in results], shares)
     losses = _average([result[1] for result in results], shares, weights)
     return metrics, losses, run.backend.arrays.concatenate([result[2] for result in results])
-
-
-def _part(entry: Tree, start: int, stop: int, n_samples: int) -> Any:
-    """The samples of a part, of anything that has as many as the batch."""
-    if isinstance(entry, Mapping):
-        return {key: _part(value, start, stop, n_samples) for key, value in entry.items()}
-    if isinstance(entry, (list, tuple)):
-        has_batches = all(_length(leaf) == n_samples for _, leaf in iterate_leaves(entry))
-        if len(entry) == n_samples and not has_batches:  # one object for each sample
-            return entry[start:stop]
-        parts = [_part(value, start, stop, n_samples) for value in entry]
-        return type(entry)(*parts) if hasattr(entry, "_fields") else type(entry)(parts)
-    return entry[start:stop] if _length(entry) == n_samples else entry
-
-
-def _length(leaf: Array) -> int | None:
-    is_single = getattr(leaf, "shape", None) == () or not hasattr(leaf, "__len__") or isinstance(leaf, (str, bytes))
-    return None if is_single else len(leaf)
 
 
 def _average(values: list[Values], shares: list[float], weights: Sequence[Values] = ()) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class Saver:
         )
         failure = CheckpointError(
             f"{self.folder.path(names[0])} could not be written: {error}. Checkpoints written before are intact; make "
-            f"backend, or the folder writable{further}."
+            f"room, or the folder writable{further}."
         )
         failure.__cause__ = error
         return failure

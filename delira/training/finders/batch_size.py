@@ -1,18 +1,15 @@
 """The largest batch that the device has memory for, found by steps that are undone."""
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.contract.kinds import Array, Data, Tree
+from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError
-from delira.training.feed import batch_length
+from delira.training.feed import batch_length, map_samples
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
-from delira.utils.arrays import shape_of
 from delira.utils.checks import check_flags, check_whole
-from delira.utils.trees import iterate_leaves
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
@@ -141,26 +138,17 @@ def resized(batch: Tree, n_samples: int, size: int) -> Any:
     size
         The number that is wanted.
     """
-    if isinstance(batch, Mapping):
-        changed = {key: resized(value, n_samples, size) for key, value in batch.items()}
-        return type(batch)(changed) if isinstance(batch, dict) and hasattr(batch, "n_samples") else changed
-    if isinstance(batch, (list, tuple)):
-        has_batches = all(_length(leaf) == n_samples for _, leaf in iterate_leaves(batch))
-        if len(batch) == n_samples and not has_batches:  # one object for each sample
-            return type(batch)([batch[number % n_samples] for number in range(size)])
-        parts = [resized(value, n_samples, size) for value in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    if _length(batch) != n_samples:
-        return batch
     rows = np.arange(size) % n_samples
-    if hasattr(batch, "__array_namespace__") or hasattr(batch, "detach") or isinstance(batch, np.ndarray):
-        return batch[rows]
-    return np.asarray(batch)[rows]  # of TensorFlow, which takes no rows
 
+    def repeated(entry: Any) -> Any:
+        if isinstance(entry, (list, tuple)):
+            return type(entry)([entry[row] for row in rows])
+        if hasattr(entry, "__array_namespace__") or hasattr(entry, "detach") or isinstance(entry, np.ndarray):
+            return entry[rows]
+        return np.asarray(entry)[rows] if hasattr(entry, "shape") else entry  # TensorFlow takes no rows
 
-def _length(leaf: Array) -> int | None:
-    shape = shape_of(leaf)
-    return shape[0] if shape else None
+    changed = map_samples(repeated, batch, n_samples)
+    return type(batch)(changed) if isinstance(batch, dict) and hasattr(batch, "n_samples") else changed
 
 
 def _check_limit(trainer: "BaseNetworkTrainer", start: int, limit: int | None) -> None:
