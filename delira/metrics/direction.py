@@ -94,7 +94,8 @@ def named_direction(name: str) -> bool | None:
     >>> named_direction("precision_mm") is named_direction("quality") is None
     True
     """
-    words = _words(name)
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("IoU", "Iou"))
+    words = [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
     whole = "_".join(word for word in words if word not in ("val", "train", "test", "running"))
     is_negated = whole.startswith("neg_")
     if is_negated:  # the scorers of scikit-learn: errors and losses, whose sign is changed
@@ -122,11 +123,6 @@ def _by_words(words: list[str]) -> bool | None:
 def _by_rule_of_sklearn(name: str) -> bool | None:
     ending = next((known for ending, known in _SKLEARN_ENDINGS if name.endswith(ending)), None)
     return _SKLEARN_EXCEPTIONS.get(name, ending)
-
-
-def _words(name: str) -> list[str]:
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("IoU", "Iou"))
-    return [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
 
 
 # ------------------------------------------------------------------ what is known of objects
@@ -162,22 +158,18 @@ def _inner(metric: object) -> Any:
         elif isinstance(metric, TorchMetric):
             metric = metric.metric
         elif isinstance(metric, TreeMetric):
-            metric = metric.metrics.trees[0]
+            metric = metric.tree
         elif isinstance(metric, MetricTree) and not metric.children:
             metric = metric.root
         elif isinstance(metric, DefaultAccuracy) and metric.delegate is not None:
             metric = metric.delegate
         elif isinstance(metric, type) and issubclass(metric, Metric):
-            return _made(metric)
+            try:
+                metric = metric()  # type: ignore[call-arg]
+            except TypeError:  # it needs arguments
+                return None
         else:
             return metric
-
-
-def _made(cls: Any) -> Any:
-    try:
-        return _inner(cls())
-    except TypeError:  # it needs arguments
-        return None
 
 
 def _of_library(metric: object, name: str) -> bool | None:
@@ -188,7 +180,8 @@ def _of_library(metric: object, name: str) -> bool | None:
     package = module.partition(".")[0]
     if package == "sklearn" and sklearn_function(own) is metric:
         return _by_rule_of_sklearn(own)
-    if is_torchmetrics(metric) and isinstance(metric, Mapping | _collections()):
+    collections = getattr(sys.modules.get("torchmetrics"), "MetricCollection", Mapping)
+    if is_torchmetrics(metric) and isinstance(metric, Mapping | collections):
         return _of_metric(metric[name], name) if name in metric else None
     if package == "torchmetrics":
         return _of_torchmetrics_function(metric, own)
@@ -197,10 +190,6 @@ def _of_library(metric: object, name: str) -> bool | None:
     has_losses = package in LIBRARIES or package == "delira"  # better the smaller they are, whatever they are given as
     is_loss = own.lower().replace("_", "").endswith(("loss", "error", "crossentropy", "nll"))
     return False if has_losses and is_loss and _is_original(metric, module, own) else None
-
-
-def _collections() -> Any:
-    return getattr(sys.modules.get("torchmetrics"), "MetricCollection", Mapping)
 
 
 def _of_torchmetrics_function(function: object, name: str) -> bool | None:

@@ -13,7 +13,8 @@ from delira.metrics.scoring import Kind, as_number, as_only_number, feed, raw_ki
 from delira.metrics.sklearn_metrics import OF_LABELS, told
 from delira.metrics.tree.adapters import SklearnMetric, made
 from delira.metrics.tree.basics import LR, Epoch, Loss
-from delira.metrics.tree.criteria import describe_criterion, read_values
+from delira.metrics.tree.criteria import describe_criterion, read_values, says_yes_or_no
+from delira.metrics.tree.metric import MetricTree
 from delira.metrics.tree.metric_list import MetricList
 from delira.metrics.tree.roots import KeyMetric
 from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
@@ -98,7 +99,7 @@ class TreeMetric:
     def __init__(self, metric: object, criterion: object = None, model: object = None):
         self.given = metric
         self.metrics = MetricList([metric])
-        root = self.metrics.trees[0].root
+        root = self.tree.root
         if isinstance(root, (Loss, LR, Epoch, KeyMetric)):
             raise ConfigError(
                 f"the metric {root.name!r} reads the state of a trial; an experiment records its losses and learning "
@@ -130,6 +131,12 @@ class TreeMetric:
         """Return values over all batches, by name."""
         values = self.metrics.process_final(self._state)
         return {name.removeprefix("val_"): value for name, value in values.items()}
+
+    @property
+    def tree(self) -> MetricTree:
+        """What is computed; of an accuracy that chooses by the criterion, the chosen one."""
+        tree = self.metrics.trees[0]
+        return tree.root.delegate or tree
 
     @property
     def way(self) -> str:
@@ -271,13 +278,9 @@ def score(metric: object, arrays: Sequence[Any], name: str = "metric") -> float:
 
 def _flat(true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One label per row; tables of yes and no stay what they are."""
-    if true.ndim == pred.ndim == 2 and true.shape[1] > 1 and all(_is_yes_or_no(array) for array in (true, pred)):
+    if true.ndim == pred.ndim == 2 and true.shape[1] > 1 and says_yes_or_no(true) and says_yes_or_no(pred):
         return true, pred
     return true.ravel(), pred.ravel()
-
-
-def _is_yes_or_no(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)))
 
 
 def refuse_texts(name: str, true: Array, pred: Array) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError
 from delira.metrics.scoring import per_sample
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss
-from delira.metrics.tree.criteria import Criterion
+from delira.metrics.tree.criteria import Criterion, one_of_each_row
 from delira.metrics.tree.labels import check_types
 from delira.metrics.tree.seen import refuse_label, wrong_labels
 from delira.utils.arrays import Array
@@ -176,15 +176,9 @@ def _fractions(array: np.ndarray) -> np.ndarray:
 
 def _is_one_hot(true: np.ndarray, pred: np.ndarray, axis: int) -> bool:
     """Return True if both are one-hot or scores along an axis, not label maps that happen to be 0 and 1."""
-    if true.shape != pred.shape or true.ndim < 2 or true.shape[axis] < 2 or not _one_per_row(true, axis):
+    if true.shape != pred.shape or not one_of_each_row(true, axis):
         return False
-    if true.ndim > 2:
-        return bool(_fractions(pred).any())
-    return pred.dtype.kind == "f" or _one_per_row(pred, axis)
-
-
-def _one_per_row(array: np.ndarray, axis: int) -> bool:
-    return array.dtype.kind in "biuf" and bool(np.all((array == 0) | (array == 1)) and np.all(array.sum(axis) == 1))
+    return bool(_fractions(pred).any()) if true.ndim > 2 else pred.dtype.kind == "f" or one_of_each_row(pred, axis)
 
 
 def with_known(metric: object, known: Criterion) -> Any:
@@ -222,15 +216,10 @@ class AlongAxis:
             return self.function(y_true, y_pred)
         axis = first if self.axis == 1 else -1
         if pred.ndim == true.ndim + 1:  # where the other axes are those of the target
-            fits = [at for at in (axis, first if axis == -1 else -1) if _without(pred, at) == true.shape]
+            tried = (axis, first if axis == -1 else -1)
+            fits = [at for at in tried if tuple(np.delete(pred.shape, at)) == true.shape]
             axis = fits[0] if fits else axis
         return self.function(y_true, y_pred, class_axis=axis)
 
     def __repr__(self) -> str:
         return f"AlongAxis({self.function!r}, {self.axis})"
-
-
-def _without(array: np.ndarray, axis: int) -> tuple[int, ...]:
-    """Return the shape without one axis."""
-    position = axis % array.ndim
-    return array.shape[:position] + array.shape[position + 1 :]

@@ -94,28 +94,21 @@ def _weigh(settings: Mapping[str, Any]) -> Weigh | None:
     if settings.get("reduction", "mean") != "mean" or {"size_average", "reduce"} & settings.keys():
         return None
     ignored, weights = settings.get("ignore_index", -100), settings.get("weight")
-    if weights is None:
-        return functools.partial(_number_of, ignored=ignored)
-    return functools.partial(_sum_of, ignored=ignored, weights=weights)
+    return functools.partial(_of_tensor, ignored=ignored, weights=weights)
 
 
-def _number_of(target: Array, ignored: int | None) -> Any:
-    """Return how many targets of PyTorch count; ``None`` for probabilities, of which all do."""
+def _of_tensor(target: Any, ignored: int | None, weights: Any) -> Any:
+    """Return how many targets of PyTorch count, or the sum of their weights; ``None`` for probabilities: all do."""
     if not hasattr(target, "is_floating_point") or target.is_floating_point():
         return None
+    if weights is not None:
+        counts = target != ignored
+        return (weights.detach()[target.long() * counts] * counts).double().sum()
     if not target.is_cpu:  # not waited for
         return (target != ignored).sum()
     if target.dim() == 1 and len(target) <= _FEW:
         return len(target) - target.tolist().count(ignored)
     return int(np.count_nonzero(target.numpy() != ignored))
-
-
-def _sum_of(target: Any, ignored: int | None, weights: Any) -> Any:
-    """Return the weights of the targets of PyTorch that count, summed."""
-    if not hasattr(target, "is_floating_point") or target.is_floating_point():
-        return None
-    counts = target != ignored
-    return (weights.detach()[target.long() * counts] * counts).double().sum()
 
 
 def _counted(target: Array, ignored: int) -> Any:

@@ -13,7 +13,6 @@ from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMet
 from delira.metrics.tree.accuracies import (
     BinaryAccuracy,
     CategoricalAccuracy,
-    DefaultAccuracy,
     MeanAbsoluteError,
     MeanSquaredError,
     TopKCategoricalAccuracy,
@@ -23,7 +22,6 @@ from delira.metrics.tree.aggregators import Mean
 from delira.metrics.tree.counts import Counting
 from delira.metrics.tree.criteria import read_values
 from delira.metrics.tree.curves import R2, Ranking
-from delira.metrics.tree.metric import MetricTree
 from delira.metrics.tree.moments import Weighted, with_mask
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
 from delira.metrics.tree.seen import LOST
@@ -108,7 +106,7 @@ def _of_auroc(metric: AurocMetric, true: np.ndarray, pred: np.ndarray) -> Call |
 
 
 def _of_root(metric: TreeMetric, arrays: Sequence[Any]) -> Call | None:
-    root = metric.metrics.trees[0].root
+    root = metric.tree.root
     if isinstance(root, Counting):
         if not root.function or (root.ignore_index is not None and root.ignore_index in arrays[0]):
             return None
@@ -180,13 +178,17 @@ def is_mean_of_cases(metric: object) -> bool:
     if getattr(metric, "over", None) == "sample" or metric is accuracy or isinstance(metric, AlongAxis):
         return True
     if isinstance(metric, TreeMetric):
-        root = _root(metric)
-        if isinstance(root, SklearnMetric):
-            return _is_mean(*function_of(root))
+        root, children = metric.tree.root, metric.tree.children
         if isinstance(root, ArrayMetric):
             return is_mean_of_cases(root.function)
-        return isinstance(root, (*_ROOTS, Hausdorff)) and _is_averaged(metric)
-    return isinstance(metric, (SklearnFunction, SklearnClassificationMetric)) and _is_mean(*function_of(metric))
+        if isinstance(root, Hausdorff):
+            return not children
+        if not isinstance(root, SklearnMetric):
+            return isinstance(root, _ROOTS) and any(type(child) is Mean and child.dim is None for child in children)
+        metric = root
+    name, settings = function_of(metric)
+    is_usual = settings.get("normalize", True) is True and settings.get("sample_weight") is None
+    return name in MEANS and is_usual and isinstance(settings.get("multioutput", ""), str)
 
 
 def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
@@ -209,40 +211,21 @@ def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
     if isinstance(metric, AlongAxis):
         rows = zip(*arrays, strict=True)
         return CaseValues(np.array([metric(true[None], pred[None]) for true, pred in rows], np.float64), None)
-    if isinstance(metric, TreeMetric):
+    root = metric.tree.root if isinstance(metric, TreeMetric) else None
+    if isinstance(root, ArrayMetric):
+        return case_values(root.function, arrays)
+    if root is not None and not isinstance(root, SklearnMetric):
         return _of_tree(metric, arrays)
     call = call_of(metric, arrays)
-    return None if call is None else _of_call(call, len(arrays[0]))
-
-
-def _is_mean(name: str, settings: dict[str, Any]) -> bool:
-    is_usual = settings.get("normalize", True) is True and settings.get("sample_weight") is None
-    return name in MEANS and is_usual and isinstance(settings.get("multioutput", ""), str)
-
-
-def _root(metric: TreeMetric) -> Any:
-    root = metric.metrics.trees[0].root
-    if isinstance(root, DefaultAccuracy) and root.delegate is not None:
-        return root.delegate.root
-    return root
-
-
-def _is_averaged(metric: TreeMetric) -> bool:
-    """Return True if what is reported is the mean over all that the root returned."""
-    tree: MetricTree = metric.metrics.trees[0]
-    if isinstance(tree.root, Hausdorff):
-        return not tree.children
-    children = tree.root.delegate.children if tree.root.delegate is not None else tree.children
-    return any(type(child) is Mean and child.dim is None for child in children)
+    if call is None or call.settings.get("multioutput", "uniform_average") != "uniform_average":
+        return None
+    formula = _FORMULAS.get(call.name)
+    found = None if formula is None else formula(call)
+    return None if found is None else _of_rows(found, len(arrays[0]))
 
 
 def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
-    root, n = _root(metric), len(arrays[0])
-    if isinstance(root, SklearnMetric):
-        call = call_of(metric, arrays)
-        return None if call is None else _of_call(call, n)
-    if isinstance(root, ArrayMetric):
-        return case_values(root.function, arrays)
+    root, n = metric.tree.root, len(arrays[0])
     metric.reset()
     if isinstance(root, Hausdorff):
         metric.update(*arrays)
@@ -269,14 +252,6 @@ def _of_rows(rows: np.ndarray, n: int) -> CaseValues | None:
     if not rows.ndim or rows.shape[0] % n:
         return None
     return CaseValues(rows.astype(np.float64).reshape(n, -1).mean(axis=1), None)
-
-
-def _of_call(call: Call, n: int) -> CaseValues | None:
-    formula = _FORMULAS.get(call.name)
-    if formula is None or call.settings.get("multioutput", "uniform_average") != "uniform_average":
-        return None
-    found = formula(call)
-    return None if found is None else _of_rows(found, n)
 
 
 def _log_losses(call: Call) -> np.ndarray | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
-from delira.utils.arrays import Array, as_tensor, ops_of
+from delira.utils.arrays import as_tensor, ops_of
 from delira.utils.binding import Order, order_of, ordered
 from delira.utils.checks import check_functions
 from delira.utils.parameters import needed
@@ -215,13 +215,10 @@ def as_only_number(value: object, name: str) -> float:
 
 def feed(metric: Any, arrays: Sequence[Any]) -> None:
     """Update a streaming metric; one of torchmetrics gets tensors on its own device."""
-    metric.update(*(_as_tensor(a, metric) for a in arrays) if is_torchmetrics(metric) else arrays)
-
-
-def _as_tensor(array: Array, metric: object) -> Any:
-    if not isinstance(array, (np.ndarray, np.generic)):
-        return array
-    return as_tensor(array, getattr(metric, "device", "cpu"))
+    if is_torchmetrics(metric):
+        device = getattr(metric, "device", "cpu")
+        arrays = [as_tensor(one, device) if isinstance(one, (np.ndarray, np.generic)) else one for one in arrays]
+    metric.update(*arrays)
 
 
 def stream_state(metric: object) -> dict[str, Any] | None:

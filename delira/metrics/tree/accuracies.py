@@ -30,17 +30,18 @@ class Stateless(Keeping):
 
     Parameters
     ----------
-    name
-        What it is reported under.
     pred_key, target_key
         Keys of the state.
     """
 
     is_fresh = True
+    #: what it is reported under
+    label: str
+    higher_is_better: bool | None = None
 
-    def __init__(self, name: str, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
+    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
         self.pred_key, self.target_key = pred_key, target_key
-        super().__init__(name)
+        super().__init__(self.label)
 
     def _clear(self) -> None:
         #: looks at targets and scores of the pass, once it is needed
@@ -110,6 +111,7 @@ class CategoricalAccuracy(Stateless):
         the two if only that fits the target.
     """
 
+    label = "acc"
     higher_is_better = True
 
     def __init__(
@@ -119,8 +121,8 @@ class CategoricalAccuracy(Stateless):
         ignore_index: int | None = -100,
         class_axis: int | None = None,
     ):
-        super().__init__("acc", pred_key, target_key)
-        check_settings(self.name, ignore_index=ignore_index, class_axis=class_axis)
+        super().__init__(pred_key, target_key)
+        check_settings("acc", ignore_index=ignore_index, class_axis=class_axis)
         self.ignore_index, self.class_axis = ignore_index, class_axis
 
     def _clear(self) -> None:
@@ -211,7 +213,8 @@ class TopKCategoricalAccuracy(Stateless):
         check_settings("TopKCategoricalAccuracy", k=k, ignore_index=ignore_index, class_axis=class_axis)
         if k is None:
             raise ConfigError("TopKCategoricalAccuracy: k is a whole number of at least 1, got None")
-        super().__init__(f"top_{k}_acc", pred_key, target_key)
+        self.label = f"top_{k}_acc"
+        super().__init__(pred_key, target_key)
         self.k, self.ignore_index, self.class_axis = k, ignore_index, class_axis
 
     def process(self, *args: Any) -> Any:
@@ -251,11 +254,12 @@ class BinaryAccuracy(Stateless):
         Predictions above it mean yes. By default 0.5, and 0 of logits.
     """
 
+    label = "binary_acc"
     reads_outputs = True
     higher_is_better = True
 
     def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, threshold: float | None = None):
-        super().__init__("binary_acc", pred_key, target_key)
+        super().__init__(pred_key, target_key)
         check_settings(self.name, threshold=threshold)
         self.threshold = threshold
 
@@ -291,9 +295,10 @@ class MixupAcc(CategoricalAccuracy):
     H. Zhang, M. Cisse, Y. N. Dauphin, D. Lopez-Paz, "mixup: Beyond Empirical Risk Minimization", ICLR 2018.
     """
 
+    label = "mixup_acc"
+
     def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, class_axis: int | None = None):
         super().__init__(pred_key, target_key, None, class_axis)
-        self.name = "mixup_acc"
 
     def process(self, *args: Any) -> Any:
         """Return which predictions are right."""
@@ -420,32 +425,23 @@ class MeanAbsoluteError(Stateless):
         Keys of the state: two arrays of one shape.
     """
 
+    label = "mae"
     higher_is_better = False
-
-    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
-        super().__init__("mae", pred_key, target_key)
 
     def process(self, *args: Any) -> Any:
         """Return the absolute difference of each value."""
-        return abs(difference(self, args[0]))
+        return abs(_difference(self, args[0]))
 
 
 class SquaredError(Stateless):
-    """The squared differences of all values.
+    """The squared differences of all values; ``pred_key`` and ``target_key`` as for :class:`MeanSquaredError`."""
 
-    Parameters
-    ----------
-    name
-        What it is reported under.
-    pred_key, target_key
-        Keys of the state: two arrays of one shape.
-    """
-
+    label = "rmse"
     higher_is_better = False
 
     def process(self, *args: Any) -> Any:
         """Return the squared difference of each value."""
-        return difference(self, args[0]) ** 2
+        return _difference(self, args[0]) ** 2
 
 
 @default_for_key("mse")
@@ -460,8 +456,7 @@ class MeanSquaredError(SquaredError):
         Keys of the state: two arrays of one shape.
     """
 
-    def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE):
-        super().__init__("mse", pred_key, target_key)
+    label = "mse"
 
 
 class _RootOfOutputs(RootMean):
@@ -503,13 +498,13 @@ class RootMeanSquaredError(MetricTree):
     def __init__(self, pred_key: object = Y_PRED, target_key: object = Y_TRUE, multioutput: str = "uniform_average"):
         if multioutput not in ("uniform_average", "raw_values"):
             raise ConfigError(f"rmse: multioutput must be 'uniform_average' or 'raw_values', got {multioutput!r}")
-        super().__init__(SquaredError("rmse", pred_key, target_key), [_RootOfOutputs("rmse", multioutput)])
+        super().__init__(SquaredError(pred_key, target_key), [_RootOfOutputs("rmse", multioutput)])
 
 
 default_for_key("rmse")(RootMeanSquaredError)
 
 
-def difference(metric: Stateless, state: State) -> Any:
+def _difference(metric: Stateless, state: State) -> Any:
     """Prediction less target, at least as exact as float32."""
     pred, true = same_shape(metric.name, *metric.pair(state))
     return ops_of(pred).as_float(pred) - ops_of(true).as_float(true)

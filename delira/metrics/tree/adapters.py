@@ -64,7 +64,8 @@ class SklearnMetric(OverDataset):
                 f"it is not known what {self.kind} of scikit-learn compares, or it gives no numbers; use "
                 f"lambda_metric({self.kind!r}, on_epoch=True)(lambda y_pred, y_true: ...)"
             )
-        super().__init__(self.kind if name is None else name, **keys)
+        self.label = self.kind if name is None else name
+        super().__init__(**keys)
         self._accepted = frozenset(inspect.signature(function).parameters)
         #: whether predictions become labels by what they are said to be
         self.reads_outputs = self.kind in kinds.OF_LABELS
@@ -201,8 +202,8 @@ class ArrayMetric(OverDataset):
     """
 
     def __init__(self, function: Callable[..., Any], name: str):
-        super().__init__(name)
-        self.function = function
+        self.function, self.label = function, name
+        super().__init__()
 
     def prepare(self, pred: Array, true: Array, state: Mapping[Any, Any]) -> tuple[Any, Any]:
         """Both as they are; what is known of the prediction is kept for the end."""
@@ -253,8 +254,8 @@ class TorchMetric(Stateless):
     def __init__(self, metric: Any):
         if not is_stream(metric):
             raise ConfigError(f"TorchMetric: metric is an object of torchmetrics, got {metric!r}")
-        super().__init__(str(getattr(metric, "_get_name", lambda: type(metric).__name__)()))
-        self.metric = metric
+        self.metric, self.label = metric, str(getattr(metric, "_get_name", lambda: type(metric).__name__)())
+        super().__init__()
         self._n_arrays = 1 if takes_one(metric) else 2
 
     def reset(self, state: Any) -> None:

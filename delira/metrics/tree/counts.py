@@ -36,14 +36,12 @@ class Counting(Stateless):
 
     reads_outputs = True
 
-    #: what it is reported under
-    label: str
     #: the function of scikit-learn that it is; empty: none
     function: ClassVar[str] = ""
     higher_is_better: bool | None = True
 
     def __init__(self, *, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
-        super().__init__(self.label, **keys)
+        super().__init__(**keys)
         check_settings(self.name, threshold=threshold, ignore_index=ignore_index)
         self.threshold, self.ignore_index = threshold, ignore_index
         #: labels of the whole data set, where somebody knows them: what an average goes over is not for a part to say

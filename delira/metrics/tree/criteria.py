@@ -33,6 +33,7 @@ KINDS = {
     "mae": {"L1Loss", "l1_loss", "MeanAbsoluteError", "mean_absolute_error"},
     "mixup": {"mixup_loss"},
 }  # fmt: skip
+_KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 #: what a user may say of predictions
 OUTPUTS = ("logits", "probabilities", "labels")
 #: packages whose losses are known: a function of the user's own may be called as one of them and take something else
@@ -86,29 +87,16 @@ def describe_criterion(criterion: Any) -> Criterion:
     if not names[0]:
         owners = list(type(criterion).__mro__)
         names = [parent.__name__ for parent in owners]
-    found = next(
-        (
-            (name, owner, kind)
-            for name, owner in zip(names, owners, strict=True)
-            for kind in KINDS
-            if name in KINDS[kind]
-        ),
-        None,
-    )
-    kind = None if found is None else found[2]
+    found = next(((name, owner) for name, owner in zip(names, owners, strict=True) if name in _KIND_OF), None)
+    kind = None if found is None else _KIND_OF[found[0]]
     from_logits = bool(settings.get("from_logits", getattr(criterion, "from_logits", False)))
     if kind == "binary" and from_logits:
         kind = "logits"
-    ignored = next(
-        (
-            int(value)
-            for name in ("ignore_index", "ignore_class")
-            if (value := settings.get(name, getattr(criterion, name, None))) is not None
-        ),
-        None,
-    )
+    given = [settings.get(name, getattr(criterion, name, None)) for name in ("ignore_index", "ignore_class")]
+    ignored = next((int(value) for value in given if value is not None), None)
     if found is not None:
-        output = _output_of(found[0], kind, from_logits) if _is_of_package(found[1]) or kind == "logits" else None
+        package = str(getattr(found[1], "__module__", "")).partition(".")[0]
+        output = _output_of(found[0], kind, from_logits) if package in _PACKAGES or kind == "logits" else None
         return Criterion(names[0], kind, ignored, output, None, "criterion" if output else "values")
     if not _OF_MASKS.isdisjoint(names):
         output = "probabilities" if getattr(criterion, "activation", "auto") is None else "logits"
@@ -120,18 +108,19 @@ def combined(known: Sequence[Criterion]) -> Criterion:
     """Return what several losses say of one prediction; nothing where they say different things."""
     if len(known) == 1:
         return known[0]
-    kinds = {each.kind for each in known if each.kind not in (None, "mse", "mae")}
-    outputs = {each.output for each in known if each.output not in (None, "numbers")}
-    ignored = {each.ignore_index for each in known if each.ignore_index is not None}
-    axes = {each.class_axis for each in known if each.class_axis is not None}
+    output = _only({each.output for each in known} - {None, "numbers"})
     return Criterion(
         " + ".join(each.name for each in known),
-        kinds.pop() if len(kinds) == 1 else None,
-        ignored.pop() if len(ignored) == 1 else None,
-        output := outputs.pop() if len(outputs) == 1 else None,
-        axes.pop() if len(axes) == 1 else None,
+        _only({each.kind for each in known} - {None, "mse", "mae"}),
+        _only({each.ignore_index for each in known} - {None}),
+        output,
+        _only({each.class_axis for each in known} - {None}),
         "values" if output is None else "criterion",
     )
+
+
+def _only(values: set[Any]) -> Any:
+    return values.pop() if len(values) == 1 else None
 
 
 def _output_of(name: str, kind: str | None, from_logits: bool) -> str:
@@ -170,10 +159,6 @@ def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
             break
         criterion = inner
     return criterion, settings
-
-
-def _is_of_package(owner: object) -> bool:
-    return str(getattr(owner, "__module__", "")).partition(".")[0] in _PACKAGES
 
 
 def known_of(state: Mapping[Any, Any]) -> Criterion:
@@ -234,11 +219,15 @@ def are_distributions(scores: np.ndarray) -> bool:
     return bool(np.all(scores >= 0) and np.allclose(scores.sum(-1, dtype=np.float64), 1, atol=1e-3))
 
 
-def one_of_each_row(table: np.ndarray) -> bool:
+def says_yes_or_no(table: np.ndarray) -> bool:
+    """Return True for numbers that are all 0 or 1."""
+    return table.dtype.kind in "biuf" and bool(np.all((table == 0) | (table == 1)))
+
+
+def one_of_each_row(table: np.ndarray, axis: int = -1) -> bool:
     """Return True if a table has a single yes in each row: one-hot labels of more than one class."""
-    if table.ndim < 2 or table.shape[-1] < 2 or table.dtype.kind not in "biuf":
-        return False
-    return bool(np.all((table == 0) | (table == 1)) and np.all(table.sum(-1) == 1))
+    is_table = table.ndim > 1 and table.shape[axis] > 1
+    return is_table and says_yes_or_no(table) and bool(np.all(table.sum(axis) == 1))
 
 
 def threshold_of(criterion: object) -> float:

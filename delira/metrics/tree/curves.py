@@ -26,8 +26,6 @@ class OverDataset(Stateless):
 
     Parameters
     ----------
-    name
-        What it is reported under.
     pred_key, target_key
         Keys of the state.
     """
@@ -212,10 +210,7 @@ class RocAuc(Ranking):
         Keys of the state, e.g. ``RocAuc(pred_key=KEY)``.
     """
 
-    function = "roc_auc_score"
-
-    def __init__(self, **keys: Any):
-        super().__init__("roc_auc_score", **keys)
+    label = function = "roc_auc_score"
 
 
 class RocAucScore(RocAuc):
@@ -274,10 +269,7 @@ class PrAuc(Ranking):
         Keys of the state; scores and classes as for :class:`RocAuc`.
     """
 
-    function = "average_precision_score"
-
-    def __init__(self, **keys: Any):
-        super().__init__("pr_auc", **keys)
+    label, function = "pr_auc", "average_precision_score"
 
 
 @default_for_key("ece")
@@ -300,10 +292,11 @@ class CalibrationError(_OfScores):
     C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Networks", ICML 2017, equation 3.
     """
 
+    label = "ece"
     higher_is_better = False
 
     def __init__(self, n_bins: int = 15, **keys: Any):
-        super().__init__("ece", **keys)
+        super().__init__(**keys)
         check_whole(self.name, at_least=1, n_bins=n_bins)
         self.n_bins = n_bins
 
@@ -331,10 +324,8 @@ class R2(OverDataset):
         Keys of the state: two arrays of one shape ``(B, ...)``.
     """
 
+    label = "r2"
     higher_is_better = True
-
-    def __init__(self, **keys: Any):
-        super().__init__("r2", **keys)
 
     def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:
         """Both in one shape, ``(B, outputs)``."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,8 +25,6 @@ class OfMasks(Stateless):
 
     Parameters
     ----------
-    name
-        What it is reported under.
     num_classes
         Needed if predictions are labels.
     threshold
@@ -37,9 +35,9 @@ class OfMasks(Stateless):
 
     reads_outputs = True
 
-    def __init__(self, name: str, num_classes: int | None = None, threshold: float | None = None, **keys: Any):
-        super().__init__(name, **keys)
-        check_settings(name, num_classes=num_classes, threshold=threshold)
+    def __init__(self, num_classes: int | None = None, threshold: float | None = None, **keys: Any):
+        super().__init__(**keys)
+        check_settings(self.name, num_classes=num_classes, threshold=threshold)
         self.num_classes, self.threshold = num_classes, threshold
 
     def _clear(self) -> None:
@@ -88,8 +86,6 @@ class OfMasks(Stateless):
 
 class _Overlap(OfMasks):
     higher_is_better = True
-    #: what it is reported under
-    label: ClassVar[str]
 
     def __init__(
         self,
@@ -98,8 +94,8 @@ class _Overlap(OfMasks):
         include_background: bool = False,
         **settings: Any,
     ):
-        super().__init__(self.label, num_classes, **settings)
-        check_flags(self.label, ignore_empty=ignore_empty, include_background=include_background)
+        super().__init__(num_classes, **settings)
+        check_flags(self.name, ignore_empty=ignore_empty, include_background=include_background)
         self.ignore_empty, self.include_background = ignore_empty, include_background
 
     def process(self, *args: Any) -> Any:
@@ -240,7 +236,8 @@ class Hausdorff(OfMasks):
     ):
         if percentile is not None:
             check_numbers(self, above=0, at_most=100, percentile=percentile)
-        super().__init__("hausdorff" if percentile is None else f"hausdorff_{percentile:g}", num_classes, **settings)
+        self.label = "hausdorff" if percentile is None else f"hausdorff_{percentile:g}"
+        super().__init__(num_classes, **settings)
         if not isinstance(spacing, str) and not _is_spacing(spacing):
             raise ConfigError(
                 f"{self.name}: spacing must be positive numbers, of all axes or of each, or the name of an entry of "

@@ -140,8 +140,8 @@ POINTS = [
         point="16",
         what="class weights are not looked at, only targets left out",
         file="delira/metrics/loss_weights.py",
-        old="    if weights is None:",
-        new="    if True:",
+        old="    if weights is not None:",
+        new="    if False:",
         test=f"{WEIGHTS}::test_losses_of_pytorch_are_those_of_the_whole_data_set",
     ),
     PutBack(
