@@ -11,8 +11,7 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.scoring import per_sample
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss
 from delira.metrics.tree.criteria import Criterion, one_of_each_row
-from delira.metrics.tree.labels import check_types
-from delira.metrics.tree.seen import refuse_label, wrong_labels
+from delira.metrics.tree.labels import check_types, refuse_label, wrong_labels
 from delira.utils.arrays import Array
 from delira.utils.checks import check_whole
 

@@ -22,9 +22,9 @@ from delira.metrics.tree.aggregators import Mean
 from delira.metrics.tree.counts import Counting
 from delira.metrics.tree.criteria import read_values
 from delira.metrics.tree.curves import R2, Ranking
+from delira.metrics.tree.labels import LOST
 from delira.metrics.tree.moments import Weighted, with_mask
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
-from delira.metrics.tree.seen import LOST
 from delira.state import CRITERION, State
 from delira.utils.arrays import Array, read_arrays
 

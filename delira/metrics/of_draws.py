@@ -75,6 +75,8 @@ def _candidates(call: Call, n: int) -> Iterator[Statistic]:
             of_output = _explained if call.name == "r2_score" else _root_error
             yield _mean_of([of_output(*column, n) for column in zip(true.T, pred.T, strict=True)])
     elif call.name in _OF_PAIRS and call.true.ndim == call.pred.ndim == 1:
+        if any(call.settings.get(name) is not None for name in ("labels", "sample_weight")):
+            return
         settings = dict(call.settings)
         averages = ["binary", "macro"] if settings.get("average", "binary") is None else [settings.get("average")]
         for average in averages:
@@ -191,7 +193,7 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _recalls(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
-    if settings.get("adjusted") or settings.get("sample_weight") is not None:
+    if settings.get("adjusted"):
         return None
     n_true = matrices.sum(axis=2)
     return _ratio(_ratio(np.einsum("dcc->dc", matrices), n_true).sum(axis=1), (n_true > 0).sum(axis=1))
@@ -203,10 +205,10 @@ def _f_score(name: str) -> Callable[..., np.ndarray | None]:
     def formula(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
         known = {"average", "beta", "zero_division", "pos_label", "labels", "sample_weight"}
         is_usual = settings.get("zero_division", "warn") in ("warn", 0, 0.0) and not {*settings} - known
-        if not is_usual or any(settings.get(key) is not None for key in ("labels", "sample_weight")):
+        if not is_usual:
             return None
         hit, n_true, n_pred = np.einsum("dcc->dc", matrices), matrices.sum(axis=2), matrices.sum(axis=1)
-        average, weights = settings.get("average") or "binary", n_true + n_pred > 0
+        average = settings.get("average") or "binary"
         if average == "micro":
             return _share(name, settings, *(array.sum(axis=1) for array in (hit, n_true, n_pred)))
         of_class = _share(name, settings, hit, n_true, n_pred)
@@ -215,7 +217,7 @@ def _f_score(name: str) -> Callable[..., np.ndarray | None]:
             return of_class[:, position[0]] if len(position) and len(classes) <= 2 else None
         if average not in ("macro", "weighted"):
             return None
-        weights = n_true if average == "weighted" else weights
+        weights = n_true if average == "weighted" else n_true + n_pred > 0
         return _ratio((of_class * weights).sum(axis=1), weights.sum(axis=1))
 
     return formula
@@ -233,8 +235,6 @@ def _share(name: str, settings: dict[str, Any], hit: np.ndarray, n_true: np.ndar
 
 
 def _correlation(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
-    if settings.get("sample_weight") is not None:
-        return None
     n_true, n_pred, n = matrices.sum(axis=2), matrices.sum(axis=1), matrices.sum(axis=(1, 2))
     both = np.einsum("dcc->d", matrices) * n - (n_true * n_pred).sum(axis=1)
     spread = (n**2 - (n_pred**2).sum(axis=1)) * (n**2 - (n_true**2).sum(axis=1))
@@ -242,13 +242,12 @@ def _correlation(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, 
 
 
 def _agreement(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
-    if settings.get("labels") is not None or settings.get("sample_weight") is not None:
-        return None
     if not {*settings} <= {"weights", "labels", "average", "sample_weight"}:
         return None
-    place = np.arange(len(classes))
-    costs = {None: (place[:, None] != place).astype(float), "linear": np.abs(place[:, None] - place).astype(float)}
-    cost = costs.get(settings.get("weights"), np.abs(place[:, None] - place).astype(float) ** 2)
+    place = np.arange(len(classes), dtype=float)
+    apart = np.abs(place[:, None] - place)
+    weights = settings.get("weights")
+    cost = apart != 0 if weights is None else apart if weights == "linear" else apart**2
     n_true, n_pred, n = matrices.sum(axis=2), matrices.sum(axis=1), matrices.sum(axis=(1, 2))
     expected = np.einsum("di,dj->dij", n_true, n_pred) / n[:, None, None]
     missed, chance = (matrices * cost).sum(axis=(1, 2)), (expected * cost).sum(axis=(1, 2))

@@ -11,7 +11,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, DeliraError
 from delira.metrics.tree.criteria import class_scores, one_score, probabilities
-from delira.metrics.tree.seen import refuse_label, wrong_labels
+from delira.metrics.tree.labels import refuse_label, wrong_labels
 from delira.utils.arrays import Array
 from delira.utils.checks import check_choice, check_flags, check_functions
 from delira.utils.suggest import did_you_mean

@@ -12,7 +12,7 @@ from delira.metrics import MetricSet
 from delira.metrics.forms import TreeMetric, settled
 from delira.metrics.scoring import keys_of, lookup, predicted_key
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
-from delira.metrics.tree.seen import named_samples
+from delira.metrics.tree.labels import named_samples
 from delira.settings.config import TrainerConfig
 from delira.settings.outputs import known_outputs
 

@@ -17,7 +17,7 @@ from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
-from delira.metrics.tree.seen import named_samples
+from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.feed import Feed, batch_length
 from delira.training.outputs import OutputReadings, lost_rows

@@ -15,7 +15,7 @@ from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, 
 from delira.contract.kinds import Array, Criterion, Data, Network, Tree
 from delira.errors import CheckpointError, DataError
 from delira.metrics.tree.basics import Loss
-from delira.metrics.tree.seen import named_samples
+from delira.metrics.tree.labels import named_samples
 from delira.state import State
 from delira.training.compiled_facts import SETTLED, written
 from delira.training.evaluation import Watcher

@@ -151,7 +151,7 @@ def test_functions_of_scikit_learn_have_the_direction_that_they_show(name):
             "multilabel_confusion_matrix", "pair_confusion_matrix", "precision_recall_fscore_support",
         }  # fmt: skip
         return
-    if name in ours.sklearn_functions.OF_NUMBERS:
+    if name in ours.sklearn_metrics.OF_NUMBERS:
         true = np.linspace(1.0, 4.0, 24)
         good, bad = true + 0.01, true[::-1] + 0.5
     else:

@@ -10,6 +10,8 @@ from delira.metrics.tree.aggregators import RootMean
 from delira.metrics.tree.criteria import Criterion, describe_criterion, known_of, threshold_of
 from delira.metrics.tree.hanging import default_for_key, default_metric, mean, running_mean
 from delira.metrics.tree.labels import (
+    YES_OR_NO,
+    Seen,
     binary_labels,
     check_settings,
     class_axis,
@@ -20,7 +22,6 @@ from delira.metrics.tree.labels import (
 )
 from delira.metrics.tree.metric import Keeping, Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Batch, Moments, Weighted
-from delira.metrics.tree.seen import YES_OR_NO, Seen
 from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, OUTPUT, Y_PRED, Y_TRUE, State
 from delira.utils.arrays import Array, as_array, ops_of, shape_of
 

@@ -22,8 +22,7 @@ from delira.metrics.tree.criteria import (
     second_of_two,
 )
 from delira.metrics.tree.curves import OverDataset
-from delira.metrics.tree.labels import class_axis, labels_of, same_shape, scores_of
-from delira.metrics.tree.seen import YES_OR_NO
+from delira.metrics.tree.labels import YES_OR_NO, class_axis, labels_of, same_shape, scores_of
 from delira.utils.arrays import Array, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
@@ -129,18 +128,27 @@ class SklearnMetric(OverDataset):
 
     def _scored(self, true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
         """Targets, scores and keywords for a function of scores, or of probabilities."""
-        known, further = read_values(self.known, pred, true), {}
+        known = read_values(self.known, pred, true)
+        further: dict[str, Any] = {}
         if true.ndim == pred.ndim == 2 and known.kind not in ("binary", "logits") and one_of_each_row(true):
             true = true.argmax(1)
         if (pred.ndim, true.ndim) == (2, 1):
-            if true.dtype.kind in "biuf" and len(np.unique(true)) != pred.shape[1]:
-                self.check_labels(true, pred.shape[1])
+            n_classes = pred.shape[1]
+            if true.dtype.kind in "biuf" and len(np.unique(true)) != n_classes:
+                self.check_labels(true, n_classes)
             self.check_labels(true, 0)  # as many other whole numbers as columns may stand for these
-            further = self._for_classes(true, pred.shape[1])
+            # numbers of columns, from 0: a class may not occur in the targets then
+            are_numbers = true.dtype.kind in "biu" and (not true.size or 0 <= true.min() <= true.max() < n_classes)
             if self.kind in kinds.OF_RANKED_LABELS:
-                true = true[:, None] == self._classes(true, pred.shape[1])
-            else:
-                pred = self._of_columns(pred, known)
+                classes = np.arange(n_classes) if are_numbers else np.unique(true)
+                if len(classes) != n_classes:
+                    raise DataError(f"{self.name} got {n_classes} columns of scores and the labels {classes.tolist()}")
+                return true[:, None] == classes, pred, {}
+            if are_numbers and "labels" in self._accepted and self.kind in kinds.OF_PROBABILITIES | kinds.OF_DECISIONS:
+                further = {"labels": np.arange(n_classes)}
+            elif self.kind == "roc_auc_score" and n_classes > 2:
+                further = {"multi_class": "ovr"}
+            pred = self._of_columns(pred, known)
         elif pred.ndim == 2 and self.kind in kinds.OF_PROBABILITIES:
             raise DataError(
                 f"{self.name} compares one label of each sample with its probability, but got {pred.shape[1]} labels "
@@ -163,31 +171,10 @@ class SklearnMetric(OverDataset):
         needs_probabilities = self.kind in kinds.OF_PROBABILITIES or self.kind == "roc_auc_score" or pred.shape[1] == 2
         return second_of_two(probabilities(pred, known.output)) if needs_probabilities else pred
 
-    def _for_classes(self, true: np.ndarray, n_classes: int) -> dict[str, Any]:
-        if (
-            self.kind in kinds.OF_PROBABILITIES | kinds.OF_DECISIONS
-            and "labels" in self._accepted
-            and _are_positions(true, n_classes)
-        ):
-            return {"labels": np.arange(n_classes)}  # a class may not occur in the targets
-        return {"multi_class": "ovr"} if self.kind == "roc_auc_score" and n_classes > 2 else {}
-
-    def _classes(self, true: np.ndarray, n_classes: int) -> np.ndarray:
-        """Labels in the order of the columns."""
-        classes = np.arange(n_classes) if _are_positions(true, n_classes) else np.unique(true)
-        if len(classes) != n_classes:
-            raise DataError(f"{self.name} got {n_classes} columns of scores and the labels {classes.tolist()}")
-        return classes
-
 
 def _lacks_positives(true: np.ndarray, positive: object) -> bool:
     """Return True if there is nothing to be found: no positive target, or none in a column."""
     return bool(true.dtype.kind in "biuf" and true.size and not np.all(np.any(true == positive, axis=0)))
-
-
-def _are_positions(true: np.ndarray, n_classes: int) -> bool:
-    """Return True if labels are numbers of columns, from 0."""
-    return true.dtype.kind in "biu" and (not true.size or bool(0 <= int(true.min()) <= int(true.max()) < n_classes))
 
 
 class ArrayMetric(OverDataset):

@@ -10,9 +10,8 @@ import numpy as np
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import default_for_key
-from delira.metrics.tree.labels import Labels, check_settings, labels_of
+from delira.metrics.tree.labels import LOST, Labels, check_settings, labels_of, refuse_label, wrong_labels
 from delira.metrics.tree.moments import LARGE, Pending
-from delira.metrics.tree.seen import LOST, refuse_label, wrong_labels
 from delira.state import State
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
 from delira.utils.checks import check_choice, check_numbers

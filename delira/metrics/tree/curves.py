@@ -11,9 +11,8 @@ from delira.metrics.gather import Gatherer
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion, class_scores, one_of_each_row, one_score, probabilities, read_values
 from delira.metrics.tree.hanging import default_for_key
-from delira.metrics.tree.labels import same_shape, scores_of
+from delira.metrics.tree.labels import LOST, YES_OR_NO, by_sample, refuse_label, same_shape, scores_of, wrong_labels
 from delira.metrics.tree.moments import Pending
-from delira.metrics.tree.seen import LOST, YES_OR_NO, by_sample, refuse_label, wrong_labels
 from delira.state import State
 from delira.utils.arrays import Array, ops_of, shape_of, to_plain
 from delira.utils.checks import check_flags, check_whole
@@ -101,7 +100,7 @@ class OverDataset(Stateless):
         true
             Targets, one row or one number each.
         allowed
-            As for :func:`~delira.metrics.tree.seen.wrong_labels`.
+            As for :func:`~delira.metrics.tree.labels.wrong_labels`.
         counts
             Which rows count, bool of shape ``(N,)``; None: all.
         """

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from delira.errors import DataError
-from delira.utils.arrays import as_array, ops_of, read_alike, read_arrays, shape_of
+from delira.utils.arrays import Array, as_array, ops_of, read_alike, read_arrays, shape_of
 from delira.utils.checks import check_whole
 
 #: so many batches, or numbers, wait at most: to read is to wait for the device
@@ -195,54 +195,55 @@ class Batch:
 
     __slots__ = ("arrays", "axis", "count", "has_doubt", "is_reduced", "row", "shape", "size", "unlike", "weight")
 
-    def __init__(self, value: object, axis: object = None):
+    def __init__(self, value: Any, axis: Any = None):
+        value, weight, doubt = value if type(value) is Weighted else (value, None, None)
         mask: Any = None
-        doubt: Any = None
         #: of how many samples a single number is the mean, if the metric said so; perhaps on its device
         self.weight: Any = None
         #: the label of values that do not count, if the mask holds labels
         self.unlike: int | None = None
-        if type(value) is Weighted:
-            value, weight, doubt = value
-            if type(weight) is Unlike:
-                mask, self.unlike = weight
-            elif isinstance(weight, (int, float)) or not shape_of(weight):
-                self.weight = weight
-            else:
-                mask = weight
+        if type(weight) is Unlike:
+            mask, self.unlike = weight
+        elif weight is None or isinstance(weight, (int, float)) or not shape_of(weight):
+            self.weight = weight
+        else:
+            mask = weight
         values = as_array(value)
-        self.shape, self.axis = values.shape, axis
-        if axis is not None:
-            n_axes = len(self.shape)
-            if any(not -n_axes <= each < n_axes for each in (axis if isinstance(axis, tuple) else (axis,))):
-                raise DataError(f"dim={axis} of a metric whose values of a batch have the shape {tuple(self.shape)}")
-        self.size = math.prod(self.shape) if self.shape else 1
+        self.shape, self.axis, self.size = values.shape, axis, math.prod(values.shape)
+        self._check(mask, doubt)
+        #: how many numbers were reduced, if that is known
+        self.count: int | None = None
+        self.row: Row | None = None
+        self.is_reduced = self.size > LARGE and axis is None
+        self.has_doubt = doubt is not None and not self.is_reduced
+        if self.is_reduced:
+            if self.unlike is not None:
+                mask, self.unlike = mask != self.unlike, None
+            if doubt is not None:
+                ops = ops_of(values)
+                values = ops.as_float(values) + ops.doubt(doubt)
+        beside = [] if mask is None else [as_array(mask, values)]
+        #: on their device ``(values,)`` or ``(values, mask)``, and ``doubt`` if there is any; reduced ``([mean,
+        #: squares, least, largest],)``, and the count if masked
+        self.arrays: tuple[Any, ...] = (values, *beside, *([as_array(doubt, values)] if self.has_doubt else []))
+        if self.is_reduced:
+            with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
+                self.arrays = (_reduce(*self.arrays),)
+            self.count, self.size = self.size if mask is None else None, 1
+            self.shape = self.arrays[0].shape
+
+    def _check(self, mask: Array, doubt: Array) -> None:
+        n_axes = len(self.shape)
+        for each in self.axis if isinstance(self.axis, tuple) else () if self.axis is None else (self.axis,):
+            if not -n_axes <= each < n_axes:
+                shape = tuple(self.shape)
+                raise DataError(f"dim={self.axis} of a metric whose values of a batch have the shape {shape}")
         for what, other in (("weights", mask), ("doubts", doubt)):
             if other is not None and shape_of(other) != self.shape and math.prod(shape_of(other)) != self.size:
                 raise DataError(
                     f"a metric gave values of shape {tuple(self.shape)} with {what} of shape {shape_of(other)}; both "
                     "have one shape"
                 )
-        #: how many numbers were reduced, if that is known
-        self.count: int | None = None
-        self.row: Row | None = None
-        self.is_reduced = self.size > LARGE and axis is None
-        self.has_doubt = doubt is not None and not self.is_reduced
-        if self.is_reduced and self.unlike is not None:
-            mask, self.unlike = mask != self.unlike, None
-        if doubt is not None and self.is_reduced:
-            ops = ops_of(values)
-            values = ops.as_float(values) + ops.doubt(doubt)
-        #: on their device ``(values,)`` or ``(values, mask)``, and ``doubt`` if there is any; reduced ``([mean,
-        #: squares, least, largest],)``, and the count if masked
-        self.arrays: tuple[Any, ...] = (values,) if mask is None else (values, as_array(mask, values))
-        if self.has_doubt:
-            self.arrays = (*self.arrays, as_array(doubt, values))
-        if self.is_reduced:
-            with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
-                self.arrays = (_reduce(*self.arrays),)
-            self.count, self.size = self.size if mask is None else None, 1
-            self.shape = self.arrays[0].shape
 
     @classmethod
     def of_mean(cls, mean: object, count: int = 1) -> Self:

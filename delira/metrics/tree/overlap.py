@@ -9,9 +9,8 @@ import numpy as np
 from delira.errors import ConfigError, DataError
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import default_for_key, mean, running_mean
-from delira.metrics.tree.labels import check_settings, labels_of
+from delira.metrics.tree.labels import LOST, Seen, check_settings, labels_of
 from delira.metrics.tree.moments import Pending, Weighted
-from delira.metrics.tree.seen import LOST, Seen
 from delira.state import State
 from delira.utils.arrays import Array, as_array, ops_of, shape_of
 from delira.utils.checks import check_flags, check_numbers

@@ -42,7 +42,7 @@ POINTS = [
     PutBack(
         point="9",
         what="top_5_acc counts the labels 7 and -5 of 3 classes as right",
-        file="delira/metrics/tree/seen.py",
+        file="delira/metrics/tree/labels.py",
         old="                    if (is_wrong := kind.wrong(true)).any():",
         new="                    if (is_wrong := kind.wrong(true)).any() and False:",
         test=f"{VALUES}::test_a_label_that_no_class_is_is_refused_by_name_and_sample",
@@ -50,7 +50,7 @@ POINTS = [
     PutBack(
         point="9",
         what="f1 truncates the label 0.9 to 0",
-        file="delira/metrics/tree/seen.py",
+        file="delira/metrics/tree/labels.py",
         old='        is_right = np.ones(true.shape, bool) if true.dtype.kind != "f" else true == np.floor(true)',
         new="        is_right = np.ones(true.shape, bool)",
         test=f"{VALUES}::test_a_label_that_is_no_whole_number_is_refused",
