@@ -22,3 +22,5 @@ ByName: TypeAlias = Mapping[str, Any]
 Builder: TypeAlias = Callable[..., dict[str, Any]] | None
 #: what ``with`` takes, and gives nothing
 Scope: TypeAlias = AbstractContextManager[None]
+#: the closure of a network, or what a backend has made of it
+Closure: TypeAlias = Callable[..., Any]

@@ -5,12 +5,43 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.contract.kinds import ByName, Network
-from delira.contract.step import NO_HOOKS, Step, call_loss, call_losses, loss_entries, select_inputs, validation_names
+from delira.contract.step import (
+    NO_HOOKS,
+    Step,
+    backend_default,
+    call_loss,
+    call_losses,
+    loss_entries,
+    select_inputs,
+    validation_names,
+)
 from delira.errors import ConfigError
 from delira.utils.binding import ordered
 
 #: what a GAN is judged by -> the target of its logits
 GAN_PARTS = {"discr_real": 1, "discr_fake": 0, "adversarial": 1}
+
+# ------------------------------------------------------------------ labels
+
+
+def labelled(prepare_batch: Callable[..., dict[str, Any]], change: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+    """A backend's default ``prepare_batch`` with labels as the losses of a ready network take them.
+
+    Parameters
+    ----------
+    prepare_batch
+        The default one.
+    change
+        Called with the prepared batch, and as ``batch`` with what was prepared; changes ``"label"``.
+    """
+
+    @backend_default
+    def prepare_with_labels(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
+        """Make arrays of a batch, as every network of the backend; ``"label"`` becomes what the losses take."""
+        return change(prepare_batch(batch, input_device, output_device), batch=batch)
+
+    return prepare_with_labels
+
 
 # ------------------------------------------------------------------ generative adversarial networks
 

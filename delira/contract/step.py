@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from delira.contract.kinds import ByName, Network, Optimizer, Tree
+from delira.contract.kinds import ByName, Closure, Network, Optimizer, Tree
 from delira.contract.role import Role
 from delira.contract.settings import CompileConfig, Devices
 from delira.errors import ConfigError, MissingKeyError, NetworkError
@@ -524,9 +524,7 @@ class StepRole(Role):
         """The training metrics of a step, without gradients."""
         return call_metrics(metrics, metric_keys, predictions, batch)
 
-    def bind(
-        self, closure: Callable[..., Any], network: Network, arguments: ByName, compiling: CompileConfig
-    ) -> Callable[..., Any]:
+    def bind(self, closure: Closure, network: Network, arguments: ByName, compiling: CompileConfig) -> Closure:
         """The closure as it is called at every step, ``step(batch, **counters)``, compiled where the backend does so.
 
         ``arguments`` (optimizers, losses, hooks, …) stay the same; only those the closure takes are there. A

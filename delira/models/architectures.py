@@ -4,6 +4,7 @@ Each class is the first base of its namesakes in the backends, whose second one 
 layers of the backend as ``make``. ``**sources`` says where a layer draws its weights from, where it must be said.
 """
 
+import itertools
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar
@@ -24,6 +25,10 @@ class Architecture:
     def conv(self, layer: Layer, hidden: Array) -> Array:
         """Apply a convolution, and ReLU."""
         return self.make.relu(self.make.convolve(layer, hidden))
+
+    def pair(self, number: int) -> tuple[Layer, Layer]:
+        """Return a convolution and the normalisation behind it, by their number."""
+        return getattr(self, f"conv{number}"), getattr(self, f"bn{number}")
 
 
 class ResidualBlock(Architecture):
@@ -139,7 +144,7 @@ class VGG3D(Architecture):
         make = self.make
         hidden = make.channels_last(volumes, getattr(self, "conv1"))  # noqa: B009 - set by its name
         for number in range(1, len(self._widths) + 1):
-            convolution, norm = getattr(self, f"conv{number}"), getattr(self, f"bn{number}")
+            convolution, norm = self.pair(number)
             hidden = make.relu(norm(make.convolve(convolution, hidden)))
             if number in self._pooled:  # an odd end is a window of its own: a volume never shrinks to nothing
                 hidden = make.max_pool(hidden, 2, padding="SAME")
@@ -286,24 +291,21 @@ class Generator(Architecture):
 
     def __init__(self, n_channels: int, noise_length: int, start_filts: int = 64, **sources: Any) -> None:
         super().__init__()
-        make, width, start = self.make, start_filts, {"start": 0.02, **sources}
-        self.conv1 = make.transposed_convolution((noise_length, 8 * width), 4, **start)
-        self.bn1 = make.batch_norm(8 * width, deviation=0.02, **sources)
-        self.conv2 = make.transposed_convolution((8 * width, 4 * width), 4, stride=2, **start)
-        self.bn2 = make.batch_norm(4 * width, deviation=0.02, **sources)
-        self.conv3 = make.transposed_convolution((4 * width, 2 * width), 4, stride=2, **start)
-        self.bn3 = make.batch_norm(2 * width, deviation=0.02, **sources)
-        self.conv4 = make.transposed_convolution((2 * width, width), 4, stride=2, **start)
-        self.bn4 = make.batch_norm(width, deviation=0.02, **sources)
-        self.conv5 = make.transposed_convolution((width, n_channels), 4, stride=2, **start)
+        make, start = self.make, {"start": 0.02, **sources}
+        widths = [noise_length, *(factor * start_filts for factor in (8, 4, 2, 1))]
+        for number, channels in enumerate(itertools.pairwise(widths), 1):
+            stride = 1 if number == 1 else 2
+            setattr(self, f"conv{number}", make.transposed_convolution(channels, 4, stride=stride, **start))
+            setattr(self, f"bn{number}", make.batch_norm(channels[1], deviation=0.02, **sources))
+        self.conv5 = make.transposed_convolution((start_filts, n_channels), 4, stride=2, **start)
 
     def call(self, noise: Array) -> Array:
         """Map noise of shape (B, noise_length) to images of shape (B, n_channels, 64, 64) in [-1, 1]."""
         make = self.make
-        hidden = make.relu(self.bn1(self.conv1(noise[:, None, None, :])))
-        hidden = make.relu(self.bn2(self.conv2(hidden)))
-        hidden = make.relu(self.bn3(self.conv3(hidden)))
-        hidden = make.relu(self.bn4(self.conv4(hidden)))
+        hidden = noise[:, None, None, :]
+        for number in range(1, 5):
+            convolution, norm = self.pair(number)
+            hidden = make.relu(norm(convolution(hidden)))
         return make.channels_first(make.tanh(self.conv5(hidden)))
 
 
@@ -320,17 +322,14 @@ class Discriminator(Architecture):
 
     def __init__(self, n_channels: int, start_filts: int = 64, **sources: Any) -> None:
         super().__init__()
-        make, width = self.make, start_filts
-        start = {"start": 0.02, **sources}
+        make, start = self.make, {"start": 0.02, **sources}
         halving = {"stride": 2, "padding": 1, **start}
-        self.conv1 = make.convolution((n_channels, width), 4, **halving)
-        self.conv2 = make.convolution((width, 2 * width), 4, **halving)
-        self.bn2 = make.batch_norm(2 * width, deviation=0.02, **sources)
-        self.conv3 = make.convolution((2 * width, 4 * width), 4, **halving)
-        self.bn3 = make.batch_norm(4 * width, deviation=0.02, **sources)
-        self.conv4 = make.convolution((4 * width, 8 * width), 4, **halving)
-        self.bn4 = make.batch_norm(8 * width, deviation=0.02, **sources)
-        self.conv5 = make.convolution((8 * width, 1), 4, **start)
+        self.conv1 = make.convolution((n_channels, start_filts), 4, **halving)
+        for number in range(2, 5):
+            width = start_filts * 2 ** (number - 1)
+            setattr(self, f"conv{number}", make.convolution((width // 2, width), 4, **halving))
+            setattr(self, f"bn{number}", make.batch_norm(width, deviation=0.02, **sources))
+        self.conv5 = make.convolution((8 * start_filts, 1), 4, **start)
 
     def call(self, images: Array) -> Array:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
@@ -340,9 +339,9 @@ class Discriminator(Architecture):
             height, width = images.shape[2:]
             raise DataError(f"the images are {height} x {width} pixels; DCGAN takes 64 x 64: resize them")
         hidden = make.leaky_relu(make.convolve(self.conv1, last))
-        hidden = make.leaky_relu(self.bn2(make.convolve(self.conv2, hidden)))
-        hidden = make.leaky_relu(self.bn3(make.convolve(self.conv3, hidden)))
-        hidden = make.leaky_relu(self.bn4(make.convolve(self.conv4, hidden)))
+        for number in range(2, 5):
+            convolution, norm = self.pair(number)
+            hidden = make.leaky_relu(norm(make.convolve(convolution, hidden)))
         return make.reshape(make.convolve(self.conv5, hidden), (-1, 1))
 
 

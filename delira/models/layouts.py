@@ -38,6 +38,11 @@ Layouts = Sequence[tuple[type | tuple[type, ...], Mapping[str, Layout]]]
 """Classes of layers, and the layouts of those of their weights that differ from the portable form."""
 
 
+def renamed(**entries: str) -> dict[str, Layout]:
+    """Layouts of weights that differ in nothing but their names, by those that the framework has."""
+    return {own: Layout(entry) for own, entry in entries.items()}
+
+
 def layout_of(layer: object, entry: str, layouts: Layouts) -> Layout:
     """The layout of one weight of a layer; one that nothing is said of is as it is.
 

@@ -344,7 +344,7 @@ class Labels:
             prepared["label"] = self.integers(label[..., 0] if has_axis else label)
         return prepared
 
-    def values(self, prepared: dict[str, Any]) -> dict[str, Any]:
+    def values(self, prepared: dict[str, Any], batch: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """For regression: float32, of shape (B, 1) instead of (B,)."""
         label: Any = prepared.get("label")
         if self.is_numeric(label):

@@ -5,32 +5,25 @@ program that reuses their memory, and puts the results back: nobody may keep a w
 Keys of random numbers are made of the seed of the epoch and the number of the step.
 """
 
-from delira.backends.jax.arrays import convert_jax_array_to_npy
-from delira.backends.jax.checkpoints import load_checkpoint_jax, save_checkpoint_jax
-from delira.backends.jax.losses import BCEFocalLossJax, BCEFocalLossLogitJax, DiceCELossJax, DiceLossJax, TverskyLossJax
-from delira.backends.jax.network import AbstractJaxNetwork
-from delira.backends.jax.networks import (
-    ClassificationNetworkBaseJax,
-    GenerativeAdversarialNetworkBaseJax,
-    RegressionNetworkBaseJax,
-    UNet2dJax,
-    UNet3dJax,
-    VariationalAutoencoderJax,
-    VGG3DClassificationNetworkJax,
-)
-from delira.backends.jax.optimizers import JaxOptimizer, create_optims_default_jax, create_optims_gan_default_jax
-from delira.backends.jax.schedules import (
-    CosineAnnealingLRCallbackJax,
-    DefaultJaxSchedulerCallback,
-    ExponentialLRCallbackJax,
-    LambdaLRCallbackJax,
-    MultiStepLRCallbackJax,
-    OneCycleLRCallbackJax,
-    OptaxScheduleCallbackJax,
-    ReduceLROnPlateauCallbackJax,
-    StepLRCallbackJax,
-)
-from delira.backends.jax.training import JaxExperiment, JaxNetworkTrainer
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.backends.jax.arrays": "convert_jax_array_to_npy",
+        "delira.backends.jax.checkpoints": "load_checkpoint_jax save_checkpoint_jax",
+        "delira.backends.jax.losses": "BCEFocalLossJax BCEFocalLossLogitJax DiceCELossJax DiceLossJax TverskyLossJax",
+        "delira.backends.jax.network": "AbstractJaxNetwork",
+        "delira.backends.jax.networks": (
+            "ClassificationNetworkBaseJax GenerativeAdversarialNetworkBaseJax RegressionNetworkBaseJax UNet2dJax "
+            "UNet3dJax VariationalAutoencoderJax VGG3DClassificationNetworkJax"
+        ),
+        "delira.backends.jax.optimizers": "JaxOptimizer create_optims_default_jax create_optims_gan_default_jax",
+        "delira.backends.jax.schedules": (
+            "CosineAnnealingLRCallbackJax DefaultJaxSchedulerCallback ExponentialLRCallbackJax LambdaLRCallbackJax "
+            "MultiStepLRCallbackJax OneCycleLRCallbackJax OptaxScheduleCallbackJax ReduceLROnPlateauCallbackJax "
+            "StepLRCallbackJax"
+        ),
+        "delira.backends.jax.training": "JaxExperiment JaxNetworkTrainer",
+    },
+)

@@ -13,7 +13,7 @@ from flax import nnx
 from delira.backends.jax import graph
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.contract import CallsRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 
@@ -69,7 +69,7 @@ class JaxCalls(CallsRole):
             return f"give {modes[0]} a default (layers learn and predict as the trainer says, whatever it is)"
         return super().cure(required)
 
-    def forward(self, network: nnx.Module, inputs: Mapping[str, Any]) -> Any:
+    def forward(self, network: nnx.Module, inputs: ByName) -> Any:
         """Call the network, compiled if it can be traced; its variables stay as they are.
 
         Random streams begin with the same key in every call, which is no key of a training step.
@@ -115,7 +115,7 @@ def is_eager(network: nnx.Module) -> bool:
     return network in _EAGER
 
 
-def refuse_texts(inputs: Mapping[str, Any]) -> None:
+def refuse_texts(inputs: ByName) -> None:
     """Refuse texts as arguments of a network.
 
     Raises

@@ -13,7 +13,7 @@ from delira.backends.jax.arrays import is_key, snapshot, to_device, to_host
 from delira.backends.jax.optimizers import JaxOptimizer
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
-from delira.contract.kinds import Array, Tree
+from delira.contract.kinds import Array, ByName, Tree
 from delira.errors import CheckpointError
 from delira.io.arguments import check_kept, check_model, check_saved
 from delira.io.container import read_tree, write_tree
@@ -43,7 +43,7 @@ def _by_place(tree: Tree) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
-def load_state_tree(tree: Mapping[str, Any], network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> None:
+def load_state_tree(tree: ByName, network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> None:
     """Put a tree back; optimizers that are not passed are left alone.
 
     Raises
@@ -72,7 +72,7 @@ def _stored_shape(value: Array) -> tuple[int, ...]:
     return np.shape(jax.random.key_data(value) if is_key(value) else value)
 
 
-def _loaded(name: str, optimizer: JaxOptimizer, state: Mapping[str, Any], pending: Mapping[str, Any]) -> Any:
+def _loaded(name: str, optimizer: JaxOptimizer, state: ByName, pending: ByName) -> Any:
     """A stored state of optax as arrays of JAX; refuses that of another optimizer."""
     own = _by_place(optimizer.state["optax"])
     wrong = sorted(own.keys() ^ state.keys())
@@ -98,16 +98,12 @@ class JaxCheckpoints(CheckpointsRole):
     state_tree = staticmethod(state_tree)
     load_state_tree = staticmethod(load_state_tree)
 
-    def write(self, file: BinaryIO, tree: Mapping[str, Any]) -> None:
+    def write(self, file: BinaryIO, tree: ByName) -> None:
         write_tree(file, map_leaves(_plain, tree))
 
 
 def save_checkpoint_jax(
-    file: str | Path,
-    model: nnx.Module = None,
-    optimizers: Mapping[str, Any] | None = None,
-    epoch: int | None = None,
-    **extra: Any,
+    file: str | Path, model: nnx.Module = None, optimizers: ByName | None = None, epoch: int | None = None, **extra: Any
 ) -> Path:
     """Write ``{"model", "optimizer", "epoch"}``; the file appears only when it is complete.
 

@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from delira.backends.jax import graph
 from delira.contract import Devices, DevicesRole
 from delira.contract.devices import asked_for
-from delira.contract.kinds import Array
+from delira.contract.kinds import Array, ByName
 from delira.errors import ConfigError
 
 _AXIS = "batch"
@@ -69,7 +69,7 @@ class JaxDevices(DevicesRole):
         place = jax.local_devices(backend="cpu")[0] if weight is None else batches_for(weight)
         return Devices(place, place)
 
-    def place(self, network: nnx.Module, losses: Mapping[str, Any], devices: Devices) -> Any:
+    def place(self, network: nnx.Module, losses: ByName, devices: Devices) -> Any:
         place = replicated(devices.input)
         for leaf in graph.take_apart(network).leaves:
             if isinstance(leaf, nnx.Variable):

@@ -1,6 +1,5 @@
 """Networks as ``.stablehlo`` files: programs that ``jax.export`` reads, without delira and flax."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from jax import export as programs
 from delira.backends.jax import graph
 from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.files import as_target, publish
 from delira.utils.optional import import_optional
@@ -23,7 +23,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 class JaxExport(ExportRole):
     """Programs of StableHLO."""
 
-    def write(self, network: object, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: object, path: Path, example: ByName) -> None:
         """Write the network, as it predicts, for any number of samples.
 
         The program takes its inputs and gives its outputs as dicts by name::

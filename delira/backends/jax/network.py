@@ -1,7 +1,7 @@
 """Networks that are modules of ``flax.nnx``."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from delira.backends.jax.backend import BACKEND
 from delira.backends.jax.devices import put
 from delira.backends.jax.generators import GENERATOR
 from delira.contract import backend_default, default_closure
+from delira.contract.kinds import ByName
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
@@ -67,7 +68,7 @@ class AbstractJaxNetwork(AbstractNetwork, nnx.Module):
 
     @staticmethod
     @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make arrays of JAX of a batch, without changing it.
 
         Parameters

@@ -15,7 +15,7 @@ from flax import nnx
 from delira.backends.jax import graph, schedules
 from delira.backends.jax.arrays import is_key
 from delira.contract import UpdateConfig, WrappedOptimizers
-from delira.contract.kinds import Array, Network, Optimizer, Tree
+from delira.contract.kinds import Array, ByName, Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
@@ -123,7 +123,7 @@ class JaxOptimizer:
         if combined is not None:
             self._apply(weights, *combined, extra)
 
-    def _gradients(self, model: nnx.Module, weights: Mapping[str, Any], grads: Any) -> dict[str, Any]:
+    def _gradients(self, model: nnx.Module, weights: ByName, grads: Any) -> dict[str, Any]:
         """Gradients of all weights by name; 0 for frozen weights, and where there is none."""
         own = {name: tuple(variable.shape) for name, variable in weights.items()}
         given = {graph.dotted(path): graph.raw(leaf) for path, leaf in graph.flat_state(grads)}
@@ -141,7 +141,7 @@ class JaxOptimizer:
         }
 
     @staticmethod
-    def _are_finite(gradients: Mapping[str, Any], value: Tree) -> jax.Array:
+    def _are_finite(gradients: ByName, value: Tree) -> jax.Array:
         arrays = list(gradients.values()) if value is None else [*gradients.values(), value]
         return jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
 
@@ -175,9 +175,7 @@ class JaxOptimizer:
             gradients = optax.tree.scale(1 / jnp.maximum(total, 1), gradients)
         return gradients, is_fine
 
-    def _apply(
-        self, weights: Mapping[str, Any], gradients: dict[str, Any], is_fine: Any, extra: Mapping[str, Any]
-    ) -> None:
+    def _apply(self, weights: ByName, gradients: dict[str, Any], is_fine: Any, extra: ByName) -> None:
         """Clip, let optax compute the update, and change the weights."""
         config, before = self.config, self.state["optax"]
         values = {name: variable.get_raw_value() for name, variable in weights.items()}
@@ -312,7 +310,7 @@ class JaxOptimizer:
             state |= {"length": self._group, **self.pending["group"]}
         return state
 
-    def load_pending_state(self, state: Mapping[str, Any]) -> None:
+    def load_pending_state(self, state: ByName) -> None:
         """Continue inside the group that :meth:`pending_state` described; the state of optax is put back before."""
         self._num_updates = int(state.get("num_updates", self._num_updates))
         self._group, self._rate, self.pending = int(state.get("length", 0)), state.get("rate", self._rate), {}
@@ -369,7 +367,7 @@ class JaxOptimizers(WrappedOptimizers):
     def make(self, network: nnx.Module, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         return dict(create_optims_default_jax(network, optimizer_cls, **params))
 
-    def wrap(self, network: nnx.Module, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+    def wrap(self, network: nnx.Module, made: ByName, update: UpdateConfig) -> dict[str, Any]:
         _check_precision(network, update)
         optimizers = {name: _wrapped(name, network, optimizer) for name, optimizer in made.items()}
         for optimizer in optimizers.values():
@@ -383,7 +381,7 @@ class JaxOptimizers(WrappedOptimizers):
         return optax.set_to_zero()
 
     @contextlib.contextmanager
-    def leaving_out(self, network: Network, optimizers: Mapping[str, Any]) -> Iterator[None]:
+    def leaving_out(self, network: Network, optimizers: ByName) -> Iterator[None]:
         # all of it stays on the device: nobody waits to hear whether the batch was left out
         variables = [v for v in graph.state_variables(network).values() if not isinstance(v, nnx.Param)]
         kept = [jnp.copy(variable.get_raw_value()) for variable in variables]
@@ -413,7 +411,7 @@ def create_optims_gan_default_jax(model: Network, optim_cls: Any, **optim_params
         return {"gen": _make(gen, optim_cls, optim_params), "discr": _make(discr, optim_cls, optim_params)}
 
 
-def _make(module: nnx.Module, optimizer_cls: Any, params: Mapping[str, Any]) -> JaxOptimizer:
+def _make(module: nnx.Module, optimizer_cls: Any, params: ByName) -> JaxOptimizer:
     params = dict(params)
     names = inspect.signature(optimizer_cls).parameters
     if "lr" in params and "lr" not in names:

@@ -1,12 +1,13 @@
 """Learning-rate schedules as callbacks: those of optax, and those of the PyTorch backend by the same arguments."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.schedules import rates, schedule
 from delira.callbacks.schedules.arguments import as_number
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 
 
@@ -58,10 +59,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
     step_on = "iter"
 
     def __init__(
-        self,
-        optimizer: object = "default",
-        schedule: Callable[[int], Any] | None = None,
-        step_on: str | None = None,
+        self, optimizer: object = "default", schedule: Callable[[int], Any] | None = None, step_on: str | None = None
     ):
         super().__init__(optimizer, step_on=step_on)
         if not callable(schedule):
@@ -77,7 +75,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
 SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback, "CallbackJax"), "CyclicLR": rates.CyclicRate}
 
 
-def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
+def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
     if not callable(cls):
         raise ConfigError(
             f"lr_scheduler_cls must be a schedule of this backend, e.g. StepLRCallbackJax, or one of optax, got {cls!r}"

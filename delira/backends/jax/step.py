@@ -1,7 +1,7 @@
 """Steps of JAX: traced and compiled as a whole, or operation by operation."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -14,8 +14,8 @@ from delira.backends.jax.calls import UNTRACEABLE, arrays_of, be_eager
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.backends.jax.optimizers import JaxOptimizer, Plan
 from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
-from delira.contract.kinds import Network, Optimizer, Tree
-from delira.contract.step import counters_of, is_traced
+from delira.contract.kinds import ByName, Closure, Network, Optimizer, Tree
+from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import refuse_losses
@@ -29,9 +29,7 @@ _LOSS = "one number, computed with jax.numpy on the predictions"
 class JaxStep(StepRole):
     """Steps are compiled; gradients are a state of flax."""
 
-    def bind(
-        self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
-    ) -> Callable[..., Any]:
+    def bind(self, closure: Closure, network: Network, arguments: ByName, compiling: CompileConfig) -> Closure:
         """The closure as it is called at every step, compiled unless that is not wanted, or a hook cannot be traced.
 
         Parameters
@@ -60,13 +58,7 @@ class JaxStep(StepRole):
     def outputs(self, network: Network, outputs: Any) -> Any:
         return map_leaves(_precise, outputs)
 
-    def learn(
-        self,
-        optimizer: JaxOptimizer,
-        step: Step,
-        compute: Callable[[Step], Step],
-        backward: Sequence[Callable[[Step], None]],
-    ) -> None:
+    def learn(self, optimizer: JaxOptimizer, step: Step, compute: Compute, backward: Hooks) -> None:
         model = step.network
 
         def total_of(network: Network) -> tuple[Any, tuple[Any, dict[str, Any]]]:
@@ -105,10 +97,10 @@ class JaxStep(StepRole):
         (loss, more), gradients = run(network)
         return loss, more, {name: graph.raw(leaf) for name, leaf in graph.weights_of(gradients).items()}
 
-    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: ByName) -> None:
         optimizer.left = (network, gradients)
 
-    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+    def update_after(self, optimizers: ByName) -> None:
         for optimizer in optimizers.values():
             if optimizer.left is not None:
                 (network, gradients), optimizer.left = optimizer.left, None
@@ -123,7 +115,7 @@ def _precise(value: Tree) -> Any:
     return value.astype(jnp.float32) if half else value
 
 
-def _total(losses: Mapping[str, Any]) -> jax.Array:
+def _total(losses: ByName) -> jax.Array:
     refuse_losses(losses, (jax.Array,), _LOSS)
     values = list(losses.values())
     total = sum(values[1:], start=values[0])
@@ -138,7 +130,7 @@ def _total(losses: Mapping[str, Any]) -> jax.Array:
     raise NetworkError(f"the loss ({', '.join(losses)}) {what}, so there is no gradient; a loss is {_LOSS}")
 
 
-def _refuse_constant(total: jax.Array, network: Network, losses: Mapping[str, Any]) -> None:
+def _refuse_constant(total: jax.Array, network: Network, losses: ByName) -> None:
     """Refuse a sum that no learned weight has gone into: both have the type that differentiation gives them."""
     weight = next(iter(graph.learned_weights(network).values()), None)
     if weight is not None and type(total) is not type(weight):
@@ -148,7 +140,7 @@ def _refuse_constant(total: jax.Array, network: Network, losses: Mapping[str, An
         )
 
 
-def eager_step(closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any]) -> Callable[..., Any]:
+def eager_step(closure: Closure, network: Network, arguments: ByName) -> Closure:
     """The closure called as it is, operation by operation."""
     optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
     dtype = _dtype_of(optimizers)
@@ -171,12 +163,8 @@ class CompiledStep:
     """The closure as one program, traced once for each shape of a batch and each :class:`Plan` of the optimizers."""
 
     def __init__(
-        self,
-        closure: Callable[..., Any],
-        network: Network,
-        arguments: Mapping[str, Any],
-        options: dict[str, Any] | None = None,
-    ):
+        self, closure: Closure, network: Network, arguments: ByName, options: dict[str, Any] | None = None
+    ) -> None:
         self._closure, self._network, self._arguments, self._options = closure, network, arguments, options
         be_eager(network, False)
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}

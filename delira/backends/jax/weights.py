@@ -11,19 +11,16 @@ from flax import nnx
 from delira.backends.jax import graph, statistics
 from delira.backends.jax.arrays import to_device, to_host
 from delira.contract import WeightsRole
-from delira.contract.kinds import Network, Tree
+from delira.contract.kinds import ByName, Network, Tree
 from delira.models.layer_settings import Settings, conv_settings
-from delira.models.layouts import Layout, Layouts, layout_of
+from delira.models.layouts import Layout, Layouts, layout_of, renamed
 from delira.models.weights import check_named_weights
 
 _NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)
 
 _LAYOUTS: Layouts = (
-    (
-        _NORMALISATIONS,
-        {"scale": Layout("weight"), "mean": Layout("running_mean"), "var": Layout("running_var")},
-    ),
-    (nnx.Embed, {"embedding": Layout("weight")}),
+    (_NORMALISATIONS, renamed(scale="weight", mean="running_mean", var="running_var")),
+    (nnx.Embed, renamed(embedding="weight")),
     (nnx.Linear, {"kernel": Layout("weight", (1,))}),
     ((nnx.Conv, nnx.ConvTranspose), {"kernel": Layout("weight", (-1, -2))}),
 )
@@ -45,7 +42,7 @@ class JaxWeights(WeightsRole):
             if isinstance(variable, nnx.Param) and jnp.issubdtype(variable.get_raw_value().dtype, jnp.inexact)
         }
 
-    def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
+    def moved(self, average: ByName | None, weights: ByName, decay: float) -> dict[str, Any]:
         if average is None:
             return {name: jnp.copy(weight) for name, weight in weights.items()}
         return dict(_moved(dict(average), dict(weights), np.float32(1 - decay)))
@@ -116,7 +113,7 @@ def _parts(network: nnx.Module) -> Iterator[tuple[str, nnx.Variable, Layout]]:
         yield f"{place}.{layout.entry}" if place else layout.entry, variable, layout
 
 
-def _without_layers(path: str, modules: Mapping[str, Any]) -> str:
+def _without_layers(path: str, modules: ByName) -> str:
     """The path as other frameworks have it: what is in a sequence is ``body.0`` there, ``body.layers.0`` in flax."""
     steps = path.split(".")
 

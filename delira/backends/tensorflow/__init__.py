@@ -10,43 +10,27 @@ variables by their place in the network.
 import delira.utils.triton_first
 
 # isort: split
-from delira.backends.tensorflow.arrays import convert_tf_tensor_to_npy
-from delira.backends.tensorflow.checkpoints import (
-    load_checkpoint_tf,
-    save_checkpoint_tf,
-    tf_load_checkpoint,
-    tf_save_checkpoint,
-)
-from delira.backends.tensorflow.losses import (
-    BCEFocalLossLogitTf,
-    BCEFocalLossTf,
-    DiceCELossTf,
-    DiceLossTf,
-    TverskyLossTf,
-)
-from delira.backends.tensorflow.network import AbstractTfNetwork
-from delira.backends.tensorflow.networks import (
-    ClassificationNetworkBaseTf,
-    GenerativeAdversarialNetworkBaseTf,
-    RegressionNetworkBaseTf,
-    UNet2dTf,
-    UNet3dTf,
-    VariationalAutoencoderTf,
-    VGG3DClassificationNetworkTf,
-)
-from delira.backends.tensorflow.optimizers import create_optims_default_tf, create_optims_gan_default_tf
-from delira.backends.tensorflow.schedules import (
-    CosineAnnealingLRCallbackTf,
-    DefaultTfSchedulerCallback,
-    ExponentialLRCallbackTf,
-    LambdaLRCallbackTf,
-    MultiStepLRCallbackTf,
-    OneCycleLRCallbackTf,
-    ReduceLROnPlateauCallbackTf,
-    StepLRCallbackTf,
-    TfSchedulerCallback,
-)
-from delira.backends.tensorflow.training import TfExperiment, TfNetworkTrainer
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.backends.tensorflow.arrays": "convert_tf_tensor_to_npy",
+        "delira.backends.tensorflow.checkpoints": (
+            "load_checkpoint_tf save_checkpoint_tf tf_load_checkpoint tf_save_checkpoint"
+        ),
+        "delira.backends.tensorflow.losses": "BCEFocalLossLogitTf BCEFocalLossTf DiceCELossTf DiceLossTf TverskyLossTf",
+        "delira.backends.tensorflow.network": "AbstractTfNetwork",
+        "delira.backends.tensorflow.networks": (
+            "ClassificationNetworkBaseTf GenerativeAdversarialNetworkBaseTf RegressionNetworkBaseTf UNet2dTf UNet3dTf "
+            "VariationalAutoencoderTf VGG3DClassificationNetworkTf"
+        ),
+        "delira.backends.tensorflow.optimizers": "create_optims_default_tf create_optims_gan_default_tf",
+        "delira.backends.tensorflow.schedules": (
+            "CosineAnnealingLRCallbackTf DefaultTfSchedulerCallback ExponentialLRCallbackTf LambdaLRCallbackTf "
+            "MultiStepLRCallbackTf OneCycleLRCallbackTf ReduceLROnPlateauCallbackTf StepLRCallbackTf "
+            "TfSchedulerCallback"
+        ),
+        "delira.backends.tensorflow.training": "TfExperiment TfNetworkTrainer",
+    },
+)

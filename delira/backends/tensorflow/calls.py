@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -18,7 +18,7 @@ from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, computing, mode, runtime_of
 from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
 from delira.contract import CallsRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import DataError, DeliraError
 
 
@@ -39,7 +39,7 @@ class TfCalls(CallsRole):
     def evaluating(self, network: keras.Model) -> contextlib.AbstractContextManager[None]:
         return mode(network, False)
 
-    def forward(self, network: Network, inputs: Mapping[str, Any]) -> Any:
+    def forward(self, network: Network, inputs: ByName) -> Any:
         runtime = runtime_of(network)
         if not is_built(network):
             build(network, inputs)
@@ -68,7 +68,7 @@ class TfCalls(CallsRole):
         return regularisation(network) if added is None else added
 
 
-def build(network: Network, inputs: Mapping[str, Any]) -> None:
+def build(network: Network, inputs: ByName) -> None:
     """Call the network once, so that its weights get their shapes; then load what waits for them."""
     with giving_shapes(network), _blaming_texts(inputs):
         network.call_untouched(**inputs)
@@ -84,7 +84,7 @@ def giving_shapes(network: object) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _blaming_texts(inputs: Mapping[str, Any]) -> Iterator[None]:
+def _blaming_texts(inputs: ByName) -> Iterator[None]:
     """Scope of a call in which texts are the likely cause of any error; some layers do take them."""
     try:
         yield
@@ -106,14 +106,14 @@ def regularisation(network: Network) -> dict[str, Any]:
     return {"regularisation": tf.add_n([tf.cast(loss, tf.float32) for loss in network.losses])}
 
 
-def _predict(network: Network, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
+def _predict(network: Network, inputs: ByName) -> tuple[Any, dict[str, Any], Any]:
     """Call the network on its device, or with a share on each of several.
 
     Returns its outputs, what they add to the loss, and their masks.
     """
     runtime = runtime_of(network)
 
-    def call(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any], Any]:
+    def call(given: ByName) -> tuple[Any, dict[str, Any], Any]:
         with calls(network, runtime.mode):
             outputs = network(**given)
             # which entries of an output a loss of Keras counts; None for all

@@ -14,6 +14,7 @@ from delira.backends.tensorflow.runtime import runtime_of
 from delira.backends.tensorflow.weights import assign, refuse_lazy, set_learned_names
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
+from delira.contract.kinds import ByName
 from delira.errors import CheckpointError, ConfigError
 from delira.io.arguments import check_kept, check_model, check_saved
 from delira.io.checkpoint import check_format
@@ -23,7 +24,7 @@ from delira.utils.files import as_path, as_target, publish
 from delira.utils.trees import map_leaves
 
 
-def state_tree(network: keras.Model, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+def state_tree(network: keras.Model, optimizers: ByName) -> dict[str, Any]:
     """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
     refuse_lazy(network, CheckpointError, "so there is no state of them")
     tree: dict[str, Any] = {
@@ -40,7 +41,7 @@ def state_tree(network: keras.Model, optimizers: Mapping[str, Any]) -> dict[str,
     return {**tree, "pending": pending} if pending else tree
 
 
-def load_state_tree(tree: Mapping[str, Any], network: keras.Model, optimizers: Mapping[str, Any]) -> None:
+def load_state_tree(tree: ByName, network: keras.Model, optimizers: ByName) -> None:
     """Put a tree back; weights that have no shape yet get theirs with the first batch.
 
     Raises
@@ -87,7 +88,7 @@ def finish_building(network: keras.Model) -> None:
         set_learned_names(network, learned)
 
 
-def _check_optimizer(name: str, wrapped: Any, state: Any, pending: Mapping[str, Any]) -> None:
+def _check_optimizer(name: str, wrapped: Any, state: Any, pending: ByName) -> None:
     """Refuse the state of another optimizer."""
     wrapped.build()
     own = wrapped.optimizer
@@ -108,7 +109,7 @@ def _check_optimizer(name: str, wrapped: Any, state: Any, pending: Mapping[str, 
         raise CheckpointError(f"{start}its accumulated gradients have the shapes {sums}")
 
 
-def write_checkpoint(file: BinaryIO, tree: Mapping[str, Any]) -> None:
+def write_checkpoint(file: BinaryIO, tree: ByName) -> None:
     """Write a tree to an open file in the common container."""
     write_tree(file, map_leaves(exact, tree))
 
@@ -127,7 +128,7 @@ _OPTIMIZER = "optimizer of a trainer"
 def save_checkpoint_tf(
     file: str | Path,
     model: keras.Model = None,
-    optimizers: Mapping[str, Any] | None = None,
+    optimizers: ByName | None = None,
     epoch: int | None = None,
     **extra: Any,
 ) -> Path:
@@ -164,9 +165,7 @@ def save_checkpoint_tf(
     return publish(path, lambda opened: write_checkpoint(opened, tree))
 
 
-def load_checkpoint_tf(
-    file: str | Path, model: keras.Model = None, optimizers: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def load_checkpoint_tf(file: str | Path, model: keras.Model = None, optimizers: ByName | None = None) -> dict[str, Any]:
     """Verify and read a file of :func:`save_checkpoint_tf`, or of a trainer.
 
     Parameters

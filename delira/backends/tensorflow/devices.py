@@ -4,18 +4,19 @@ import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 from tensorflow.python.framework import config as settings
 
-from delira.backends.tensorflow.names import generators_of, layers_of, refuse_foreign
-from delira.backends.tensorflow.replicas import Several, is_mirrored, mirrored, strategy_for
+from delira.backends.tensorflow.names import generators_of, layers_of, refuse_foreign, variables_of
+from delira.backends.tensorflow.replicas import Several, is_mirrored, mirrored, place_of, strategy_for
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import TARGET_FIRST, Devices, DevicesRole
 from delira.contract.devices import asked_for
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 
 _NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+(?:,\d+)*))?", re.IGNORECASE)
@@ -44,7 +45,10 @@ class TfDevices(DevicesRole):
         asked = asked_for(gpu_ids, device)
         if gpu_ids:
             device = f"gpu:{','.join(map(str, gpu_ids))}"
-        _grow_memory()
+        for gpu in tf.config.list_physical_devices("GPU"):
+            with contextlib.suppress(RuntimeError):  # in use already: the user's choice stays
+                if tf.config.experimental.get_memory_growth(gpu) is not True:
+                    tf.config.experimental.set_memory_growth(gpu, True)
         if device == "auto":
             device = "gpu:0" if tf.config.list_physical_devices("GPU") else "cpu"
         found = _NAME.fullmatch(device or "cpu")
@@ -67,12 +71,11 @@ class TfDevices(DevicesRole):
         runtime = runtime_of(network)
         device = runtime.several or runtime.device
         if device is None:
-            first = next(iter(network.variables), None)
-            found = None if first is None else tf.DeviceSpec.from_string(first.value.device)
-            device = "/CPU:0" if found is None else f"/{found.device_type}:{found.device_index}"
+            kind, number = next((place_of(one.value.device) for one in network.variables), ("CPU", 0))
+            device = f"/{kind}:{number}"
         return Devices(device, device)
 
-    def place(self, network: keras.Model, losses: Mapping[str, Any], devices: Devices) -> Any:
+    def place(self, network: keras.Model, losses: ByName, devices: Devices) -> Any:
         """Move the weights of a network, which Keras creates on the first GPU; note which losses are Keras' own."""
         refuse_foreign(network)
         for loss in map(inspect.unwrap, losses.values()):  # one may be inside of another
@@ -134,14 +137,7 @@ class TfDevices(DevicesRole):
         return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError))
 
 
-def _grow_memory() -> None:
-    for gpu in tf.config.list_physical_devices("GPU"):
-        with contextlib.suppress(RuntimeError):  # in use already: the user's choice stays
-            if tf.config.experimental.get_memory_growth(gpu) is not True:
-                tf.config.experimental.set_memory_growth(gpu, True)
-
-
-def refuse_functions(losses: Mapping[str, Any]) -> None:
+def refuse_functions(losses: ByName) -> None:
     """Refuse functions of ``keras.losses``: they take the target first, and give a value for each sample.
 
     Raises
@@ -164,9 +160,8 @@ def refuse_functions(losses: Mapping[str, Any]) -> None:
 def settle(network: keras.Model) -> None:
     """Bring weights to the devices of the network, e.g. when they have got their shapes."""
     runtime = runtime_of(network)
-    layers = layers_of(network)
-    for layer in layers:
-        for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
+    for layer in layers_of(network):
+        for variable in variables_of(layer):
             if runtime.strategy is None:
                 _move(variable, runtime.device)
             elif getattr(variable.value, "distribute_strategy", None) is not runtime.strategy:
@@ -178,9 +173,7 @@ def settle(network: keras.Model) -> None:
 
 def _move(variable: Any, device: Any) -> None:
     value = variable.value
-    at, wanted = tf.DeviceSpec.from_string(value.device), tf.DeviceSpec.from_string(device)
-    if is_mirrored(value) or (at.device_type, at.device_index) != (wanted.device_type, wanted.device_index):
+    if is_mirrored(value) or place_of(value.device) != place_of(device):
+        name = variable.name
         with tf.device(device):
-            variable._value = tf.Variable(
-                value.read_value(), trainable=value.trainable, dtype=value.dtype, name=variable.name
-            )
+            variable._value = tf.Variable(value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from delira.backends.tensorflow.runtime import calls, mode
 from delira.backends.tensorflow.weights import refuse_lazy
 from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.utils.files import make_folder, sync_folder
 from delira.utils.trees import iterate_leaves, map_leaves
@@ -26,7 +25,7 @@ _ENDINGS = ("", ".savedmodel", ".tf")
 class TfExport(ExportRole):
     """SavedModels."""
 
-    def write(self, network: Network, path: Path, example: Mapping[str, Any]) -> None:
+    def write(self, network: Network, path: Path, example: ByName) -> None:
         """Write the network as a SavedModel; the folder appears only when it is complete.
 
         ``tf.saved_model.load(path).signatures["serving_default"](**arrays)`` predicts; so does ``serve`` of what is
@@ -73,7 +72,7 @@ def _tensor(value: object) -> Any:
     return value
 
 
-def _archive(network: Network, inputs: Mapping[str, Any]) -> tf.Module:
+def _archive(network: Network, inputs: ByName) -> tf.Module:
     """A module with one function, for any number of samples."""
     module = tf.Module()
     module.network = network

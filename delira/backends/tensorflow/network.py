@@ -1,7 +1,6 @@
 """Networks that are ``keras.Model``s."""
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -14,6 +13,7 @@ from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.step import as_float32
 from delira.contract import backend_default, default_closure
+from delira.contract.kinds import ByName
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.inputs import refuse_complex
 from delira.utils.trees import map_leaves
@@ -85,7 +85,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
 
     @staticmethod
     @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
+    def prepare_batch(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
         """Make tensors of a batch, without changing it.
 
         Parameters

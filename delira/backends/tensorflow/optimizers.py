@@ -1,7 +1,7 @@
 """Optimizers of Keras, with what must happen between the gradients and the update."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from delira.backends.tensorflow.names import learnable
 from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import UpdateConfig, WrappedOptimizers
-from delira.contract.kinds import Network, Optimizer, Tree
+from delira.contract.kinds import ByName, Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 
@@ -375,7 +375,7 @@ class TfOptimizer:
             state |= {"batches": self._n_batches, "sums": self._sums.read(self.variables_of_network)}
         return state
 
-    def load_pending_state(self, state: Mapping[str, Any]) -> None:
+    def load_pending_state(self, state: ByName) -> None:
         """Continue where :meth:`pending_state` was told."""
         if self.is_plain:
             return
@@ -403,12 +403,12 @@ class TfOptimizers(WrappedOptimizers):
     def make(self, network: Network, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         return create_optims_default_tf(network, optimizer_cls, **params)
 
-    def wrap(self, network: Network, made: Mapping[str, Any], update: UpdateConfig) -> dict[str, Any]:
+    def wrap(self, network: Network, made: ByName, update: UpdateConfig) -> dict[str, Any]:
         if update.precision == "auto":
             update = UpdateConfig(**{**vars(update), "precision": "bf16"})
         return {name: _wrapped(name, entry, network, update) for name, entry in made.items()}
 
-    def check(self, network: Network, optimizers: Mapping[str, Any]) -> None:
+    def check(self, network: Network, optimizers: ByName) -> None:
         own = {id(weight) for weight in learnable(network).values()}
         for name, wrapped in optimizers.items():
             optimizer = wrapped.optimizer
@@ -478,7 +478,7 @@ def create_optims_gan_default_tf(model: Network, optim_cls: Any, **optim_params:
         return {"gen": (optim_cls(**params), gen), "discr": (optim_cls(**params), discr)}
 
 
-def _keras_names(params: Mapping[str, Any]) -> dict[str, Any]:
+def _keras_names(params: ByName) -> dict[str, Any]:
     """The learning rate under the name, and of the type, that Keras has for it."""
     named = {"learning_rate" if name == "lr" else name: value for name, value in params.items()}
     rate = named.get("learning_rate")

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from keras.src.losses import loss as keras_losses
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 from delira.backends.tensorflow.arrays import TfArrays
-from delira.contract.kinds import Array, Tree
+from delira.contract.kinds import Array, ByName, Tree
 
 _HOST = "/CPU:0"
 
@@ -48,13 +48,11 @@ def strategy_for(devices: tuple[str, ...]) -> Any:
 
 def mirrored(value: Tree, strategy: Any, name: str) -> Any:
     """A variable on every device, with the value of one that there is."""
-    is_floating = value.dtype.is_floating
+    # what a layer assigns is computed from its share of the batch
+    kinds = tf.VariableAggregation
+    how = kinds.MEAN if value.dtype.is_floating else kinds.ONLY_FIRST_REPLICA
     with strategy.scope():
-        return tf.Variable(
-            value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name,
-            # what a layer assigns is computed from its share of the batch
-            aggregation=tf.VariableAggregation.MEAN if is_floating else tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )  # fmt: skip
+        return tf.Variable(value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name, aggregation=how)
 
 
 def is_mirrored(value: object) -> bool:
@@ -76,14 +74,14 @@ def of_this_share(values: list[Any]) -> list[Any]:
     """Those of some tensors that were computed on the device of this share."""
     if not in_share():
         return values
-    devices = tf.distribute.get_strategy().extended.worker_devices
-    own = tf.DeviceSpec.from_string(devices[share_number()])
+    own = place_of(tf.distribute.get_strategy().extended.worker_devices[share_number()])
+    return [value for value in values if place_of(value.device) == own]
 
-    def is_own(value: Tree) -> bool:
-        at = tf.DeviceSpec.from_string(value.device)
-        return (at.device_type, at.device_index) == (own.device_type, own.device_index)
 
-    return [value for value in values if is_own(value)]
+def place_of(device: str) -> tuple[str, int]:
+    """The kind and the number of a device, however it is written."""
+    found = tf.DeviceSpec.from_string(device)
+    return found.device_type, found.device_index
 
 
 class Shares:
@@ -131,7 +129,7 @@ class Shares:
             self._strategy.run(replica)
         return results
 
-    def mean(self, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def mean(self, values: Sequence[ByName]) -> dict[str, Any]:
         """Values of the whole batch out of those of the shares."""
         found = {}
         for name in values[0]:

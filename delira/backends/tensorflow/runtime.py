@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -11,6 +11,7 @@ from keras.src.backend.common import global_state
 from keras.src.layers.layer import CallContext
 
 from delira.backends.tensorflow.replicas import in_share
+from delira.contract.kinds import ByName
 
 _ATTRIBUTE = "_delira_runtime"
 _CONTEXT = "current_call_ctx"  # where Keras keeps the context of the running call
@@ -23,7 +24,7 @@ class Runtime:
 
     mode: bool | None = None
     """True while it learns, False while it predicts, None outside of both."""
-    compiled: bool | Mapping[str, Any] | None = None
+    compiled: bool | ByName | None = None
     """The setting of the training; None before one."""
     jit: bool = False
     is_mixed: bool = False

@@ -1,7 +1,7 @@
 """Learning-rate schedules as callbacks: those of Keras, and those of the PyTorch backend by the same arguments."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,6 +9,7 @@ import keras
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.schedules import rates, schedule
 from delira.callbacks.schedules.arguments import as_list, as_number
+from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.checks import check_numbers
 
@@ -65,13 +66,13 @@ class TfSchedulerCallback(rates.RateSchedule):
                 return as_number(self, first)
         return as_number(self, self._schedule(count))
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: ByName) -> None:
         """Continue the schedule."""
         super().load_state_dict(state)
         self._schedule = None  # it begins with the rate of the checkpoint
 
 
-def _check_numbers(params: Mapping[str, Any]) -> None:
+def _check_numbers(params: ByName) -> None:
     """Refuse arguments of a schedule of Keras that are neither numbers, nor lists of them, nor flags, nor None."""
     for name, value in params.items():
         for each in as_list(value) if name != "name" else ():
@@ -115,7 +116,7 @@ class ReduceLROnPlateauCallbackTf(rates.PlateauRate, DefaultTfSchedulerCallback)
 SCHEDULES = {**schedule.by_name(DefaultTfSchedulerCallback, "CallbackTf"), "CyclicLR": rates.CyclicRate}
 
 
-def _native(cls: object, params: Mapping[str, Any]) -> Callable[[Any], AbstractCallback]:
+def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
     if not (isinstance(cls, type) and issubclass(cls, keras.optimizers.schedules.LearningRateSchedule)):
         raise ConfigError(
             "lr_scheduler_cls must be a schedule class, e.g. keras.optimizers.schedules.CosineDecay or "

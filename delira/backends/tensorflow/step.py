@@ -1,7 +1,7 @@
 """Steps of TensorFlow: compiled as a whole, with gradients from a tape."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -16,8 +16,8 @@ from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
 from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
 from delira.contract import CompileConfig, Devices, Step, StepRole, call_metrics, run_hooks, select_inputs
-from delira.contract.kinds import Array, Network, Optimizer, Tree
-from delira.contract.step import counters_of, is_traced
+from delira.contract.kinds import Array, ByName, Closure, Network, Optimizer, Tree
+from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import NetworkError
 from delira.training.checks import unpack_closure
 from delira.utils.single_numbers import added
@@ -31,21 +31,13 @@ _LOSS = "computed with TensorFlow on the predictions"
 class TfStep(StepRole):
     """Steps are graphs; gradients are those of a tape."""
 
-    def bind(
-        self, closure: Callable[..., Any], network: Network, arguments: Mapping[str, Any], compiling: CompileConfig
-    ) -> Callable[..., Any]:
-        return BoundStep(closure, network, arguments, compiling, self.backend.calls.key_mapping)
+    def bind(self, closure: Closure, network: Network, arguments: ByName, compiling: CompileConfig) -> Closure:
+        return BoundStep(closure, network, arguments, compiling)
 
     def outputs(self, network: Network, outputs: Any) -> Any:
         return map_leaves(as_float32, outputs) if runtime_of(network).is_mixed else outputs
 
-    def learn(
-        self,
-        optimizer: TfOptimizer,
-        step: Step,
-        compute: Callable[[Step], Step],
-        backward: Sequence[Callable[[Step], None]],
-    ) -> None:
+    def learn(self, optimizer: TfOptimizer, step: Step, compute: Compute, backward: Hooks) -> None:
         with tf.GradientTape() as tape:
             loss = optimizer.scale_loss(_total(compute(step).losses))
         variables = optimizer.trainable_variables
@@ -65,13 +57,7 @@ class TfStep(StepRole):
             gradients = [step.gradients.get(name) for name in places]
         optimizer.apply(gradients, variables)
 
-    def measure(
-        self,
-        metrics: Mapping[str, Any],
-        metric_keys: Mapping[str, Sequence[str]],
-        predictions: Mapping[str, Any],
-        batch: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def measure(self, metrics: ByName, metric_keys: ByName, predictions: ByName, batch: ByName) -> dict[str, Any]:
         return call_metrics(of_each_call(metrics), metric_keys, predictions, batch)
 
     def explain(self, error: BaseException) -> str | None:
@@ -97,11 +83,11 @@ class TfStep(StepRole):
         found = tape.gradient(scaled, [variable.value for variable in places.values()])
         return loss, more, {name: one for name, one in zip(places, found, strict=True) if one is not None}
 
-    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: Mapping[str, Any]) -> None:
+    def leave_gradients(self, network: Network, optimizer: Optimizer, gradients: ByName) -> None:
         places = learnable(network)
         optimizer.left = list(gradients.values()), [places[name] for name in gradients]
 
-    def update_after(self, optimizers: Mapping[str, Any]) -> None:
+    def update_after(self, optimizers: ByName) -> None:
         for optimizer in optimizers.values():
             if optimizer.left is not None:
                 pairs, optimizer.left = optimizer.left, None
@@ -121,19 +107,9 @@ class BoundStep:
         What stays the same from step to step.
     compiling
         Whether and how it is compiled.
-    key_mapping
-        Says which argument of the network gets the data, if ``arguments`` do not.
     """
 
-    def __init__(
-        self,
-        closure: Callable[..., Any],
-        network: Network,
-        arguments: Mapping[str, Any],
-        compiling: CompileConfig,
-        key_mapping: Callable[[Any], dict[str, str]],
-    ):
-        self._key_mapping = key_mapping
+    def __init__(self, closure: Closure, network: Network, arguments: ByName, compiling: CompileConfig):
         self._closure, self._network, self._arguments = closure, network, dict(arguments)
         if hasattr(closure, "is_backend_default") or hasattr(
             closure, "needs_losses"
@@ -141,7 +117,7 @@ class BoundStep:
             refuse_functions(arguments.get("losses") or {})
         runtime = runtime_of(network)
         runtime.compiled, runtime.jit = compiling.compiled, compiling.jit
-        self._optimizers: Mapping[str, Any] = arguments.get("optimizers") or {}
+        self._optimizers: ByName = arguments.get("optimizers") or {}
         self._precision = next((o.update.precision for o in self._optimizers.values()), "32")
         self._counters = counters_of(closure)
         self._learnable: list[Any] | None = None
@@ -172,12 +148,11 @@ class BoundStep:
     def _traced(self, given: tuple[dict[str, Any], dict[str, Any]]) -> Any:
         """The Python of a step: it runs once for each kind of step."""
         batch, facts = given
-        counters = dict(facts)
-        samples = counters.pop("n_samples", None)
+        counters = {name: value for name, value in facts.items() if name != "n_samples"}
         optimizers = list(self._optimizers.values())
         before = [(optimizer.n_samples, optimizer.has_stepped) for optimizer in optimizers]
         for optimizer in optimizers:
-            optimizer.n_samples, optimizer.has_stepped = samples, False
+            optimizer.n_samples, optimizer.has_stepped = facts.get("n_samples"), False
         try:
             result = unpack_closure(self._call(batch, counters))  # tf.function makes tensors of whatever it is
             self._applied[self._kind] = [optimizer for optimizer in optimizers if optimizer.has_stepped]
@@ -186,7 +161,7 @@ class BoundStep:
             for optimizer, (number, has_stepped) in zip(optimizers, before, strict=True):
                 optimizer.n_samples, optimizer.has_stepped = number, has_stepped
 
-    def _call(self, batch: Mapping[str, Any], counters: Mapping[str, Any]) -> Any:
+    def _call(self, batch: ByName, counters: ByName) -> Any:
         """The closure, on the device of the network or with a share on each of several."""
         runtime = runtime_of(self._network)
         if runtime.strategy is None:
@@ -207,14 +182,15 @@ class BoundStep:
             metrics, losses, predictions = zip(*shares.compute(compute), strict=True)
             return shares.mean(metrics), shares.mean(losses), shares.join(predictions)
 
-    def _build(self, batch: Mapping[str, Any]) -> None:
+    def _build(self, batch: ByName) -> None:
         """Give weights and optimizers their shapes."""
         if not is_built(self._network):
             if (call := self._arguments.get("call")) is not None:
                 with giving_shapes(self._network):
                     call(self._network, batch)
             else:
-                mapping = self._arguments.get("key_mapping") or self._key_mapping(self._network)
+                mapping = self._arguments.get("key_mapping")
+                mapping = mapping or self._network.__delira_backend__.calls.key_mapping(self._network)
                 build(self._network, select_inputs(mapping, batch))
         settle(self._network)
         for optimizer in self._optimizers.values():
@@ -222,7 +198,7 @@ class BoundStep:
         self._learnable = list(learnable(self._network).values())
 
 
-def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+def of_each_call(metrics: ByName | None) -> dict[str, Any]:
     """Metrics that forget what they have seen: a value is of one call, not of all calls so far."""
 
     def forget_and_call(metric: Any, target: Array, prediction: Array) -> Any:
@@ -235,7 +211,7 @@ def of_each_call(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _total(losses: Mapping[str, Any]) -> Any:
+def _total(losses: ByName) -> Any:
     total = added(losses, (tf.Tensor, tf.Variable), _LOSS)
     if not tf.is_tensor(total):
         raise NetworkError(

@@ -10,7 +10,7 @@ import tensorflow as tf
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract.export import noting
-from delira.contract.kinds import Array
+from delira.contract.kinds import Array, ByName
 from delira.errors import ConfigError, DeliraError
 
 #: kinds of batches that differ in more than their number of samples, before every axis may differ
@@ -44,7 +44,7 @@ class Traces:
         Of ``tf.function``.
     """
 
-    def __init__(self, function: Callable[[Any], Any], network: object, options: Mapping[str, Any]):
+    def __init__(self, function: Callable[[Any], Any], network: object, options: ByName):
         self._function, self._network, self._options = function, network, {"autograph": False, **options}
         self._made: dict[Any, Callable[[Any], Any]] = {}
         self._seeding = 0

@@ -12,17 +12,13 @@ from delira.backends.tensorflow.arrays import exact
 from delira.backends.tensorflow.names import generators_of, is_built, layers_of, learnable, named_variables, owners_of
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import WeightsRole
-from delira.contract.kinds import Network
+from delira.contract.kinds import ByName, Network
 from delira.errors import NetworkError
 from delira.models.layer_settings import Settings, conv_settings
-from delira.models.layouts import Layout, Layouts, layout_of
+from delira.models.layouts import Layout, Layouts, layout_of, renamed
 from delira.models.weights import check_named_weights
 
-_NORMALISATIONS = (
-    keras.layers.BatchNormalization,
-    keras.layers.LayerNormalization,
-    keras.layers.GroupNormalization,
-)
+_NORMALISATIONS = (keras.layers.BatchNormalization, keras.layers.LayerNormalization, keras.layers.GroupNormalization)
 
 _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 
@@ -30,17 +26,11 @@ _TRANSPOSED = (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras
 
 _DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 
+_NORMALISED = renamed(gamma="weight", beta="bias", moving_mean="running_mean", moving_variance="running_var")
+
 _LAYOUTS: Layouts = (
-    (
-        _NORMALISATIONS,
-        {
-            "gamma": Layout("weight"),
-            "beta": Layout("bias"),
-            "moving_mean": Layout("running_mean"),
-            "moving_variance": Layout("running_var"),
-        },
-    ),
-    (keras.layers.Embedding, {"embeddings": Layout("weight")}),
+    (_NORMALISATIONS, _NORMALISED),
+    (keras.layers.Embedding, renamed(embeddings="weight")),
     (keras.layers.Dense, {"kernel": Layout("weight", (1,))}),
     (_DEPTHWISE, {"kernel": Layout("weight", (-2, -1), is_merged=True)}),
     ((*_CONVOLUTIONS, *_TRANSPOSED), {"kernel": Layout("weight", (-1, -2))}),
@@ -105,7 +95,7 @@ class TfWeights(WeightsRole):
             if id(variable) in ids and variable.value.dtype.is_floating
         }
 
-    def moved(self, average: Mapping[str, Any] | None, weights: Mapping[str, Any], decay: float) -> dict[str, Any]:
+    def moved(self, average: ByName | None, weights: ByName, decay: float) -> dict[str, Any]:
         if average is None:
             return dict(weights)
         moved = _move(list(average.values()), list(weights.values()), tf.constant(1.0 - decay, tf.float32))

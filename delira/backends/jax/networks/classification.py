@@ -1,6 +1,5 @@
 """Networks that give each image or volume a few numbers: classes or values."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,7 +8,8 @@ from flax import nnx
 
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import VGG3D, ResNet18
-from delira.contract import backend_default
+from delira.contract.kinds import ByName
+from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -24,7 +24,7 @@ class ReadyJaxNetwork(AbstractJaxNetwork):
     """What all ready networks of the backend share."""
 
     @property
-    def drawn_from(self) -> Mapping[str, Any]:
+    def drawn_from(self) -> ByName:
         """What layers draw their weights from."""
         return {"rngs": self.rngs}
 
@@ -55,14 +55,7 @@ class ClassificationNetworkBaseJax(ready.Classification, _ResNet):
     ``optax.softmax_cross_entropy_with_integer_labels(pred, label)``.
     """
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as every network of the backend; ``"label"`` becomes class numbers.
-
-        Labels of shape (B, 1) lose their last axis, and all become int32.
-        """
-        return LABELS.class_numbers(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), batch)
+    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, LABELS.class_numbers))
 
 
 @described_by_base
@@ -80,11 +73,4 @@ class VGG3DClassificationNetworkJax(ready.VGG3DClassification, ClassificationNet
 class RegressionNetworkBaseJax(ready.Regression, _ResNet):
     """A regressor in JAX, for the mean of ``optax.squared_error(pred, label)`` and its like."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
-
-        Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
-        """
-        return LABELS.values(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device))
+    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, LABELS.values))

@@ -1,6 +1,6 @@
 """A generative adversarial network: two networks with an optimizer and a loss each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from delira.backends.jax.graph import LEARNED
 from delira.backends.jax.networks.architectures import Discriminator, Generator
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
 from delira.contract import needs_losses
+from delira.contract.kinds import ByName
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -53,9 +54,9 @@ class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, Re
     def closure(
         model: nnx.Module,
         data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
         fold: int = 0,
         **kwargs: Any,
     ) -> tuple[Values, Values, Values]:

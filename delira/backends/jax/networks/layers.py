@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.nn import initializers
 from jax.typing import DTypeLike
 
 from delira.models.ready import check_images
@@ -63,17 +62,8 @@ def convolution(
         Of the kernel: ``"xavier"``; ``"he"`` or a standard deviation, both without a bias; PyTorch's default if
         ``None``.
     """
-    bound, kernel = 1 / math.sqrt(channels[0] * size**n_axes), _start(start)
-    return nnx.Conv(
-        *channels,
-        (size,) * n_axes,
-        stride,
-        padding=((padding, padding),) * n_axes,
-        use_bias=start in (None, "xavier"),
-        kernel_init=kernel or uniform(bound),
-        bias_init=initializers.zeros if kernel else uniform(bound),
-        rngs=rngs,
-    )
+    ends, weights = ((padding, padding),) * n_axes, _weights(channels[0] * size**n_axes, start)
+    return nnx.Conv(*channels, (size,) * n_axes, stride, padding=ends, rngs=rngs, **weights)
 
 
 def transposed_convolution(
@@ -102,18 +92,11 @@ def transposed_convolution(
     n_axes, start
         As for :func:`convolution`.
     """
-    bound, kernel = 1 / math.sqrt(channels[1] * size**n_axes), _start(start)  # PyTorch counts the outputs here
     cut_off = (size - stride) // 2 if stride > 1 else 0
+    ends = ((size - 1 - cut_off,) * 2,) * n_axes  # of the input with gaps
+    weights = _weights(channels[1] * size**n_axes, start)  # PyTorch counts the outputs here
     return nnx.ConvTranspose(
-        *channels,
-        (size,) * n_axes,
-        stride,
-        padding=((size - 1 - cut_off,) * 2,) * n_axes,  # of the input with gaps
-        use_bias=start in (None, "xavier"),
-        kernel_init=kernel or uniform(bound),
-        bias_init=initializers.zeros if kernel else uniform(bound),
-        transpose_kernel=True,
-        rngs=rngs,
+        *channels, (size,) * n_axes, stride, padding=ends, transpose_kernel=True, rngs=rngs, **weights
     )
 
 
@@ -213,11 +196,13 @@ def side_by_side(*images: jax.Array) -> jax.Array:
     return jnp.concatenate(images, -1)
 
 
-def _start(name: str | float | None) -> Start | None:
-    """The initializer of a kernel; None stands for PyTorch's default."""
-    if isinstance(name, float):
-        return normal(0.0, name)
-    return None if name is None else {"he": he_normal, "xavier": xavier_normal}[name]
+def _weights(fan: int, start: str | float | None) -> dict[str, Any]:
+    """How a kernel starts, and its bias if it has one; PyTorch's default, by the entries that go into one, if None."""
+    if start is None:
+        return {"kernel_init": uniform(1 / math.sqrt(fan)), "bias_init": uniform(1 / math.sqrt(fan))}
+    if isinstance(start, float):
+        return {"kernel_init": normal(0.0, start), "use_bias": False}
+    return {"kernel_init": {"he": he_normal, "xavier": xavier_normal}[start], "use_bias": start == "xavier"}
 
 
 def he_normal(

@@ -1,6 +1,6 @@
 """Networks that give each pixel or voxel a class."""
 
-from collections.abc import Mapping
+import functools
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import UNet
 from delira.backends.jax.networks.classification import LABELS, ReadyJaxNetwork
 from delira.backends.jax.networks.layers import xavier_normal
-from delira.contract import backend_default
+from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -56,23 +56,11 @@ class _SegmentationNetwork(ReadyJaxNetwork):
 class UNet2dJax(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in JAX."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as every network of the backend; ``"label"`` becomes class numbers.
-
-        Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int32. Masks with several
-        channels (one-hot, or several labels at once) become float32.
-        """
-        return LABELS.masks(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), 2, batch)
+    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2)))
 
 
 @described_by_base
 class UNet3dJax(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in JAX."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as :class:`UNet2dJax`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
-        return LABELS.masks(AbstractJaxNetwork.prepare_batch(batch, input_device, output_device), 3, batch)
+    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3)))

@@ -1,6 +1,5 @@
 """A variational autoencoder (Kingma & Welling 2014, "Auto-Encoding Variational Bayes") with convolutions."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import Decoder, Encoder
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
 from delira.contract import needs_losses
+from delira.contract.kinds import ByName
 from delira.contract.ready_steps import autoencoder_closure
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -21,7 +21,7 @@ def kl_to_standard_normal(mean: jax.Array, log_var: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum(jnp.square(mean) + jnp.exp(log_var) - 1 - log_var, 1)
 
 
-def _divergence(predictions: Mapping[str, Any]) -> jax.Array:
+def _divergence(predictions: ByName) -> jax.Array:
     """The mean of a batch, divided by the values of an image."""
     n_values = predictions["pred"][0].size
     return jnp.mean(kl_to_standard_normal(predictions["mean"], predictions["log_var"])) / n_values

@@ -1,6 +1,5 @@
 """Networks that give each image or volume a few numbers: classes or values."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -8,7 +7,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import VGG3D, ResNet18
-from delira.contract import backend_default
+from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -42,14 +41,7 @@ class ClassificationNetworkBaseTf(ready.Classification, _ResNet):
     ``tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=pred)``.
     """
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
-
-        Labels of shape (B, 1) lose their last axis, and all become int64.
-        """
-        return LABELS.class_numbers(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), batch)
+    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, LABELS.class_numbers))
 
 
 @described_by_base
@@ -67,11 +59,4 @@ class VGG3DClassificationNetworkTf(ready.VGG3DClassification, ClassificationNetw
 class RegressionNetworkBaseTf(ready.Regression, _ResNet):
     """A regressor in TensorFlow, for ``keras.losses.MeanSquaredError()`` and its like."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
-
-        Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
-        """
-        return LABELS.values(AbstractTfNetwork.prepare_batch(batch, input_device, output_device))
+    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, LABELS.values))

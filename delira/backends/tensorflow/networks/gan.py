@@ -1,6 +1,5 @@
 """A generative adversarial network: two networks with an optimizer and a loss each."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,6 +9,7 @@ from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import Discriminator, Generator
 from delira.backends.tensorflow.step import of_each_call
 from delira.contract import needs_losses
+from delira.contract.kinds import ByName
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -56,9 +56,9 @@ class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, Abs
     def closure(
         model: keras.Model,
         data_dict: dict[str, Any],
-        optimizers: Mapping[str, Any],
-        losses: Mapping[str, Any] | None = None,
-        metrics: Mapping[str, Any] | None = None,
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
         fold: int = 0,
         **kwargs: Any,
     ) -> tuple[Values, Values, Values]:
@@ -90,7 +90,7 @@ def _full_like(logits: tf.Tensor, number: int) -> tf.Tensor:
     return tf.fill(tf.shape(logits), float(number))
 
 
-def _scaled(optimizers: Mapping[str, Any], name: str, losses: Values) -> tf.Tensor | None:
+def _scaled(optimizers: ByName, name: str, losses: Values) -> tf.Tensor | None:
     """What is differentiated: the sum of the losses; nothing where nothing is learned."""
     if not optimizers or not losses:
         return None
@@ -98,7 +98,7 @@ def _scaled(optimizers: Mapping[str, Any], name: str, losses: Values) -> tf.Tens
     return optimizer.scale_loss(tf.add_n(list(losses.values())))
 
 
-def _update(optimizers: Mapping[str, Any], name: str, scaled: tf.Tensor | None, tape: tf.GradientTape) -> None:
+def _update(optimizers: ByName, name: str, scaled: tf.Tensor | None, tape: tf.GradientTape) -> None:
     """Lower the loss by the weights of one network, unless all of them are frozen."""
     if scaled is not None and optimizers[name].trainable_variables:
         optimizers[name].minimize(scaled, tape)

@@ -6,6 +6,7 @@ channels that come in are an argument.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -68,19 +69,9 @@ def convolution(
         Of the kernel: ``"xavier"``; ``"he"`` or a standard deviation, both without a bias; PyTorch's default if
         ``None``.
     """
-    bound, kernel = 1 / math.sqrt(channels[0] * size**n_axes), _start(start)
-    layer = _built(
-        _CONVOLUTIONS[n_axes](
-            channels[1],
-            size,
-            strides=stride,
-            use_bias=start in (None, "xavier"),
-            kernel_initializer=kernel or uniform(bound),
-            bias_initializer="zeros" if kernel else uniform(bound),
-            data_format="channels_last",
-        ),
-        (*[None] * n_axes, channels[0]),
-    )
+    weights = _weights(channels[0] * size**n_axes, start)
+    layer = _CONVOLUTIONS[n_axes](channels[1], size, strides=stride, data_format="channels_last", **weights)
+    _build(layer, (*[None] * n_axes, channels[0]))
     layer.zeros = padding
     return layer
 
@@ -111,32 +102,24 @@ def transposed_convolution(
     n_axes, start
         As for :func:`convolution`.
     """
-    bound, kernel = 1 / math.sqrt(channels[1] * size**n_axes), _start(start)  # PyTorch counts the outputs here
-    return _built(
-        _TRANSPOSED[n_axes](
-            channels[1],
-            size,
-            strides=stride,
-            padding="valid" if stride == 1 else "same",
-            use_bias=start in (None, "xavier"),
-            kernel_initializer=kernel or uniform(bound),
-            bias_initializer="zeros" if kernel else uniform(bound),
-            data_format="channels_last",
-        ),
-        (*[None] * n_axes, channels[0]),
+    weights = _weights(channels[1] * size**n_axes, start)  # PyTorch counts the outputs here
+    padding = "valid" if stride == 1 else "same"
+    layer = _TRANSPOSED[n_axes](
+        channels[1], size, strides=stride, padding=padding, data_format="channels_last", **weights
     )
+    return _build(layer, (*[None] * n_axes, channels[0]))
 
 
 def linear(n_inputs: int, n_outputs: int) -> keras.layers.Layer:
     """A fully connected layer with its weights, which start as PyTorch's do."""
     start = {"kernel_initializer": uniform(n_inputs**-0.5), "bias_initializer": uniform(n_inputs**-0.5)}
-    return _built(keras.layers.Dense(n_outputs, **start), (n_inputs,))
+    return _build(keras.layers.Dense(n_outputs, **start), (n_inputs,))
 
 
 def batch_norm(n_channels: int, deviation: float | None = None) -> keras.layers.Layer:
     """Batch normalisation with its weights; its scale starts as 1, or around it with a standard deviation."""
     start = {} if deviation is None else {"gamma_initializer": keras.initializers.RandomNormal(1.0, deviation)}
-    return _built(_BatchNorm(momentum=0.9, epsilon=1e-5, **start), (None, n_channels))
+    return _build(_BatchNorm(momentum=0.9, epsilon=1e-5, **start), (None, n_channels))
 
 
 @keras.saving.register_keras_serializable(package="delira", name="BatchNorm")
@@ -206,11 +189,14 @@ def side_by_side(*images: tf.Tensor) -> tf.Tensor:
     return tf.concat(images, -1)
 
 
-def _start(name: str | float | None) -> keras.initializers.Initializer | None:
-    """The initializer of a kernel; None stands for PyTorch's default."""
-    if isinstance(name, float):
-        return keras.initializers.RandomNormal(0.0, name)
-    return None if name is None else {"he": he_normal, "xavier": xavier_normal}[name]()
+def _weights(fan: int, start: str | float | None) -> dict[str, Any]:
+    """How a kernel starts, and its bias if it has one; PyTorch's default, by the entries that go into one, if None."""
+    if start is None:
+        bound = 1 / math.sqrt(fan)
+        return {"kernel_initializer": uniform(bound), "bias_initializer": uniform(bound)}
+    if isinstance(start, float):
+        return {"kernel_initializer": keras.initializers.RandomNormal(0.0, start), "use_bias": False}
+    return {"kernel_initializer": {"he": he_normal, "xavier": xavier_normal}[start](), "use_bias": start == "xavier"}
 
 
 def uniform(bound: float) -> keras.initializers.Initializer:
@@ -228,6 +214,6 @@ def xavier_normal() -> keras.initializers.Initializer:
     return keras.initializers.VarianceScaling(1.0, mode="fan_avg", distribution="untruncated_normal")
 
 
-def _built(layer: keras.layers.Layer, shape: tuple[int | None, ...]) -> keras.layers.Layer:
+def _build(layer: keras.layers.Layer, shape: tuple[int | None, ...]) -> keras.layers.Layer:
     layer.build((None, *shape))
     return layer

@@ -1,6 +1,6 @@
 """Networks that give each pixel or voxel a class."""
 
-from collections.abc import Mapping
+import functools
 from typing import Any
 
 import keras
@@ -10,7 +10,7 @@ from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import UNet
 from delira.backends.tensorflow.networks.classification import LABELS
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
-from delira.contract import backend_default
+from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -51,23 +51,11 @@ class _SegmentationNetwork(AbstractTfNetwork):
 class UNet2dTf(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in TensorFlow."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
-
-        Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int64. Masks with several
-        channels (one-hot, or several labels at once) become float32.
-        """
-        return LABELS.masks(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), 2, batch)
+    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2)))
 
 
 @described_by_base
 class UNet3dTf(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in TensorFlow."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make tensors of a batch, as :class:`UNet2dTf`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
-        return LABELS.masks(AbstractTfNetwork.prepare_batch(batch, input_device, output_device), 3, batch)
+    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3)))

@@ -1,6 +1,5 @@
 """A variational autoencoder (Kingma & Welling 2014, "Auto-Encoding Variational Bayes") with convolutions."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -9,6 +8,7 @@ import tensorflow as tf
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import Decoder, Encoder
 from delira.contract import needs_losses
+from delira.contract.kinds import ByName
 from delira.contract.ready_steps import autoencoder_closure
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
@@ -20,7 +20,7 @@ def kl_to_standard_normal(mean: tf.Tensor, log_var: tf.Tensor) -> tf.Tensor:
     return 0.5 * tf.reduce_sum(tf.square(mean) + tf.exp(log_var) - 1 - log_var, 1)
 
 
-def _divergence(predictions: Mapping[str, Any]) -> tf.Tensor:
+def _divergence(predictions: ByName) -> tf.Tensor:
     """The mean of a batch, divided by the values of an image."""
     n_values = tf.size(predictions["pred"]) // tf.shape(predictions["pred"])[0]
     divergence = kl_to_standard_normal(predictions["mean"], predictions["log_var"])
