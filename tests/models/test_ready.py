@@ -73,7 +73,7 @@ def test_arguments_reach_the_parts_and_are_kept():
 
 def test_a_backend_says_what_weights_are_drawn_from():
     drawing = type("Drawing", (Parts,), {"drawn_from": {"rngs": 1}})
-    assert build(ready.Regression, 3, 5, kit=drawing).module == ((3, 5), {"rngs": 1})
+    assert build(ready.Regression, 3, 5, backend=drawing).module == ((3, 5), {"rngs": 1})
 
 
 @pytest.mark.parametrize("size", [10, 0, (8, 6), (8, 8, 8)])

@@ -13,7 +13,8 @@ from flax import nnx
 from delira.backends.jax import graph
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.contract import CallsRole
-from delira.contract.kinds import ByName, Network
+from delira.contract.batches import only_arrays
+from delira.contract.kinds import Array, ByName, Network
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 
@@ -135,20 +136,10 @@ def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:
     """The entries of a batch that a compiled step takes: no texts, names or other objects."""
     if all(isinstance(value, jax.Array) for value in batch.values()):
         return batch
-    found = {key: _arrays(value) for key, value in batch.items()}
-    return {key: value for key, value in found.items() if value is not None}
+    return only_arrays(batch, _array, keeps_empty=False) or {}
 
 
-def _arrays(value: object) -> Any:
-    """The value without what is no array; ``None`` if nothing is left."""
-    if isinstance(value, Mapping):
-        kept = {key: part for key, item in value.items() if (part := _arrays(item)) is not None}
-        return kept or None
-    if isinstance(value, (list, tuple)):
-        parts = [_arrays(item) for item in value]
-        if not parts or any(part is None for part in parts):
-            return None
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value if value.dtype.kind in "biufc" else None
-    return value if isinstance(value, (jax.Array, bool, int, float)) else None
+def _array(value: Array) -> Any:
+    """The value if it is numbers."""
+    is_numeric = value.dtype.kind in "biufc" if isinstance(value, (np.ndarray, np.generic)) else True
+    return value if is_numeric and isinstance(value, (np.ndarray, np.generic, jax.Array, bool, int, float)) else None

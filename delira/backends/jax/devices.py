@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,10 +15,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from delira.backends.jax import graph
 from delira.contract import Devices, DevicesRole
 from delira.contract.devices import asked_for
-from delira.contract.kinds import Array, ByName
+from delira.contract.kinds import Array, ByName, Scope
 from delira.errors import ConfigError
-
-_AXIS = "batch"
 
 #: names of PyTorch and of GPUs in general -> JAX's platform
 _PLATFORMS = {"cuda": "gpu"}
@@ -76,14 +74,13 @@ class JaxDevices(DevicesRole):
                 leaf.set_raw_value(jax.tree.map(lambda array: jax.device_put(array, place), leaf.get_raw_value()))
         return network
 
-    @contextlib.contextmanager
-    def threads(self, number: int | None) -> Iterator[None]:
+    def threads(self, number: int | None) -> Scope:
         if number is not None:
             raise ConfigError(
                 f"num_threads={number}: JAX chooses its threads when it starts, and cannot change them; leave "
                 f"num_threads out, and start Python on as many CPUs (taskset --cpu-list 0-{number - 1} python …)"
             )
-        yield
+        return contextlib.nullcontext()
 
     def synchronize(self, devices: Devices) -> None:
         for device in _each(devices.input):
@@ -93,14 +90,13 @@ class JaxDevices(DevicesRole):
         told = [stats["bytes_in_use"] for device in _each(devices.input) if (stats := device.memory_stats())]
         return sum(told) if told else None
 
-    @contextlib.contextmanager
-    def deterministic(self) -> Iterator[None]:
+    def deterministic(self) -> Scope:
         if jax.default_backend() == "gpu" and "--xla_gpu_deterministic_ops=true" not in os.environ.get("XLA_FLAGS", ""):
             raise ConfigError(
                 "deterministic=True: JAX chooses its algorithms for the GPU when it starts; set "
                 "XLA_FLAGS=--xla_gpu_deterministic_ops=true in the environment before Python starts"
             )
-        yield
+        return contextlib.nullcontext()
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         if isinstance(error, jax.errors.JaxRuntimeError):
@@ -131,7 +127,7 @@ def _numbered(platform: str, numbers: list[int], asked: str) -> list[jax.Device]
 
 def shared_out(devices: Sequence[jax.Device]) -> NamedSharding:
     """The sharding of arrays whose samples are shared out to devices."""
-    return NamedSharding(Mesh(np.array(devices), (_AXIS,)), PartitionSpec(_AXIS))
+    return NamedSharding(Mesh(np.array(devices), ("batch",)), PartitionSpec("batch"))
 
 
 def replicated(place: object) -> Any:

@@ -26,12 +26,9 @@ def is_frozen(variable: nnx.Variable) -> bool:
     return bool(variable.get_metadata(FROZEN, False))
 
 
-def _is_learned(path: Sequence[Any], variable: nnx.Variable) -> bool:
+def is_learned(path: Sequence[Any], variable: nnx.Variable) -> bool:
+    """Return True for weights that gradients change; a filter of flax."""
     return isinstance(variable, nnx.Param) and not is_frozen(variable)
-
-
-#: filter of the weights that gradients change
-LEARNED = _is_learned
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -275,14 +272,9 @@ def _children(node: object) -> list[tuple[Any, Any]]:
     return [(name, child) for name, child in vars(node).items() if isinstance(child, (nnx.Variable, nnx.Pytree))]
 
 
-def learned_names(network: nnx.Module) -> frozenset[str]:
-    """Names of the weights that gradients change."""
-    return frozenset(learned_weights(network))
-
-
 def learned_weights(network: nnx.Module) -> dict[str, Any]:
     """The arrays of the learned weights by name, which have no values yet where a step is compiled."""
-    flat = nnx.to_flat_state(nnx.state(network, LEARNED))
+    flat = nnx.to_flat_state(nnx.state(network, is_learned))
     return {dotted(path): leaf.get_raw_value() for path, leaf in flat}
 
 

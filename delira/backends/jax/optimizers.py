@@ -368,7 +368,13 @@ class JaxOptimizers(WrappedOptimizers):
         return dict(create_optims_default_jax(network, optimizer_cls, **params))
 
     def wrap(self, network: nnx.Module, made: ByName, update: UpdateConfig) -> dict[str, Any]:
-        _check_precision(network, update)
+        if update.precision == "fp16":
+            raise ConfigError("mixed_precision='fp16' needs loss scaling, which JAX does not have; use 'bf16'")
+        if update.precision != "32" and not graph.open_layers(network):
+            raise ConfigError(
+                f"mixed_precision={update.precision!r} changes the dtype of flax' layers, but {type(network).__name__} "
+                "has none whose dtype is open; leave mixed_precision out"
+            )
         optimizers = {name: _wrapped(name, network, optimizer) for name, optimizer in made.items()}
         for optimizer in optimizers.values():
             optimizer.configure(update)
@@ -438,13 +444,3 @@ def _wrapped(name: str, network: nnx.Module, optimizer: Optimizer) -> JaxOptimiz
         f"optim_fn returned a {type(optimizer).__name__} as {name!r}; return a JaxOptimizer(model.part, "
         "optax.adam(1e-3)), or a transformation of optax for all weights"
     )
-
-
-def _check_precision(network: nnx.Module, update: UpdateConfig) -> None:
-    if update.precision == "fp16":
-        raise ConfigError("mixed_precision='fp16' needs loss scaling, which JAX does not have; use 'bf16'")
-    if update.precision != "32" and not graph.open_layers(network):
-        raise ConfigError(
-            f"mixed_precision={update.precision!r} changes the dtype of flax' layers, but {type(network).__name__} has "
-            "none whose dtype is open; leave mixed_precision out"
-        )

@@ -68,7 +68,7 @@ class JaxStep(StepRole):
                 _refuse_constant(total, network, step.losses)
             return total, (step.predictions, step.losses)
 
-        differentiate = nnx.value_and_grad(total_of, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
+        differentiate = nnx.value_and_grad(total_of, argnums=nnx.DiffState(0, graph.is_learned), has_aux=True)
         (total, (step.predictions, step.losses)), gradients = differentiate(model)
         step.network = model
         if backward:
@@ -93,7 +93,7 @@ class JaxStep(StepRole):
         return jnp.zeros(())
 
     def differentiate(self, network: Network, optimizer: Optimizer, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
-        run = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, graph.LEARNED), has_aux=True)
+        run = nnx.value_and_grad(compute, argnums=nnx.DiffState(0, graph.is_learned), has_aux=True)
         (loss, more), gradients = run(network)
         return loss, more, {name: graph.raw(leaf) for name, leaf in graph.weights_of(gradients).items()}
 

@@ -31,9 +31,11 @@ class JaxWeights(WeightsRole):
 
     statistics_names = staticmethod(statistics.statistics_names)
     renew_statistics = staticmethod(statistics.renew_statistics)
-    learned_names = staticmethod(graph.learned_names)
     learned_weights = staticmethod(graph.learned_weights)
     set_learned_names = staticmethod(graph.set_learned_names)
+
+    def learned_names(self, network: Network) -> frozenset[str]:
+        return frozenset(graph.learned_weights(network))
 
     def averaged(self, network: Network) -> dict[str, Any]:
         return {

@@ -10,6 +10,8 @@ variables by their place in the network.
 import delira.utils.triton_first
 
 # isort: split
+import keras  # whoever asks for a name without the framework hears of it at once
+
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(

@@ -16,8 +16,9 @@ from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import is_built
 from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, computing, mode, runtime_of
-from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
+from delira.backends.tensorflow.traces import Traces, as_tensor, options_of
 from delira.contract import CallsRole
+from delira.contract.batches import only_arrays
 from delira.contract.kinds import ByName, Network
 from delira.errors import DataError, DeliraError
 
@@ -43,7 +44,7 @@ class TfCalls(CallsRole):
         runtime = runtime_of(network)
         if not is_built(network):
             build(network, inputs)
-        arrays = only_arrays(inputs)
+        arrays = only_arrays(inputs, as_tensor)
         if runtime.compiled is False or arrays.keys() != inputs.keys():
             with _blaming_texts(inputs):
                 found = _predict(network, inputs)
@@ -89,7 +90,7 @@ def _blaming_texts(inputs: ByName) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        texts = [name for name, value in inputs.items() if only_arrays(value) is None]
+        texts = [name for name, value in inputs.items() if only_arrays(value, as_tensor) is None]
         texts = [name for name in texts if np.asarray(inputs[name]).dtype.kind in "SUO"]
         if not texts or isinstance(error, DeliraError):
             raise
@@ -120,10 +121,10 @@ def _predict(network: Network, inputs: ByName) -> tuple[Any, dict[str, Any], Any
             masks = tf.nest.map_structure(lambda leaf: getattr(leaf, "_keras_mask", None), outputs)
             return outputs, regularisation(network), masks
 
-    if runtime.strategy is None or only_arrays(inputs).keys() != inputs.keys():
+    if runtime.strategy is None or only_arrays(inputs, as_tensor).keys() != inputs.keys():
         with tf.device(runtime.device):
             return call(inputs)
-    shares = Shares(only_arrays(inputs), None, runtime.strategy)
+    shares = Shares(only_arrays(inputs, as_tensor), None, runtime.strategy)
     network._clear_losses()
     with tf.device(runtime.device):
         outputs, added, masks = zip(*shares.compute(call), strict=True)

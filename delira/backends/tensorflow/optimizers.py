@@ -187,12 +187,12 @@ class TfOptimizer:
                 f"no gradient reaches the {len(chosen)} weights of the optimizer; a loss is computed with TensorFlow, "
                 "under the tape, from weights that are not frozen"
             )
+        found, chosen = map(list, zip(*pairs, strict=True))
         if self.is_plain:
             self.has_stepped = True
-            self.optimizer.apply(*zip(*pairs, strict=True))
+            self.optimizer.apply(found, chosen)
             return
-        values = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient, _ in pairs]
-        variables_of_pairs = [variable for _, variable in pairs]
+        values = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in found]
         if self._is_scaled:
             values = [value / self._notes["scale"] for value in values]
         # the next share comes here before this one is at the end
@@ -201,11 +201,11 @@ class TfOptimizer:
             weight = self.weights[share_number()]
             bad = tf.constant(0.0) if is_finite is None else 1.0 - tf.cast(is_finite, tf.float32)
             together(
-                lambda sums: self._take(sums[1:], variables_of_pairs, sums[0] < 0.5),
+                lambda sums: self._take(sums[1:], chosen, sums[0] < 0.5),
                 [bad, *(value * weight for value in values)],
             )
         else:
-            self._take(values, variables_of_pairs, is_finite)
+            self._take(values, chosen, is_finite)
 
     # ------------------------------------------------------------------ from gradients to the update
 

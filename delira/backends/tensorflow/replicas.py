@@ -125,8 +125,14 @@ class Shares:
             number = share_number()
             results[number] = function(self.trees[number])
 
-        with _means_of_shares():
+        # Keras divides a loss of its own by the number of devices, for sums over devices; here shares are weighed by
+        # their samples, so that it has to be the mean over its share, as every other loss is
+        scale = keras_losses.scale_loss_for_distribution
+        keras_losses.scale_loss_for_distribution = lambda value: value
+        try:
             self._strategy.run(replica)
+        finally:
+            keras_losses.scale_loss_for_distribution = scale
         return results
 
     def mean(self, values: Sequence[ByName]) -> dict[str, Any]:
@@ -150,20 +156,6 @@ class Shares:
             return leaf[: tf.where(whole, n_rows // len(self.trees), n_rows)]
 
         return tf.nest.map_structure(cut, TfArrays.concatenate(outputs))
-
-
-@contextlib.contextmanager
-def _means_of_shares() -> Iterator[None]:
-    """Scope in which a loss of Keras is the mean over its share, as every other loss is.
-
-    Keras divides its own by the number of devices, for sums over devices; here shares are weighed by their samples.
-    """
-    scale = keras_losses.scale_loss_for_distribution
-    keras_losses.scale_loss_for_distribution = lambda value: value
-    try:
-        yield
-    finally:
-        keras_losses.scale_loss_for_distribution = scale
 
 
 def _cut(tree: Tree, n_samples: Any, start: Any, stop: Any) -> Any:

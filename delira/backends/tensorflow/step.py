@@ -14,8 +14,9 @@ from delira.backends.tensorflow.names import is_built, learnable, named_variable
 from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
-from delira.backends.tensorflow.traces import Traces, only_arrays, options_of
+from delira.backends.tensorflow.traces import Traces, as_tensor, options_of
 from delira.contract import CompileConfig, Devices, Step, StepRole, call_metrics, run_hooks, select_inputs
+from delira.contract.batches import only_arrays
 from delira.contract.kinds import Array, ByName, Closure, Network, Optimizer, Tree
 from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import NetworkError
@@ -135,7 +136,7 @@ class BoundStep:
         special = tuple(o.role for o in self._optimizers.values() if not o.is_plain)
         frozen = tuple(variable.trainable for variable in self._learnable or ())
         kind = self._kind = (special, frozen)
-        arrays = batch if all(type(value) is _EAGER for value in batch.values()) else only_arrays(batch)
+        arrays = batch if all(type(value) is _EAGER for value in batch.values()) else only_arrays(batch, as_tensor)
         facts: dict[str, Any] = {name: tf.constant(counters[name], tf.int64) for name in self._counters}
         if special:
             samples = next(o.n_samples for o in self._optimizers.values() if not o.is_plain)
@@ -174,7 +175,7 @@ class BoundStep:
                 return unpack_closure(self._closure(self._network, share, **self._arguments, **counters))
 
         samples = next((optimizer.n_samples for optimizer in self._optimizers.values()), None)
-        shares = Shares(only_arrays(batch), samples, runtime.strategy)
+        shares = Shares(only_arrays(batch, as_tensor), samples, runtime.strategy)
         for optimizer in self._optimizers.values():
             optimizer.weights = shares.weights
         self._network._clear_losses()

@@ -1,7 +1,7 @@
 """What TensorFlow offers beside computing: traces of its profiler, graphs of networks, a picture that learns."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,14 +16,9 @@ if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
 
 
-@contextlib.contextmanager
-def trace(folder: Path) -> Iterator[None]:
+def trace(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Scope that leaves a trace for TensorBoard and XProf."""
-    tf.profiler.experimental.start(str(folder))
-    try:
-        yield
-    finally:
-        tf.profiler.experimental.stop()
+    return tf.profiler.experimental.Profile(str(folder))  # type: ignore[no-any-return]
 
 
 def write_graph(

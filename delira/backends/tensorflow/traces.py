@@ -100,21 +100,12 @@ def _spec(leaf: Array, is_open: bool) -> tf.TensorSpec:
     return tf.TensorSpec([None, *rest], leaf.dtype)
 
 
-def only_arrays(tree: object) -> Any:
-    """A batch without what is no array, e.g. names; arrays become tensors."""
-    if isinstance(tree, Mapping):
-        found = {key: only_arrays(value) for key, value in tree.items()}
-        return {key: value for key, value in found.items() if value is not None}
-    if isinstance(tree, (list, tuple)):
-        items = [only_arrays(item) for item in tree]
-        if any(item is None for item in items):
-            return None
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    if isinstance(tree, tf.Tensor):
-        return None if tree.dtype is tf.string else tree
-    if isinstance(tree, (np.ndarray, np.generic, bool, int, float)) and np.asarray(tree).dtype.kind in "biufc":
-        return tf.convert_to_tensor(tree)
-    return None
+def as_tensor(value: Array) -> Any:
+    """Numbers as a tensor; None of what holds none."""
+    if isinstance(value, tf.Tensor):
+        return None if value.dtype is tf.string else value
+    is_numeric = isinstance(value, (np.ndarray, np.generic, bool, int, float))
+    return tf.convert_to_tensor(value) if is_numeric and np.asarray(value).dtype.kind in "biufc" else None
 
 
 def options_of(network: object) -> dict[str, Any]:

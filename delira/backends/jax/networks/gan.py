@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from delira.backends.jax.graph import LEARNED
+from delira.backends.jax.graph import is_learned
 from delira.backends.jax.networks.architectures import Discriminator, Generator
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
 from delira.contract import needs_losses
@@ -75,7 +75,7 @@ class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, Re
             values = gan_losses(losses, logits, jnp.full_like)
             return _total(values), (logits, values)
 
-        by_weights = nnx.value_and_grad(discriminate, argnums=nnx.DiffState(0, LEARNED), has_aux=True)
+        by_weights = nnx.value_and_grad(discriminate, argnums=nnx.DiffState(0, is_learned), has_aux=True)
         by_images = nnx.value_and_grad(fool, has_aux=True)
         if optimizers and losses:
             (total, (logits, values)), gradients = by_weights(model.discr)
@@ -94,7 +94,7 @@ def _generate(gen: nnx.Module, noise: jax.Array) -> tuple[jax.Array, Callable[[j
 
     The images are made once, before the discriminator's update; their gradient is known only after it.
     """
-    graphdef, learned, rest = nnx.split(gen, LEARNED, ...)
+    graphdef, learned, rest = nnx.split(gen, is_learned, ...)
 
     def images_of(weights: nnx.State) -> tuple[jax.Array, nnx.State]:
         whole = nnx.merge(graphdef, weights, rest, copy=True)
