@@ -141,7 +141,13 @@ class CallbackList:
                 self.append(one)
             return
         decorated = _decorated_methods(callback.__class__)
-        heard = [(event, event) for event in self._listeners if event not in decorated and _hears(callback, event)]
+        moments = () if isinstance(callback, type) else self._listeners.keys() - decorated.keys()
+        methods = {event: getattr(callback, event, None) for event in self._listeners if event in moments}
+        heard = [
+            (event, event)
+            for event, method in methods.items()
+            if callable(method) and not getattr(method, "does_nothing", False)
+        ]
         if not heard and not isinstance(callback, AbstractCallback):
             raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
         _check_names(callback, decorated)
@@ -267,11 +273,6 @@ def _first_of(error: BaseException | None, failure: Exception, where: str) -> Ba
         return failure
     error.add_note(f"then {where} failed as well: {failure!r}")
     return error
-
-
-def _hears(callback: object, event: str) -> bool:
-    method = getattr(callback, event, None)
-    return callable(method) and not isinstance(callback, type) and not getattr(method, "does_nothing", False)
 
 
 def _has_state(callback: Any) -> bool:

@@ -17,7 +17,7 @@ from delira.data_loading.data_loader import BaseDataLoader, Batch, check_order, 
 from delira.data_loading.epoch import BatchRecipe, BatchSource, EpochBatches, EpochIterator
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.preprocessing import FittedPreprocessing
-from delira.data_loading.sampler import AbstractSampler, RandomSampler, SequentialSampler
+from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.data_loading.transforms import Transform, TransformCall
 from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
 from delira.data_loading.workers.pool import WorkerSettings, as_worker_settings
@@ -391,7 +391,7 @@ class BaseDataManager:
     @property
     def sampler(self) -> AbstractSampler:
         """The sampler that was named (an instance or a class may be set), else that of direct iteration."""
-        return self._named.sampler if self._named else self._default_sampler(shuffle=False)
+        return self._named.sampler if self._named else SequentialSampler.from_dataset(self._dataset)
 
     @sampler.setter
     def sampler(self, sampler: AbstractSampler | type[AbstractSampler] | None) -> None:
@@ -422,9 +422,6 @@ class BaseDataManager:
         return full + (rest > 0 and not self._drop_last)
 
     # ----------------------------------------------------------------
-
-    def _default_sampler(self, shuffle: bool) -> AbstractSampler:
-        return (RandomSampler if shuffle else SequentialSampler).from_dataset(self._dataset)
 
     def _update_sampler(self, new_state: Mapping[str, Any]) -> None:
         kwargs = [new_state[name] for name in ("sampler_kwargs", "sampling_kwargs") if name in new_state]
@@ -457,11 +454,15 @@ class BaseDataManager:
         seed, fold, epoch = counters
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
         check_flags(self, shuffle=shuffle)
-        if self._named is not None:
-            self._named = self._named.with_labels_of(self._dataset)
-        sampler = self._named.sampler if self._named else self._default_sampler(shuffle)
+        n_samples = len(self._dataset)
         rng = np.random.default_rng(derive(*counters, stream="order"))
-        order = np.asarray(sampler.batched_order(rng, self._batch_size))
+        if self._named is None:
+            order = rng.permutation(n_samples) if shuffle else np.arange(n_samples)
+        else:
+            self._named = self._named.with_labels_of(self._dataset)
+            sampler = self._named.sampler
+            order = check_order(np.asarray(sampler.batched_order(rng, self._batch_size)), sampler, n_samples)
+        full, rest = divmod(len(order), self._batch_size)
         loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size)
         plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
         recipe = BatchRecipe(
@@ -473,9 +474,9 @@ class BaseDataManager:
         )
         return EpochBatches(
             recipe=recipe,
-            order=check_order(order, sampler, len(self._dataset)),
+            order=order,
             batch_size=self._batch_size,
-            n_batches=self.n_batches,
+            n_batches=full + (rest > 0 and not self._drop_last),
             counters=counters,
         )
 

@@ -139,9 +139,9 @@ class Parameters(LookupConfig):
 
     def _seen_by(self, hierarchy: str) -> Self:
         """The same parameters in a hierarchy, to be read: these themselves if it is theirs, else a copy."""
-        own = {VARIABILITY_ON_TOP: self.variability_on_top, TRAINING_ON_TOP: self.training_on_top}
-        is_own = own.pop(hierarchy, False) and not any(own.values())
-        return self if is_own else copy.copy(self).permute_to_hierarchy(hierarchy)
+        tops = {VARIABILITY_ON_TOP: {*VARIABILITIES}, TRAINING_ON_TOP: {*PARTS}}
+        own = [name for name, top in tops.items() if top <= self.keys()]
+        return self if own == [hierarchy] else copy.copy(self).permute_to_hierarchy(hierarchy)
 
     # ---- merging, text, files
 

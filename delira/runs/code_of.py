@@ -80,10 +80,15 @@ class _Reader:
         self._seen.add(id(value))
         return is_new
 
-    def read_class(self, cls: type) -> None:
-        """The functions and plain attributes of a class of the user's."""
-        if not self._is_new(cls) or not is_own(cls):
-            return
+    def read_classes(self, classes: Iterable[type]) -> None:
+        """The functions and plain attributes of those classes that are the user's."""
+        for cls in classes:
+            is_seen = id(cls) in self._seen
+            self._seen.add(id(cls))
+            if not is_seen and is_own(cls):
+                self._read_class(cls)
+
+    def _read_class(self, cls: type) -> None:
         plain = {}
         for name, value in vars(cls).items():
             place = f"{cls.__qualname__}.{name}"
@@ -91,7 +96,7 @@ class _Reader:
             if name in _GENERATED:
                 continue
             if isinstance(value, type) and not is_special:
-                self.read_class(value)
+                self.read_classes([value])
             elif (function := _function_in(value)) is not None:
                 self.read_function(function, place)
             elif isinstance(value, Mapping) and any(hasattr(one, "original_method") for one in value.values()):
@@ -164,8 +169,7 @@ class _Reader:
                     if not isinstance(vars(value)[name], types.ModuleType):
                         self.follow(vars(value)[name])
         elif isinstance(value, type):
-            for base in reversed(value.__mro__):
-                self.read_class(base)
+            self.read_classes(reversed(value.__mro__))
         elif (function := _function_in(value)) is not None and is_own(function):
             self.read_function(function, function.__qualname__)
 

@@ -40,20 +40,25 @@ def is_same_score(key: object, other: object) -> bool:
 
 def check_epochs(num_epochs: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    expect(("num_epochs", num_epochs, is_count(num_epochs), "an integer of at least 0 (epochs in total)"))
+    if isinstance(num_epochs, bool) or not isinstance(num_epochs, numbers.Integral) or num_epochs < 0:
+        raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
     return int(num_epochs)
 
 
 def check_start(start_epoch: Any) -> int:
     """Refuse anything but a positive integer."""
-    expect(positive("start_epoch", start_epoch, "number of the first epoch"))
+    if isinstance(start_epoch, bool) or not isinstance(start_epoch, numbers.Integral) or start_epoch < 1:
+        raise ConfigError(
+            f"start_epoch must be an integer of at least 1 (number of the first epoch), got {start_epoch!r}"
+        )
     return int(start_epoch)
 
 
 def check_fold(fold: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    is_whole = isinstance(fold, numbers.Integral) and not isinstance(fold, bool)
-    expect(("fold", fold, is_whole, "an integer"), ("fold", fold, is_whole and fold >= 0, "at least 0"))
+    if isinstance(fold, bool) or not isinstance(fold, numbers.Integral) or fold < 0:
+        what = "at least 0" if isinstance(fold, numbers.Integral) and not isinstance(fold, bool) else "an integer"
+        raise ConfigError(f"fold must be {what}, got {fold!r}")
     return int(fold)
 
 
@@ -140,9 +145,11 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         parts = {part: (getattr(self, part), kind) for part, kind in PART_CLASSES.items()}
-        expect(*((part, each, isinstance(each, kind), f"a {kind.__name__}") for part, (each, kind) in parts.items()))
         given = {name: getattr(self, name) for name in _BY_NAME if hasattr(self, name)}
-        expect(*((name, value, value is not None, "a dict with names as keys") for name, value in given.items()))
+        expect(
+            *((part, each, isinstance(each, kind), f"a {kind.__name__}") for part, (each, kind) in parts.items()),
+            *((name, value, value is not None, "a dict with names as keys") for name, value in given.items()),
+        )
         _check_mappings(given)
         ids, device, convert = self.gpu_ids, self.device, self.convert_batch_to_npy_fn
         are_ids = isinstance(ids, Sequence) and not isinstance(ids, str) and all(map(is_count, ids))
@@ -156,11 +163,11 @@ class TrainerConfig:
             ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
             ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),
             ("convert_batch_to_npy_fn", convert, convert is None or callable(convert), "a function"),
+            ("reduce_mode", self.reduce_mode, self.reduce_mode in REDUCTIONS, f"one of {REDUCTIONS}"),
         )
         check_seed(self.seed)
         check_output(self.output)
         object.__setattr__(self, "val_score_mode", as_mode(self.val_score_mode))
-        expect(("reduce_mode", self.reduce_mode, self.reduce_mode in REDUCTIONS, f"one of {REDUCTIONS}"))
         self._check_names()
         self.check_score_key(self.val_score_key)
         self.direction_of(self.val_score_key, self.val_score_mode)
@@ -234,7 +241,7 @@ class TrainerConfig:
         key = key or self.val_score_key
         if mode in (None, AUTO):
             is_own = self.val_score_key is None or is_same_score(key, self.val_score_key)
-            mode = self.val_score_mode if is_own else AUTO
+            return key, self.direction_of(key, self.val_score_mode if is_own else AUTO)
         return key, self.direction_of(key, as_mode(mode))
 
     def direction_of(self, key: str | None, mode: str) -> str:

@@ -149,8 +149,8 @@ class SavingConfig:
         )
         is_time = self.minutes is None or (isinstance(self.minutes, (int, float)) and 0 < self.minutes < math.inf)
         expect(
-            flag("save_in_background", self.background),
-            flag("save_on_signal", self.on_signal),
+            ("save_in_background", self.background, isinstance(self.background, bool), "True or False"),
+            ("save_on_signal", self.on_signal, isinstance(self.on_signal, bool), "True or False"),
             *(count for count in counts if count[1] is not None),
             ("save_freq_minutes", self.minutes, is_time, "a number above 0 (minutes)"),
             ("on_save_error", self.on_error, self.on_error in ("raise", "warn"), "'raise' or 'warn'"),
@@ -194,7 +194,7 @@ class GuardConfig:
             ("nonfinite", given, is_known, "'raise', 'skip', 'rollback' or 'ignore'"),
             ("nonfinite_predictions", predicted, predicted in ("nan", "raise"), "'nan' or 'raise'"),
             ("rollback_factor", factor, is_factor, "between 0 and 1 (exclusive)"),
-            flag("deterministic", self.deterministic),
+            ("deterministic", self.deterministic, isinstance(self.deterministic, bool), "True or False"),
             positive("max_rollbacks", self.max_rollbacks, "rollback"),
             *(() if is_auto else (micro,)),
         )

@@ -104,8 +104,8 @@ def check_first_batches(run: "Run", predictor: "Predictor", plan: "TrainingPlan"
     for role, data in roles:
         if data is None and role == "validation":
             continue
-        check_data(data, role)
         if not has_epochs(data):
+            check_data(data, role)
             continue
         with noting(f"in a look at the first batch of the {role} data"):
             _check_first_batch(run, predictor, role, data)

@@ -168,7 +168,7 @@ class Run:
             return False
         return not plan.validates(self.state.epoch, self.config.val_freq)
 
-    @property
+    @functools.cached_property
     def has_default_closure(self) -> bool:
         """Return True if the network uses the closure of its backend, so that its losses can be validated."""
         return bool(getattr(self.closure, "is_backend_default", False))
@@ -195,7 +195,7 @@ class Run:
     def enter(self, data: Data, epoch: int) -> Any:
         """Return the training batches of an epoch from where the run stands in it."""
         state = self.state
-        if is_foreign_loader(data) and state.loader and (state.has_all_steps or not state.step_in_epoch):
+        if state.loader and is_foreign_loader(data) and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
         self.epoch_data = EpochData(
             data, (self.seed, self.fold, epoch), state, self.backend.step.shuffles(self.network)

@@ -17,7 +17,7 @@ from delira.training import guards
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run
 from delira.training.saving import Saver
-from delira.utils.files import writable_folder
+from delira.utils.files import make_folder
 from delira.utils.lock import locked
 
 #: where no file can be
@@ -41,10 +41,12 @@ class NoSaver(Saver):
 
 
 def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
-    """Scope in which the folder of a run is nobody else's; a training, ``alone``, makes it again."""
+    """Scope in which the folder of a run is nobody else's; it is made again if it is gone."""
     if run.save_path is None or not run.ranks.is_first:
         return contextlib.nullcontext()
-    return locked(writable_folder(run.save_path) if alone else run.save_path, alone=alone)
+    if not run.save_path.is_dir():
+        make_folder(run.save_path)
+    return locked(run.save_path, alone=alone)
 
 
 class RunFiles:

@@ -114,10 +114,6 @@ def _check(is_right: Callable[[Any], bool], what: str, owner: object, /, **given
             raise ConfigError(f"{_name_of(owner)}: {name} is {what}, got {value!r}")
 
 
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, os.PathLike)) and value != ""
-
-
 def _are_names(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, Collection) and all(isinstance(name, str) for name in value))
 
@@ -138,7 +134,7 @@ check_functions = partial(_check, callable, "a function")
 #: what is no text, and the empty one
 check_texts = partial(_check, lambda value: isinstance(value, str) and value != "", "a text")
 #: what is no path of a file or folder
-check_paths = partial(_check, _is_path, "a path")
+check_paths = partial(_check, lambda value: isinstance(value, (str, os.PathLike)) and value != "", "a path")
 #: what is neither a text nor a list of texts
 check_names = partial(_check, _are_names, "a name or a list of names")
 #: what is no dictionary whose keys are names

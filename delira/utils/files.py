@@ -62,7 +62,16 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
             if fcntl is not None:
                 with contextlib.suppress(OSError):  # a lock on what is being written, which ends with the process
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _watch(file, refused)
+            write_raw = file.raw.write
+
+            def watched(data: Any) -> Any:
+                try:
+                    return write_raw(data)
+                except OSError as error:  # kept: PyTorch answers a full disk with "unexpected pos 640 vs 534"
+                    refused.append(error)
+                    raise
+
+            file.raw.write = watched  # type: ignore[method-assign]
             write(file)
             file.flush()
             if refused:  # and the writer went on: bytes are missing
@@ -101,20 +110,6 @@ def _sweep_abandoned(path: Path) -> None:
 
 def _partial_of(path: Path) -> Path:
     return path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
-
-
-def _watch(file: Any, refused: list[OSError]) -> None:
-    """Keep the errors of writing: PyTorch answers a full disk with "unexpected pos 640 vs 534"."""
-    write = file.raw.write
-
-    def watched(data: bytes) -> int:
-        try:
-            return write(data)
-        except OSError as error:
-            refused.append(error)
-            raise
-
-    file.raw.write = watched
 
 
 def _name(error: BaseException, path: Path) -> None:

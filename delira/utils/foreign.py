@@ -72,7 +72,8 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
     """
 
     def read() -> bytes:
-        refuse_link(path)
+        if os.path.islink(path):
+            refuse_link(path)
         with open_regular(path) as file:
             content = file.read(most + 1)
         if len(content) > most:
