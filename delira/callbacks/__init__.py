@@ -13,16 +13,15 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.callbacks.abstract_callback": "AbstractCallback CallbackList",
         "delira.callbacks.checkpoints": "Best Interval ModelCheckpoint MostRecent",
         "delira.callbacks.confusion": "PyCM",
-        "delira.callbacks.csv_logger": "CSVLogger",
         "delira.callbacks.decorators": (
             "add_to_loss bind_to on_backward on_checkpoint on_criterion on_criterion_validation on_end "
             "on_end_epoch on_end_training on_end_validation on_forward on_forward_validation on_init on_sample "
             "on_sample_validation on_start on_start_epoch on_start_training on_start_validation on_step_training "
             "on_step_validation once once_per_epoch only_if traceable"
         ),
-        "delira.callbacks.early_stopping": "EarlyStopping",
+        "delira.callbacks.early_stopping": "EarlyStopping TerminateOnNaN",
         "delira.callbacks.freezing": "FreezeUnfreeze",
-        "delira.callbacks.history": "HistoryWriter",
+        "delira.callbacks.history": "CSVLogger HistoryWriter",
         "delira.callbacks.hooks": "Callback",
         "delira.callbacks.imaging": "CachingImagingCallback FromState ImagingCallback MakeGrid make_grid",
         "delira.callbacks.initialisers": (
@@ -45,7 +44,6 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.callbacks.tensorboard_projector": "TensorBoardProjector",
         "delira.callbacks.tensorboard_scalars": "TensorBoard",
         "delira.callbacks.tensorboard_text": "TensorBoardText",
-        "delira.callbacks.terminate_on_nan": "TerminateOnNaN",
         "delira.callbacks.unpack_state": "UnpackState",
         "delira.callbacks.weight_average": "ExponentialMovingAverage SWA",
         "delira.callbacks.weights": (

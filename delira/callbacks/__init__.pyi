@@ -32,7 +32,6 @@ from delira.callbacks.checkpoints import Interval as Interval
 from delira.callbacks.checkpoints import ModelCheckpoint as ModelCheckpoint
 from delira.callbacks.checkpoints import MostRecent as MostRecent
 from delira.callbacks.confusion import PyCM as PyCM
-from delira.callbacks.csv_logger import CSVLogger as CSVLogger
 from delira.callbacks.decorators import add_to_loss as add_to_loss
 from delira.callbacks.decorators import bind_to as bind_to
 from delira.callbacks.decorators import on_backward as on_backward
@@ -59,7 +58,9 @@ from delira.callbacks.decorators import once_per_epoch as once_per_epoch
 from delira.callbacks.decorators import only_if as only_if
 from delira.callbacks.decorators import traceable as traceable
 from delira.callbacks.early_stopping import EarlyStopping as EarlyStopping
+from delira.callbacks.early_stopping import TerminateOnNaN as TerminateOnNaN
 from delira.callbacks.freezing import FreezeUnfreeze as FreezeUnfreeze
+from delira.callbacks.history import CSVLogger as CSVLogger
 from delira.callbacks.history import HistoryWriter as HistoryWriter
 from delira.callbacks.hooks import Callback as Callback
 from delira.callbacks.imaging import CachingImagingCallback as CachingImagingCallback
@@ -108,7 +109,6 @@ from delira.callbacks.tensorboard_images import TensorBoardImages as TensorBoard
 from delira.callbacks.tensorboard_projector import TensorBoardProjector as TensorBoardProjector
 from delira.callbacks.tensorboard_scalars import TensorBoard as TensorBoard
 from delira.callbacks.tensorboard_text import TensorBoardText as TensorBoardText
-from delira.callbacks.terminate_on_nan import TerminateOnNaN as TerminateOnNaN
 from delira.callbacks.unpack_state import UnpackState as UnpackState
 from delira.callbacks.weight_average import ExponentialMovingAverage as ExponentialMovingAverage
 from delira.callbacks.weight_average import SWA as SWA

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from delira.callbacks.names import fill_in, path_of
-from delira.callbacks.pass_choice import PassChoice, check_name
+from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError
 from delira.metrics.tree.counts import ConfusionMatrix
 from delira.metrics.tree.metric import as_tree
@@ -17,7 +16,7 @@ from delira.state import Y_PRED, Y_TRUE, State
 from delira.utils.arrays import Array
 from delira.utils.checks import check_whole, if_given
 from delira.utils.optional import import_optional
-from delira.utils.suggest import did_you_mean
+from delira.utils.suggest import check_known
 
 _log = logging.getLogger("delira")
 #: arguments of pycm.ConfusionMatrix that say what is counted: the fit does
@@ -209,8 +208,7 @@ class PyCM(PassChoice):
     def on_start(self, state: State) -> None:
         """Refuse what PyCM does not take, and names under which passes would overwrite each other's files."""
         known = list(inspect.signature(self._library().ConfusionMatrix.__init__).parameters)[1:]
-        if unknown := [name for name in self.kwargs if name not in known]:
-            raise ConfigError(f"PyCM takes no argument {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        check_known(self.kwargs, known, "PyCM takes no argument")
         for name in self._names:
             check_name(name, self.passes, "PyCM")
 

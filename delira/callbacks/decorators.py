@@ -11,7 +11,7 @@ from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, PHASE, State
 from delira.utils.checks import check_functions
-from delira.utils.suggest import did_you_mean
+from delira.utils.suggest import check_known
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,8 +70,7 @@ def bind_to(hook: str | Callable[..., Any]) -> Callable[[Function], FunctionCall
         If there is no such hook.
     """
     name = hook if isinstance(hook, str) else getattr(hook, "__name__", str(hook))
-    if name not in HOOKS:
-        raise ConfigError(f"there is no hook {name!r}{did_you_mean(name, HOOKS)}")
+    check_known([name], HOOKS, "there is no hook")
 
     def decorate(function: Function) -> FunctionCallback:
         if isinstance(function, FunctionCallback):

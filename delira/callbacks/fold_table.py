@@ -85,11 +85,14 @@ class FoldTable:
 
     def end(self, fold: Any, *, was_read: bool = False) -> None:
         """A fold has ended, or was read: its result stays."""
-        row, self._trainer = self.rows[fold.fold], None
-        row.state, row.left, row.seconds = "read" if was_read else "done", None, fold.seconds
-        row.epoch = str(len(fold.history)) if was_read else row.epoch
-        row.best = "" if fold.best_score is None else _best(fold)
-        row.values = "  ".join(f"{name} {float(value.mean()):.4g}" for name, value in fold.metrics.items())
+        self._trainer = None
+        self.rows[fold.fold] = _Row(
+            state="read" if was_read else "done",
+            epoch=str(len(fold.history)) if was_read else self.rows[fold.fold].epoch,
+            best="" if fold.best_score is None else _best(fold),
+            values="  ".join(f"{name} {float(value.mean()):.4g}" for name, value in fold.metrics.items()),
+            seconds=fold.seconds,
+        )
         self._draw_if_due(at_once=True)
 
     def leave_out(self, number: int) -> None:

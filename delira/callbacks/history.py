@@ -1,13 +1,21 @@
-"""The history files of a run: one row for each epoch, as CSV and as JSON lines."""
+"""Epochs as rows of files: the history of a run, as CSV and as JSON lines, and a table of the user's own."""
 
+import csv
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from delira import state as keys
 from delira.callbacks.abstract_callback import AbstractCallback, Trainer
+from delira.callbacks.hooks import Callback
+from delira.callbacks.monitor import plain_values, trainer_of
+from delira.callbacks.names import of_fold
+from delira.errors import ConfigError
+from delira.state import State
 from delira.utils.cells import as_text, csv_text
-from delira.utils.checks import check_paths
+from delira.utils.checks import check_flags, check_paths
 from delira.utils.files import publish_text
 from delira.utils.seal import KEY, sealed
 
@@ -75,3 +83,123 @@ def _line_of(record: dict[str, float]) -> str:
     """Return a line of JSON with a checksum, unless a value of the user's own has that name."""
     line = record if KEY in record else sealed(record, json.JSONEncoder().default)
     return json.dumps(line) + "\n"
+
+
+class CSVLogger(Callback):
+    """Write the metrics of every epoch, and of every batch if asked for, as rows of one table.
+
+    All rows have the same columns: ``epoch`` (from 1, as in the history), ``batch`` (from 0; empty in the row of the
+    epoch itself) where batches are written, then the metrics in the order in which they first appeared; what a
+    row does not have is empty. A fit that is continued continues the file where its checkpoint was written. Evaluations
+    and predictions leave the file alone; a replay writes it anew.
+
+    Parameters
+    ----------
+    filename
+        The file; ``_fold_1`` and so on is added to its name for the further folds of an experiment.
+    separator
+        One character between the values.
+    batch_granularity
+        Whether training steps get rows, too; each then waits for the values of its metrics.
+    write_header
+        Whether the first row names the columns.
+    append
+        Whether a fit that begins anew keeps what is in the file.
+
+    Raises
+    ------
+    ConfigError
+        If ``separator`` is not one character.
+    """
+
+    phases = ("fit", "replay")
+
+    def __init__(
+        self,
+        filename: str | Path,
+        separator: str = ",",
+        batch_granularity: bool = False,
+        write_header: bool = True,
+        append: bool = False,
+    ):
+        if not isinstance(separator, str) or len(separator) != 1:
+            raise ConfigError(f"CSVLogger: the separator is one character, got {separator!r}")
+        check_paths(self, filename=filename)
+        check_flags(self, batch_granularity=batch_granularity, write_header=write_header, append=append)
+        self.path = self._first_path = Path(filename).absolute()
+        self.separator, self.append = separator, append
+        self.batch_granularity, self.write_header = batch_granularity, write_header
+        self._first = ["epoch", "batch"] if batch_granularity else ["epoch"]
+        self._columns = list(self._first)
+        self._file: Any = None
+
+    def on_start(self, state: State) -> None:
+        """Open the file, with the rows that stay."""
+        self.path = of_fold(self._first_path, state)
+        progress = None if state[keys.PHASE] == "replay" else trainer_of(state).state
+        is_continued = progress is not None and bool(progress.epoch or progress.step_in_epoch)
+        rows = self._read() if self.append or is_continued else []
+        if not rows:
+            self._columns = list(self._first)
+        while is_continued and rows and not self._is_before(rows[-1], progress):
+            rows.pop()
+        self._open_with(rows)
+
+    def on_step_training(self, state: State) -> None:
+        """Write a row for a batch, if asked for."""
+        if self.batch_granularity:
+            self._write(state, state[keys.BATCH])
+
+    def on_end_epoch(self, state: State) -> None:
+        """Write a row for the epoch."""
+        self._write(state, "")
+
+    def on_end(self, state: State) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, state: State, batch: object) -> None:
+        values = {name: value for name, value in state[keys.METRICS].items() if name not in self._first}
+        row = {"epoch": state[keys.EPOCH] + 1, "batch": batch, **plain_values(values)}
+        if new := [name for name in values if name not in self._columns]:
+            self._file.close()
+            rows = self._read()
+            self._columns += new
+            self._open_with(rows)
+        self._file.write(csv_text([[row.get(name, "") for name in self._columns]], self.separator))
+        self._file.flush()
+
+    def _read(self) -> list[list[str]]:
+        """Return the rows of the file; the columns are those of its header, if it has one."""
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file, delimiter=self.separator))
+        if self.write_header and rows:
+            self._columns = rows.pop(0)
+        if self._columns[: len(self._first)] != self._first:
+            raise ConfigError(f"CSVLogger: {self.path} has the columns {self._columns}; it is a file of something else")
+        return rows
+
+    def _open_with(self, rows: list[list[str]]) -> None:
+        """Begin the file with these rows, each as wide as the header."""
+        header = [self._columns] if self.write_header else []
+        padded = [row + [""] * (len(self._columns) - len(row)) for row in rows]
+        publish_text(self.path, csv_text([*header, *padded], self.separator))
+        self._file = self.path.open("a", newline="", encoding="utf-8")
+
+    def _is_before(self, row: list[str], progress: Any) -> bool:
+        """Return True if a row was written before a place in the fit: epochs that are done, and steps of the next."""
+        begun = int(row[0]) - progress.epoch
+        has_batch = self.batch_granularity and row[1] != ""
+        return begun < 1 or (begun == 1 and has_batch and int(row[1]) < progress.step_in_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the columns."""
+        return {"columns": list(self._columns)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with the same columns."""
+        self._columns = list(state["columns"])

@@ -26,7 +26,7 @@ from delira.utils.checks import (
     if_given,
 )
 from delira.utils.seeding import derive, derive_int, seeded_globals
-from delira.utils.suggest import did_you_mean
+from delira.utils.suggest import check_known
 from delira.utils.trees import map_leaves
 
 _log = logging.getLogger("delira")
@@ -62,10 +62,8 @@ class LayerInit(Callback):
     def _layers(self, state: State) -> dict[str, Any]:
         """Return the layers that are meant, by name."""
         known = state[keys.SELF].backend.weights.layers(state[keys.MODEL])
-        if missing := [one for one in self.modules or () if isinstance(one, str) and one not in known]:
-            raise ConfigError(
-                f"{type(self).__name__}: there is no layer {missing[0]!r}{did_you_mean(missing[0], known)}"
-            )
+        named = [one for one in self.modules or () if isinstance(one, str)]
+        check_known(named, known, f"{type(self).__name__}: there is no layer")
         found = {
             name: layer
             for name, layer in known.items()

@@ -13,7 +13,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.arrays import cast, ops_of
 from delira.utils.checks import check_numbers, check_order
-from delira.utils.suggest import did_you_mean
+from delira.utils.suggest import check_known
 
 #: which weights: None for all that are learned, names, a function that is true for names, or the weights themselves
 Selection = None | str | Iterable[Any] | Callable[[str], bool]
@@ -80,9 +80,7 @@ class WeightFilter:
         if unknown := self._names - names:  # weights that are frozen just now are no mistake
             trainer = trainer_of(state)
             self._known = self._known or set(trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
-            if missing := sorted(unknown - self._known):
-                guess = did_you_mean(missing[0], self._known)
-                raise ConfigError(f"{self._who}: params: there is no weight {missing[0]!r}{guess}")
+            check_known(sorted(unknown), self._known, f"{self._who}: params: there is no weight")
         if not self._ids:
             return self._names & names
         weights, model = learned_weights(state), state[keys.MODEL]

@@ -1,7 +1,9 @@
 """Names in messages: what a user probably meant, and the first of many."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from delira.errors import ConfigError
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -26,3 +28,9 @@ def listed(names: Sequence[object], most: int, separator: str = " and ") -> str:
     """
     more = f"{separator}{len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
+
+
+def check_known(names: Iterable[str], known: Collection[str], what: str) -> None:
+    """Refuse names that are not known: the message is ``what``, the first of them, and a guess."""
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"{what} {unknown[0]!r}{did_you_mean(unknown[0], known)}")

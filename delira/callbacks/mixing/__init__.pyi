@@ -1,3 +1,4 @@
+from delira.callbacks.mixing.batches import LabelSmoothingRegularisation as LabelSmoothingRegularisation
 from delira.callbacks.mixing.batches import MixedTargets as MixedTargets
 from delira.callbacks.mixing.between_class import bc_loss as bc_loss
 from delira.callbacks.mixing.between_class import BCPlus as BCPlus
@@ -11,7 +12,6 @@ from delira.callbacks.mixing.mixup import ManifoldMixup as ManifoldMixup
 from delira.callbacks.mixing.mixup import Mixup as Mixup
 from delira.callbacks.mixing.mixup import RANDOM as RANDOM
 from delira.callbacks.mixing.mixup import SamplePairing as SamplePairing
-from delira.callbacks.mixing.smoothing import LabelSmoothingRegularisation as LabelSmoothingRegularisation
 
 __all__ = [
     "RANDOM",

@@ -10,13 +10,13 @@ from delira import state as keys
 from delira.callbacks.mixing.batches import (
     MixedTargets,
     check_classes,
+    harden,
     one_hot,
     rows_of,
     set_target,
     target_of,
 )
 from delira.callbacks.mixing.randomness import RandomCallback
-from delira.callbacks.mixing.smoothing import harden
 from delira.contract.step import call_loss
 from delira.errors import ConfigError
 from delira.state import State

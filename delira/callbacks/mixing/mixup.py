@@ -14,7 +14,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.arrays import ops_of, shape_of
 from delira.utils.checks import check_numbers, check_whole
-from delira.utils.suggest import did_you_mean
+from delira.utils.suggest import check_known
 from delira.utils.trees import n_rows
 
 #: a weight that is drawn at every step
@@ -269,8 +269,7 @@ class ManifoldMixup(PairMixing):
             # one that computes something itself, which lists of layers do not
             if name and getattr(type(layer).forward, "__name__", "") != "_forward_unimplemented"
         }
-        if unknown := [name for name in self._names or () if name not in known]:
-            raise ConfigError(f"ManifoldMixup: there is no layer {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        check_known(self._names or (), known, "ManifoldMixup: there is no layer")
         chosen = [name for name, layer in known.items() if self._is_selected(name, layer)]
         if not chosen:
             raise ConfigError(f"ManifoldMixup: no layer is left; there are {', '.join(known)}")
