@@ -76,10 +76,10 @@ MANY_ARGUMENTS = {
     "experiments/experiment.py BaseExperiment.kfold": HISTORIC,
     "training/trainer.py BaseNetworkTrainer.__init__": HISTORIC,
     "callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
-    "callbacks/tensorboard_projector.py TensorBoardProjector.__init__": HISTORIC,
+    "callbacks/tensorboard_images.py TensorBoardProjector.__init__": HISTORIC,
     "callbacks/tensorboard_scalars.py TensorBoard.__init__": HISTORIC,
-    "callbacks/tensorboard_text.py TensorBoardText.__init__": HISTORIC,
-    "trial/fluent.py FluentData.with_data": HISTORIC,
+    "callbacks/tensorboard_scalars.py TensorBoardText.__init__": HISTORIC,
+    "trial/data.py FluentData.with_data": HISTORIC,
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }
 

@@ -39,11 +39,8 @@ __getattr__, __dir__, __all__ = public_names(
             "TorchScheduler WarmupCosine"
         ),
         "delira.callbacks.tensorboard": "TensorBoardWriter",
-        "delira.callbacks.tensorboard_base": "AbstractTensorBoard",
-        "delira.callbacks.tensorboard_images": "TensorBoardImages",
-        "delira.callbacks.tensorboard_projector": "TensorBoardProjector",
-        "delira.callbacks.tensorboard_scalars": "TensorBoard",
-        "delira.callbacks.tensorboard_text": "TensorBoardText",
+        "delira.callbacks.tensorboard_images": "TensorBoardImages TensorBoardProjector",
+        "delira.callbacks.tensorboard_scalars": "AbstractTensorBoard TensorBoard TensorBoardText",
         "delira.callbacks.unpack_state": "UnpackState",
         "delira.callbacks.weight_average": "ExponentialMovingAverage SWA",
         "delira.callbacks.weights": (

@@ -104,11 +104,11 @@ from delira.callbacks.schedules import StepLR as StepLR
 from delira.callbacks.schedules import TorchScheduler as TorchScheduler
 from delira.callbacks.schedules import WarmupCosine as WarmupCosine
 from delira.callbacks.tensorboard import TensorBoardWriter as TensorBoardWriter
-from delira.callbacks.tensorboard_base import AbstractTensorBoard as AbstractTensorBoard
 from delira.callbacks.tensorboard_images import TensorBoardImages as TensorBoardImages
-from delira.callbacks.tensorboard_projector import TensorBoardProjector as TensorBoardProjector
+from delira.callbacks.tensorboard_images import TensorBoardProjector as TensorBoardProjector
+from delira.callbacks.tensorboard_scalars import AbstractTensorBoard as AbstractTensorBoard
 from delira.callbacks.tensorboard_scalars import TensorBoard as TensorBoard
-from delira.callbacks.tensorboard_text import TensorBoardText as TensorBoardText
+from delira.callbacks.tensorboard_scalars import TensorBoardText as TensorBoardText
 from delira.callbacks.unpack_state import UnpackState as UnpackState
 from delira.callbacks.weight_average import ExponentialMovingAverage as ExponentialMovingAverage
 from delira.callbacks.weight_average import SWA as SWA

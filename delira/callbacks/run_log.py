@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from delira.callbacks.abstract_callback import AbstractCallback, Trainer
 from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
 from delira.logging.logger import of_name
+from delira.logging.messages import reduce_array
 from delira.logging.targets import given_handlers, identities_of, make_handlers
-from delira.logging.values import reduce_array
 from delira.utils.suggest import did_you_mean
 from delira.utils.trees import iterate_leaves
 

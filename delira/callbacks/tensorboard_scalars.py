@@ -1,16 +1,142 @@
-"""Numbers of epochs and batches, and the network's graph, for TensorBoard or visdom."""
+"""What is written for TensorBoard or visdom: the base of callbacks, numbers as scalars and as tables, and the graph."""
 
-from collections.abc import Mapping
+import contextlib
+import functools
+import html
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
-from delira.callbacks.monitor import plain_values
-from delira.callbacks.tensorboard_base import AbstractTensorBoard
-from delira.callbacks.tensorboard_graph import write_graph
-from delira.logging.writers import VisdomParams, write_values
+from delira.callbacks.hooks import Callback
+from delira.callbacks.monitor import plain_values, trainer_of
+from delira.errors import ConfigError
+from delira.logging.writers import VisdomParams, close_writer, get_writer, since, write_values
 from delira.state import State
-from delira.utils.checks import check_flags, check_whole
+from delira.utils.checks import check_flags, check_paths, check_whole
+from delira.utils.trees import iterate_leaves, map_leaves
+
+if TYPE_CHECKING:
+    from delira.training.trainer import BaseNetworkTrainer
+
+
+class AbstractTensorBoard(Callback):
+    """Base of callbacks that write for TensorBoard, or for visdom.
+
+    Those of one folder share the writers. What belongs to an epoch goes to the folder ``<log_dir>/<network>_<comment>``
+    (``…_fold_1`` and so on for the further folds of an experiment), its step is the number of the epoch, from 1. What
+    belongs to a batch goes to the folder ``batch`` inside, its step is the number of updates. A fit that is continued
+    hides what was written after its checkpoint; evaluations and predictions write nothing.
+
+    Parameters
+    ----------
+    log_dir
+        Where the folders go.
+    comment
+        Part of their names.
+    visdom
+        Whether to write to a server of visdom instead, into an environment of the folder's name.
+    visdom_params
+        Where the server is; None: the defaults of :class:`VisdomParams`.
+
+    Raises
+    ------
+    ConfigError
+        If ``visdom_params`` are none; at the start of a fit, if no server of visdom answers.
+    MissingBackendError
+        At the start of a fit, if tensorboardX, or visdom, is not installed.
+
+    Examples
+    --------
+    >>> from delira.state import EPOCH, MODEL
+    >>> class CountWeights(AbstractTensorBoard):
+    ...     def on_end_epoch(self, state):
+    ...         total = sum(weight.numel() for weight in state[MODEL].parameters())
+    ...         self.get_writer().add_scalar("weights", total, state[EPOCH] + 1)
+    """
+
+    phases: tuple[str, ...] = ("fit",)
+
+    def __init__(
+        self,
+        log_dir: str | Path = "./logs",
+        comment: str = "delira",
+        visdom: bool = False,
+        visdom_params: VisdomParams | None = None,
+    ):
+        if visdom_params is not None and not isinstance(visdom_params, VisdomParams):
+            raise ConfigError(f"{type(self).__name__}: visdom_params are VisdomParams(...), got {visdom_params!r}")
+        check_paths(self, log_dir=log_dir)
+        check_flags(self, visdom=visdom)
+        if not isinstance(comment, str):
+            raise ConfigError(f"{type(self).__name__}: comment is a text, got {comment!r}")
+        self.log_dir, self.comment = Path(log_dir).absolute(), comment
+        self.visdom, self.visdom_params = visdom, visdom_params
+        self._folder = self.log_dir
+        self._place: dict[str, dict[str, Any]] = {}
+        self._used: set[Path] = set()
+        self._replayed = 0
+
+    def on_start(self, state: State) -> None:
+        """Find out where the fit is, and open the writer."""
+        self._folder, self._replayed = self.folder(state), 0
+        if state[keys.PHASE] == "replay":  # everything is written anew
+            self._place = {name: {**since(0, 0, ".replay"), "purge_step": 0} for name in ("", "batch")}
+        else:  # what came after the place where the fit begins is hidden
+            done = trainer_of(state).state
+            epoch, step = done.epoch, done.global_step
+            self._place = {"": since(epoch, step), "batch": since(step, epoch)}
+        if state[keys.EPOCH] < state[keys.MAX_EPOCHS]:
+            self.get_writer()
+
+    def on_end(self, state: State) -> None:
+        """Close the writers that nobody else uses."""
+        for folder in self._used:
+            close_writer(folder, self, self.visdom)
+        self._used.clear()
+
+    def folder(self, state: State) -> Path:
+        """Return where a fit writes."""
+        model, fold = state[keys.MODEL], getattr(trainer_of(state), "fold", 0)
+        name = "_".join(filter(None, [type(model).__name__ if model is not None else "", self.comment]))
+        return self.log_dir / (f"{name}_fold_{fold}" if fold else name)
+
+    def get_writer(self, name: str = "") -> Any:
+        """Return the writer of the folder.
+
+        Parameters
+        ----------
+        name
+            ``"batch"`` for what belongs to a batch.
+
+        Returns
+        -------
+        tensorboardX.SummaryWriter or VisdomWriter
+            Open until the end of the fit.
+        """
+        # one environment: its windows have names of their own
+        folder = self._folder if self.visdom else self._folder / name
+        self._used.add(folder)
+        return get_writer(folder, self, self.visdom, self.visdom_params, **self._place.get(name, {}))
+
+    def batch_step(self, state: State) -> int:
+        """Number of the update that was just made, from 1; to be asked for at every one.
+
+        Parameters
+        ----------
+        state
+            Of the end of a training step.
+        """
+        if state[keys.PHASE] != "replay":
+            return int(trainer_of(state).state.global_step)
+        self._replayed += 1  # no trainer counts
+        return self._replayed
+
+    def flush(self) -> None:
+        """Let readers see what was written."""
+        for folder in self._used:
+            get_writer(folder, self, self.visdom).flush()
 
 
 class TensorBoard(AbstractTensorBoard):
@@ -121,3 +247,144 @@ def epoch_values(state: State) -> dict[str, Any]:
 def _without_epoch(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics without the number of the epoch, which is the place of the others."""
     return {name: value for name, value in metrics.items() if name != "epoch"}
+
+
+_log = logging.getLogger("delira")
+
+
+def write_graph(writer: object, state: State, is_asked_for: bool) -> None:
+    """Write the graph of the network for the input of the state; where that cannot be, say why in one warning.
+
+    Parameters
+    ----------
+    writer
+        A ``tensorboardX.SummaryWriter``; None where graphs cannot be written.
+    state
+        Of the end of a training step; it stays as it is, and so do generators of random numbers.
+    is_asked_for
+        Whether to say so where the framework has no graph.
+    """
+    trainer = trainer_of(state)
+    write = trainer.backend.write_graph
+    if writer is None or write is None:
+        if is_asked_for:
+            why = "visdom shows none" if writer is None else f"the backend {trainer.backend.name!r} has none"
+            _log.warning("no graph of the network was written: %s", why)
+        return
+    leaves = [leaf for _, leaf in iterate_leaves(state[keys.X]) if leaf is not None]
+    call = functools.partial(_call, trainer, state)
+    try:
+        with _untouched(trainer, state):
+            write(writer, trainer.module, call, leaves)
+    except Exception as error:  # a picture is no reason to end a training
+        text = str(error).strip().split("\n", 1)[0]
+        _log.warning("no graph of the network was written: %s: %s", type(error).__name__, text)
+
+
+def _call(trainer: "BaseNetworkTrainer", state: State, leaves: Sequence[Any]) -> list[Any]:
+    """Outputs of the network for arrays in the place of those of the input."""
+    given = iter(leaves)
+    x = map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
+    outputs = [leaf for _, leaf in iterate_leaves(dict(trainer.forward(trainer.objective.batch_of(x))))]
+    return [leaf for leaf in outputs if hasattr(leaf, "shape")]
+
+
+@contextlib.contextmanager
+def _untouched(trainer: "BaseNetworkTrainer", state: State) -> Iterator[None]:
+    """Scope in which the network predicts; the state and the generators of random numbers are as before after it."""
+    before, generators = dict(state), trainer.backend.generators.state()
+    try:
+        with trainer.backend.calls.evaluating(trainer.module):
+            yield
+    finally:
+        state.clear()
+        state.update(before)
+        trainer.backend.generators.set_state(generators)
+
+
+_SUMMARY = (keys.MODEL, keys.OPTIMIZER, keys.CRITERION, keys.METRIC_LIST, keys.CALLBACK_LIST)
+
+
+class TensorBoardText(TensorBoard):
+    """Write the metrics of epochs, and of batches if asked for, as tables, and once what the fit consists of.
+
+    Parameters
+    ----------
+    log_dir
+        Where the folders go, see :class:`AbstractTensorBoard`.
+    write_epoch_metrics
+        Whether epochs are written, as ``epoch``.
+    write_batch_metrics
+        Whether training steps are written, as ``batch``.
+    log_trial_summary
+        Whether network, optimizer, criterion, metrics and callbacks are written, as ``trial``, where a fit begins.
+    batch_step_size
+        Batches from one that is written to the next; each waits for the values.
+    comment
+        Part of the folder's name.
+    visdom, visdom_params
+        As for :class:`AbstractTensorBoard`.
+
+    Raises
+    ------
+    ConfigError
+        If ``batch_step_size`` is impossible.
+
+    Examples
+    --------
+    >>> TensorBoardText("logs", write_batch_metrics=True, batch_step_size=50).batch_step_size
+    50
+    """
+
+    def __init__(  # noqa: PLR0913 - the historic signature
+        self,
+        log_dir: str | Path = "./logs",
+        write_epoch_metrics: bool = True,
+        write_batch_metrics: bool = False,
+        log_trial_summary: bool = True,
+        batch_step_size: int = 100,
+        comment: str = "delira",
+        visdom: bool = False,
+        visdom_params: VisdomParams | None = None,
+    ):
+        super().__init__(
+            log_dir, False, write_batch_metrics, batch_step_size, write_epoch_metrics, comment, visdom, visdom_params
+        )
+        check_flags(self, log_trial_summary=log_trial_summary)
+        self.log_trial_summary = log_trial_summary
+
+    def on_start(self, state: State) -> None:
+        """Open the writer, and write the summary."""
+        super().on_start(state)
+        if self.log_trial_summary and state[keys.EPOCH] == 0 < state[keys.MAX_EPOCHS]:
+            there = {str(key): state[key] for key in _SUMMARY if key in state}
+            self.get_writer().add_text("trial", table({name: _text(value) for name, value in there.items()}), 0)
+
+    def write_metrics(self, writer: Any, of: str, values: Mapping[str, Any], step: int) -> None:
+        """Write a table of the values of an epoch or a batch, as ``of`` says."""
+        writer.add_text(of, table(values), step)
+
+
+def table(values: Mapping[str, Any]) -> str:
+    """Return a table of HTML: a row for each value.
+
+    Parameters
+    ----------
+    values
+        By name; numbers, or texts, which may have several lines.
+    """
+    rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{_cell(value)}</td></tr>" for name, value in values.items())
+    return f"<table>{rows}</table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    # a reader of Markdown takes an empty line for the end of the table, and leading spaces for code
+    lines = [html.escape(line).replace("  ", "&nbsp;&nbsp;") for line in str(value).splitlines() if line.strip()]
+    return "<br/>".join(lines)
+
+
+def _text(value: object) -> str:
+    """Return a line for each of several, such as callbacks."""
+    return "\n".join(map(str, value)) if hasattr(value, "__iter__") and not callable(value) else str(value)

@@ -8,7 +8,7 @@ from pathlib import Path
 from delira.cli.output import Answer, wrapped
 from delira.errors import ConfigError
 from delira.experiments.result import KFoldResult
-from delira.logging.image_files import file_name
+from delira.logging.handlers import file_name
 from delira.report import run_names, runs_page
 from delira.utils.suggest import did_you_mean
 

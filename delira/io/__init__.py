@@ -2,9 +2,8 @@
 
 from delira.io.checkpoint import CheckpointFolder
 from delira.io.container import read_tree, write_tree
-from delira.io.export import export
+from delira.io.export import export, load_weights, save_weights
 from delira.io.verify import verify_zip
-from delira.io.weights import load_weights, save_weights
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

@@ -16,9 +16,9 @@ from delira.io.checkpoint import CheckpointFolder as CheckpointFolder
 from delira.io.container import read_tree as read_tree
 from delira.io.container import write_tree as write_tree
 from delira.io.export import export as export
+from delira.io.export import load_weights as load_weights
+from delira.io.export import save_weights as save_weights
 from delira.io.verify import verify_zip as verify_zip
-from delira.io.weights import load_weights as load_weights
-from delira.io.weights import save_weights as save_weights
 
 __all__ = [
     "CheckpointFolder",

@@ -1,16 +1,24 @@
-"""Handlers of Python's logging that show messages; a record whose message is no dictionary is none of them."""
+"""Handlers of Python's logging that show messages, in streams and files; a record of no dictionary is no message."""
 
 import dataclasses
 import itertools
+import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from io import FileIO
+from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from delira.errors import ConfigError
-from delira.logging.drawing import draw, pixels_of
-from delira.logging.messages import PLOTS, Message, read_messages
-from delira.logging.values import read
+from delira.logging.messages import PLOTS, Message, read, read_messages
+from delira.utils.checks import check_paths, check_texts
+from delira.utils.files import make_folder, publish_text
+from delira.utils.optional import import_optional
+from delira.utils.pixels import write_picture
 
 _log = logging.getLogger("delira")
 
@@ -235,3 +243,187 @@ def own_appendix(message: Message, place: Place | None) -> str:
     """``env_appendix`` of a message, if it is not that of the run's own fold, whose files are apart anyway."""
     is_of_fold = place is not None and message.appendix == f"_{place.fold:02d}"
     return "" if is_of_fold else message.appendix
+
+
+def draw(message: Message) -> Any:
+    """Return a figure of matplotlib with the plot of a message whose values are those of numpy."""
+    figure = import_optional("matplotlib.figure", "a plot", "matplotlib").Figure(figsize=(5, 4), layout="constrained")
+    axes = figure.subplots(subplot_kw={"projection": "3d"} if message.kind == "surface" else None)
+    values, given = np.asarray(message.value), message.given
+    match message.kind:
+        case "histogram":
+            axes.hist(values[np.isfinite(values)], bins=given("bins", "numbins", default=30))
+        case "line":
+            x = given("x_vals", "x", "X")
+            axes.plot(np.arange(len(values)) if x is None else np.asarray(x), values)
+        case "scatter":
+            axes.scatter(values[:, 0], values[:, 1], c=given("labels", "Y"))
+        case "bar":
+            names = given("legend", "rownames")
+            axes.bar(np.arange(values.size), values.ravel(), tick_label=None if names is None else [*map(str, names)])
+        case "pie":
+            axes.pie(values.ravel(), labels=given("legend", "labels"))
+        case "boxplot":
+            axes.boxplot(values)
+        case "heatmap":
+            figure.colorbar(axes.imshow(values, aspect="auto"))
+        case "contour":
+            axes.contour(values)
+        case "surface":
+            rows, columns = np.indices(values.shape)
+            axes.plot_surface(columns, rows, values, cmap="viridis")
+    axes.set_title(message.name)
+    return figure
+
+
+def pixels_of(figure: Any) -> np.ndarray:
+    """Return a figure as a picture: float32 in [0, 1] of shape ``(3, h, w)``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    shown = np.asarray(canvas.buffer_rgba())[..., :3]
+    return np.moveaxis(shown, -1, 0).astype(np.float32) / 255
+
+
+class ImgSaveHandler(MessageHandler):
+    """Write images, grids, figures and plots as files ``<name>_<step>.png``; all other messages are left out.
+
+    Parameters
+    ----------
+    folder
+        Where the files go; made when the first is written.
+    level
+        Records below it are left out.
+    file_format
+        Ending of the files: what Pillow can write, e.g. ``".png"``.
+
+    Raises
+    ------
+    MissingBackendError
+        If Pillow is not installed.
+
+    Examples
+    --------
+    >>> import logging, pathlib, tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     logger = logging.Logger("mine")
+    ...     logger.addHandler(ImgSaveHandler(folder))
+    ...     logger.info({"image": {"image": np.zeros((3, 8, 8)), "name": "black"}})
+    ...     [path.name for path in pathlib.Path(folder).iterdir()]
+    ['black_000000.png']
+    """
+
+    def __init__(self, folder: str | Path, level: int | str = logging.NOTSET, file_format: str = ".png"):
+        image: Any = import_optional("PIL.Image", type(self).__name__, "delira[images]")
+        super().__init__(level)
+        check_paths(self, folder=folder)
+        self.folder, self.file_format = Path(folder).absolute(), file_format
+        image.init()
+        check_texts(self, file_format=file_format)
+        if file_format.lower() not in image.registered_extensions():
+            raise ConfigError(
+                f"{type(self).__name__}: file_format must be one of Pillow's, e.g. '.png', got {file_format!r}"
+            )
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Write the picture of a message, if it has one."""
+        picture = as_picture(message)
+        if picture is not None:
+            name = file_name(message.name + own_appendix(message, place))
+            path = self.folder / f"{name}_{message.step:06d}{self.file_format}"
+            write_picture(path, picture, type(self).__name__)
+
+
+def file_name(name: str) -> str:
+    """Return a name that is one of a file on every system."""
+    return re.sub(r"[^\w.-]+", "_", name).strip(".") or "_"
+
+
+_FLAT = (bool, int, float, str, type(None))
+
+
+class MessageFileHandler(MessageHandler):
+    r"""Append messages to a file, one line of JSON for each: numbers and texts as they are, of arrays the shape.
+
+    Parameters
+    ----------
+    path
+        The file; made when the first message comes.
+    level
+        Records below it are left out.
+
+    Examples
+    --------
+    >>> import logging, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     logger, handler = logging.Logger("mine"), MessageFileHandler(f"{folder}/messages.jsonl")
+    ...     logger.addHandler(handler)
+    ...     logger.info({"value": {"value": 0.5, "name": "loss"}})
+    ...     handler.close()
+    ...     pathlib.Path(folder, "messages.jsonl").read_text()
+    '{"kind": "scalar", "name": "loss", "step": 0, "value": 0.5}\n'
+    """
+
+    def __init__(self, path: str | Path, level: int | str = logging.NOTSET):
+        super().__init__(level)
+        check_paths(self, path=path)
+        self.path = Path(path).absolute()
+        self._file: FileIO | None = None
+        self.n_lines = 0
+        """Lines that were written, those before the handler was made included if :meth:`cut` was called."""
+
+    def cut(self, n_lines: int) -> None:
+        """Keep only the first lines.
+
+        Parameters
+        ----------
+        n_lines
+            How many; all if there are less.
+        """
+        self._close_file()
+        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
+        whole = [line for line in lines[:n_lines] if line.endswith("\n")]
+        if len(lines) > len(whole):
+            publish_text(self.path, "".join(whole))
+        self.n_lines = len(whole)
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Append a message."""
+        if self._file is None:
+            make_folder(self.path.parent)
+            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open until the end
+        where = {} if place is None else {"axis": place.axis, "epoch": place.epoch, "fold": place.fold}
+        value, options = _plain(message.value), {"options": _plain(message.options)} if message.options else {}
+        shown = value if isinstance(message.value, np.ndarray) else {"value": value}
+        line = {"kind": message.kind, "name": message.name, "step": message.step, **where, **shown, **options}
+        text, end = json.dumps(line).encode() + b"\n", self._file.tell()
+        if self._file.write(text) != len(text):  # a full disk takes a part
+            self._file.truncate(end)
+            raise OSError(f"{self.path} took a part of a line; is the disk full?")
+        self.n_lines += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        self._close_file()
+        super().close()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+
+def _plain(value: object) -> Any:
+    """Return what JSON can say of a value."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape)}
+    return value if isinstance(value, _FLAT) else type(value).__name__

@@ -1,10 +1,16 @@
-"""The messages: dictionaries like ``{"value": {"value": 0.5, "name": "loss"}}``, read and never changed."""
+"""Messages like ``{"value": {"value": 0.5, "name": "loss"}}``, and what they show as numbers and pictures of numpy."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from delira.errors import ConfigError
+from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.lazy_value import Lazy
+from delira.utils.pixels import as_numbers, side_by_side
 from delira.utils.suggest import did_you_mean
 
 #: kind -> its other names
@@ -141,3 +147,149 @@ def _positional(key: str, args: Sequence[Any]) -> list[tuple[str, Any]]:
     if len(args) > len(order):
         raise ConfigError(f"a message of the kind {key!r} has {len(args)} arguments without a name; name them")
     return list(zip(order, args, strict=False))
+
+
+Reduction = str | Callable[[np.ndarray], Any]
+#: what several values of one name may become
+REDUCTIONS: dict[str, Callable[[np.ndarray], Any]] = {
+    "last": lambda values: values[-1],
+    "first": lambda values: values[0],
+    "mean": np.mean,
+    "median": np.median,
+    "max": np.max,
+    "min": np.min,
+}
+#: classes of values that stand for some while a step is compiled
+_TRACED = ("Tracer", "SymbolicTensor", "KerasTensor")
+#: channels that a picture of numpy with the channels last may have
+_CHANNELS = (1, 3, 4)
+_FEW = (1, 3)
+
+
+def refuse_traced(message: Message) -> None:
+    """Refuse what has no value: a step that is compiled runs as Python only while it is traced.
+
+    Raises
+    ------
+    ConfigError
+        Saying what to do.
+    """
+    parts = message.value.values() if isinstance(message.value, Mapping) else [message.value]
+    for value in (*parts, *message.args, *message.options.values()):
+        if any(cls.__name__ in _TRACED for cls in type(value).__mro__):
+            raise ConfigError(
+                f"{message.name!r} is logged inside a compiled step, where it has no value yet, and which runs as "
+                "Python only once. Return it from the closure as a metric and give logging_frequencies, log it in a "
+                "callback (on_step_training), or train with compiled=False"
+            )
+
+
+def read(message: Message) -> Message:
+    """Return the same message with values of numpy, brought from their devices."""
+    convert: dict[str, Callable[[Any], Any]] = {
+        "scalar": number,
+        "scalars": lambda values: {str(name): number(value) for name, value in values.items()},
+        "image": lambda value: picture(value, message.given("channels_last")),
+        "image_grid": lambda value: grid(value, message),
+        "histogram": lambda value: array(value).ravel(),
+        "text": str,
+        "figure": lambda value: value.gcf() if hasattr(value, "gcf") else value,
+    }
+    value = convert.get(message.kind, array)(message.value) if message.value is not None else None
+    options = {name: plain(option) for name, option in message.options.items()}
+    return dataclasses.replace(message, value=value, options=options, args=[plain(each) for each in message.args])
+
+
+def array(value: object) -> np.ndarray:
+    """Return an array of any framework, or nested lists, as one of numpy."""
+    if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
+        return np.stack([array(each) for each in value])
+    return read_arrays([as_array(value)])[0]
+
+
+def number(value: object) -> Any:
+    """Return a number; nested lists of several."""
+    if isinstance(value, Lazy):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return {name: number(part) for name, part in value.items()}
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    found = array(value)
+    if found.dtype.kind not in "biuf":
+        raise ConfigError(f"a scalar is a number, got {value!r}")
+    return to_plain(found.astype(np.float64))
+
+
+def kept(value: object) -> Any:
+    """Return a number, or a device value of one, as it is now: it may wait for others, and nothing is read."""
+    if isinstance(value, (Lazy, bool, int, float)):
+        return value
+    found = as_array(value)
+    return ops_of(found).keep(found)
+
+
+def reduce(values: Sequence[Any], how: Reduction) -> float:
+    """One number of several.
+
+    Parameters
+    ----------
+    values
+        Numbers, or device values of one number each; read together.
+    how
+        A name of ``REDUCTIONS``, or a function of an array of shape ``(n,)``.
+    """
+    read_ones = read_arrays([as_array(value.item() if isinstance(value, Lazy) else value) for value in values])
+    return reduce_array(np.array([float(one.ravel()[0]) for one in read_ones]), how)
+
+
+def reduce_array(values: np.ndarray, how: Reduction) -> float:
+    """Return the same for an array of shape ``(n,)``."""
+    return float((REDUCTIONS[how] if isinstance(how, str) else how)(values))
+
+
+def picture(value: object, channels_last: bool | None = None) -> np.ndarray:
+    """One picture of any framework: float32 of shape ``(c, h, w)``, bytes in [0, 1].
+
+    Parameters
+    ----------
+    value
+        Shape ``(h, w)``, ``(c, h, w)`` or ``(h, w, c)``.
+    channels_last
+        Which of the two; None: as the framework has it, of numpy where only one has 1, 3 or 4 channels.
+    """
+    pixels = array(value)
+    if pixels.ndim == 4 and len(pixels) == 1:
+        pixels = pixels[0]
+    if pixels.ndim not in (2, 3):
+        raise ConfigError(f"an image has the shape (height, width) or (channels, height, width), got {pixels.shape}")
+    return as_numbers(_channels_first(pixels, value, channels_last))
+
+
+def grid(value: object, message: Message) -> np.ndarray:
+    """Several pictures side by side: float32 of shape ``(c, H, W)``."""
+    pictures = array(value)
+    if pictures.ndim not in (2, 3, 4):
+        raise ConfigError(f"a grid of images has the shape (n, channels, height, width), got {pictures.shape}")
+    example = value[0] if isinstance(value, (list, tuple)) else value
+    each = [pictures] if pictures.ndim == 2 else pictures
+    pictures = np.stack([_channels_first(pixels, example, message.given("channels_last")) for pixels in each])
+    columns = message.given("nrow", default=min(8, math.ceil(math.sqrt(len(pictures)))))
+    return side_by_side(as_numbers(pictures), int(columns), int(message.given("padding", default=2)))
+
+
+def _channels_first(pixels: np.ndarray, original: object, channels_last: bool | None) -> np.ndarray:
+    if pixels.ndim == 2:
+        return pixels[None]
+    if channels_last is None:
+        ops, (first, last) = ops_of(as_array(original)), (pixels.shape[0], pixels.shape[-1])
+        if ops is ops_of(None):
+            channels_last = (last in _FEW and first not in _FEW) or (last in _CHANNELS and first not in _CHANNELS)
+        else:
+            channels_last = ops.class_axis == -1
+    return np.moveaxis(pixels, -1, 0) if channels_last else pixels
+
+
+def plain(value: object) -> Any:
+    """Return a value that may be an array of a framework, then as one of numpy."""
+    return array(value) if ops_of(value) is not ops_of(None) else value

@@ -9,9 +9,14 @@ from typing import Any
 
 from delira.errors import ConfigError, MissingBackendError
 from delira.logging.logger import tell_once
-from delira.logging.tensorboard import TensorboardXLoggingHandler
-from delira.logging.trackers import MLflowHandler, WandbHandler, check_store
-from delira.logging.trixi_handler import TrixiHandler, is_trixi
+from delira.logging.trackers import (
+    MLflowHandler,
+    TensorboardXLoggingHandler,
+    TrixiHandler,
+    WandbHandler,
+    check_store,
+    is_trixi,
+)
 from delira.logging.visdom_handlers import VisdomLoggingHandler
 from delira.logging.writers import NO_VISDOM
 from delira.utils.suggest import did_you_mean

@@ -1,9 +1,10 @@
-"""Messages for experiment trackers: MLflow, and Weights & Biases (offline unless told otherwise)."""
+"""Handlers that hand messages to other tools: TensorBoard, MLflow, Weights & Biases, and loggers of trixi."""
 
 import contextlib
 import html
 import importlib
 import importlib.util
+import inspect
 import logging
 import os
 import re
@@ -14,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, MissingBackendError
-from delira.logging.handlers import MessageHandler, Place, as_picture, own_appendix
-from delira.logging.image_files import file_name
-from delira.logging.messages import Message
-from delira.logging.writers import numbers_of
+from delira.logging.handlers import MessageHandler, Place, as_picture, file_name, own_appendix
+from delira.logging.messages import KINDS, PASSED_ON, Message, plain, read, read_messages, split
+from delira.logging.writers import EventFiles, numbers_of, since, write_values
 from delira.utils.checks import check_choice, check_paths, check_texts
 from delira.utils.optional import import_optional
 from delira.utils.pixels import as_bytes
@@ -260,3 +260,219 @@ def _short_waiting() -> Iterator[None]:
     finally:
         for name in own:
             os.environ.pop(name, None)
+
+
+class TensorboardXLoggingHandler(MessageHandler):
+    """Write messages for TensorBoard. In a run, what belongs to steps goes to the folder ``steps`` inside.
+
+    Parameters
+    ----------
+    log_dir
+        Where the event files go.
+    level
+        Records below it are left out.
+    **kwargs
+        Handed to ``tensorboardX.SummaryWriter``.
+
+    Raises
+    ------
+    MissingBackendError
+        If tensorboardX is not installed.
+
+    Examples
+    --------
+    >>> import logging, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     logger, handler = logging.Logger("mine"), TensorboardXLoggingHandler(folder)
+    ...     logger.addHandler(handler)
+    ...     logger.info({"scalar": {"tag": "loss", "scalar_value": 0.5, "global_step": 1}})
+    ...     handler.close()
+    """
+
+    def __init__(self, log_dir: str | Path, level: int | str = logging.NOTSET, **kwargs: Any):
+        import_optional("tensorboardX", type(self).__name__, "delira[logging]")
+        super().__init__(level)
+        check_paths(self, log_dir=log_dir)
+        self.log_dir, self.kwargs = Path(log_dir).absolute(), kwargs
+        self._files = EventFiles(self.log_dir, **kwargs)
+
+    def continue_from(self, epoch: int, step: int) -> None:
+        """Hide what was written after a checkpoint: in files that are opened from now on."""
+        self._files.continue_at({"": since(epoch, step), "steps": since(step, epoch)})
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Write one message."""
+        writer = self._files.writer("steps" if place is not None and place.axis == "step" else "")
+        name, step = message.name + own_appendix(message, place), message.step or 0
+        picture = None if message.kind == "histogram" else as_picture(message)
+        if message.kind in PASSED_ON:
+            getattr(writer, f"add_{message.kind}")(*message.args, **_as_tensorboard(message, step))
+        elif message.kind in ("scalar", "scalars"):
+            write_values(writer, name, message.value, step)
+        elif message.kind == "text":
+            writer.add_text(name, message.value, step)
+        elif picture is None:
+            writer.add_histogram(name, message.value, step)
+        else:
+            writer.add_image(name, picture, step)
+
+    def flush(self) -> None:
+        """Let readers see what was written."""
+        self._files.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.log_dir)!r})"
+
+
+def _as_tensorboard(message: Message, step: int) -> dict[str, Any]:
+    """Return the keywords of what is only passed on, by the names that ``tensorboardX`` has for them."""
+    options = {name: value for name, value in message.options.items() if name != "env_appendix"}
+    if message.kind == "hparams":
+        return options
+    for old, new in (("name", "tag"), ("counter", "global_step"), ("step", "global_step")):
+        if old in options:
+            options[new] = options.pop(old)
+    return {"global_step": step, **options}
+
+
+PREFIXES = ("show_", "plot_", "save_", "get_", "")
+#: kind -> what trixi calls it, and its value
+_TRIXI = {
+    "scalar": ("value", "value"),
+    "image": ("image", "image"),
+    "image_grid": ("image_grid", "image_array"),
+    "histogram": ("histogram", "array"),
+    "text": ("text", "text"),
+    "figure": ("matplot_plt", "plt"),
+    "line": ("lineplot", "y_vals"),
+    "scatter": ("scatterplot", "array"),
+    "bar": ("barplot", "array"),
+    "pie": ("piechart", "array"),
+    "boxplot": ("boxplot", "array"),
+    "contour": ("contourplot", "x_vals"),
+    "surface": ("surfaceplot", "x_vals"),
+}
+
+
+class TrixiHandler(MessageHandler):
+    """Hand messages to a logger of trixi: a message ``{"value": {...}}`` to its method ``show_value``.
+
+    For each key of a message every method is called that the logger has of ``show_<key>``, ``plot_<key>``,
+    ``save_<key>``, ``get_<key>`` and ``<key>``, with the arguments of the message. If there is none, the message is
+    handed over as trixi calls its kind. What the logger has no method for is left out.
+
+    Parameters
+    ----------
+    logging_cls
+        The class of the logger, or a logger; any object with methods ``show_...``.
+    level
+        Records below it are left out.
+    *args, **kwargs
+        Arguments of the class.
+
+    Raises
+    ------
+    ConfigError
+        If the class has no method ``show_...``.
+
+    Examples
+    --------
+    >>> import logging
+    >>> class Printer:
+    ...     def show_value(self, value, name, counter=None):
+    ...         print(name, value)
+    >>> logger = logging.Logger("mine")
+    >>> logger.addHandler(TrixiHandler(Printer))
+    >>> logger.info({"value": {"args": [0.5], "kwargs": {"name": "loss"}}})
+    loss 0.5
+    """
+
+    takes_any_kind = True
+
+    def __init__(self, logging_cls: object, level: int | str = logging.NOTSET, *args: Any, **kwargs: Any):
+        if not is_trixi(logging_cls):
+            raise ConfigError(f"TrixiHandler takes a logger with methods like show_value, or its class; {logging_cls!r}"
+                              " has none")  # fmt: skip
+        if not isinstance(logging_cls, type) and (args or kwargs):
+            raise ConfigError("TrixiHandler was given a logger that is made already, and arguments to make it with")
+        # Python closes every handler at its end, also one that could not be made
+        self.logger: Any = None
+        super().__init__(level)
+        self.logger = logging_cls(*args, **kwargs) if isinstance(logging_cls, type) else logging_cls
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Call the methods of the logger for every key of a message."""
+        if not isinstance(record.msg, Mapping):
+            return
+        place = getattr(record, "place", None)
+        known = getattr(record, "messages", None)
+        for position, (key, content) in enumerate(record.msg.items()):
+            try:
+                if not (isinstance(key, str) and self._call(key, *split(content))) and key in KINDS:
+                    message = known[position] if known else read(*read_messages({key: content}))
+                    self.show(self._placed(message, place), place)
+            except Exception:
+                self.handleError(record)
+
+    def show(self, message: Message, place: Place | None) -> None:
+        """Hand a message over as trixi calls it."""
+        if message.kind not in _TRIXI:
+            return
+        key, value_name = _TRIXI[message.kind]
+        named = {value_name: message.value, "name": message.name, "counter": message.step, **message.options}
+        if message.appendix:
+            named["env_appendix"] = message.appendix
+        self._call(key, [], named)
+
+    def _call(self, key: str, args: list[Any], named: dict[str, Any]) -> bool:
+        """Call every method for a key; whether there is one."""
+        methods = [getattr(self.logger, prefix + key, None) for prefix in PREFIXES]
+        called = [method for method in methods if callable(method)]
+        for method in called:
+            method(*map(_readable, args), **_accepted(method, {name: _readable(each) for name, each in named.items()}))
+        return bool(called)
+
+    def flush(self) -> None:
+        """Let the logger write what it holds, if it can."""
+        if callable(flush := getattr(self.logger, "flush", None)):
+            flush()
+
+    def close(self) -> None:
+        """Close the logger, if it can be, or its writer."""
+        for owner in (self.logger, getattr(self.logger, "writer", None)):
+            if callable(close := getattr(owner, "close", None)):
+                close()
+                break
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.logger).__name__})"
+
+
+def is_trixi(candidate: object) -> bool:
+    """Return True if something has methods like ``show_value``."""
+    return any(name.startswith("show_") and callable(getattr(candidate, name, None)) for name in dir(candidate))
+
+
+def _readable(value: object) -> Any:
+    """As loggers of old know it: an array of a framework as one of numpy, one of a single number as that number."""
+    value = plain(value)
+    return value.item() if isinstance(value, np.ndarray) and not value.shape else value
+
+
+def _accepted(method: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """Without the step and the appendix where the method takes none."""
+    try:
+        parameters = inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        return named
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return named
+    return {
+        name: value for name, value in named.items() if name in parameters or name not in ("counter", "env_appendix")
+    }

@@ -8,13 +8,13 @@ from typing import Any
 
 from delira.logging.handlers import (
     CombinedHandler,
+    ImgSaveHandler,
     MessageHandler,
     MultiStreamHandler,
     Place,
     as_picture,
     check_level,
 )
-from delira.logging.image_files import ImgSaveHandler
 from delira.logging.messages import PLOTS, Message
 from delira.logging.writers import VisdomParams, VisdomWriter, write_values
 from delira.utils.checks import check_texts

@@ -1,19 +1,21 @@
-"""From a trial to an experiment: the same module, cross-validated."""
+"""The framework that a module belongs to, its trainer and its experiment: the module of a trial, cross-validated."""
 
 import copy
+import importlib
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from delira import state as keys
+from delira.contract import Backend
 from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
 from delira.contract.kinds import Array, Network
-from delira.errors import ConfigError
+from delira.errors import ConfigError, NetworkError
+from delira.frameworks import NAMES, PACKAGES
 from delira.metrics import MetricList
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import known_of
-from delira.trial.backends import shown
 
 
 def experiment_of(trial: Any, name: str | None, save_path: str | Path | None, settings: Mapping[str, Any]) -> Any:
@@ -100,3 +102,42 @@ def _network_class(base: Any, module: Network) -> type:
 
     parts = {"__init__": __init__, method: compute, "__module__": __name__, "made_of": (module,)}
     return type(type(module).__name__, (base,), parts)
+
+
+def shown(model: Network, ending: str) -> Any:
+    """Return the trainer, or another public class, of the framework that a module or a network of ours belongs to.
+
+    Parameters
+    ----------
+    model
+        The module; None stands for a network that returns None.
+    ending
+        Of the name of the class: ``"NetworkTrainer"`` or ``"Experiment"``.
+
+    Raises
+    ------
+    NetworkError
+        If it belongs to none.
+    """
+    own = getattr(type(model), "__delira_backend__", None)
+    name = _framework_of(model) if own is None else own.name
+    if name not in NAMES:
+        raise NetworkError(
+            f"a trial takes a torch.nn.Module, a keras.Model, a flax nnx.Module or a scikit-learn estimator, got "
+            f"{model!r}"
+        )
+    found = next(one for one in NAMES[name]["training"] if one.endswith(ending))
+    return getattr(importlib.import_module("delira.training"), found)
+
+
+def _framework_of(model: Network) -> str | None:
+    if model is None:
+        return next(iter(PACKAGES))
+    packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
+    found = (name for package in packages for name, needed in PACKAGES.items() if package in needed)
+    return next(found, None)
+
+
+def backend_of(model: Network) -> Backend:
+    """Return the verbs of the framework that a module belongs to; errors as of :func:`shown`."""
+    return shown(model, "NetworkTrainer").backend

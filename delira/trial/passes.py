@@ -14,7 +14,7 @@ from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
-from delira.trial.fluent import FluentData
+from delira.trial.data import FluentData
 from delira.trial.objective import TrialObjective
 from delira.utils.trees import iterate_leaves
 

@@ -21,8 +21,7 @@ from delira.settings.outputs import check_output
 from delira.settings.parts import check_verbose
 from delira.settings.signatures import show_settings
 from delira.state import State, StateFunction
-from delira.trial.backends import backend_of, shown
-from delira.trial.bridge import experiment_of
+from delira.trial.bridge import backend_of, experiment_of, shown
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of
 from delira.trial.data import X_ENTRY
 from delira.trial.estimators import EstimatorObjective

@@ -12,7 +12,7 @@ import sklearn.metrics
 from delira.cli.new import render
 from delira.errors import ConfigError, DataError, MissingBackendError
 from delira.experiments.result import FoldResult, KFoldResult
-from delira.logging.drawing import draw
+from delira.logging.handlers import draw
 from delira.logging.messages import Message
 from delira.metrics import MetricSet, SklearnF1Score, accuracy
 from delira.report import mean_interval, page, score_interval

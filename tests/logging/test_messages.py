@@ -19,8 +19,7 @@ from delira.logging import (
     TensorboardXLoggingHandler,
     TrixiHandler,
 )
-from delira.logging.messages import KINDS, PLOTS, read_messages
-from delira.logging.values import number, picture
+from delira.logging.messages import KINDS, PLOTS, number, picture, read_messages
 
 STAIRS = np.arange(12.0).reshape(3, 4)
 

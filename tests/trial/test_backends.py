@@ -4,7 +4,7 @@ import pytest
 
 from delira.errors import NetworkError
 from delira.testing import ToyNetwork
-from delira.trial.backends import backend_of, shown
+from delira.trial.bridge import backend_of, shown
 
 
 def test_a_module_of_torch_has_its_trainer_and_experiment():

@@ -6,8 +6,7 @@ import pytest
 from delira import state as keys
 from delira.errors import ConfigError
 from delira.state import State
-from delira.trial.data import ENDLESS
-from delira.trial.fluent import FluentData
+from delira.trial.data import ENDLESS, FluentData
 
 
 class Fluent(FluentData):

@@ -6,7 +6,7 @@ from typing import Any
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.schedules import rates, schedule
-from delira.callbacks.schedules.arguments import as_number
+from delira.callbacks.schedules.schedule import as_number
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 

@@ -6,8 +6,8 @@ from typing import Any
 from delira.backends.sklearn.backend import BACKEND
 from delira.backends.sklearn.network import SklearnEstimator
 from delira.errors import CheckpointError
-from delira.io.arguments import check_model, check_saved
 from delira.io.checkpoint import check_format
+from delira.io.container import check_model, check_saved
 from delira.io.verify import verify_zip
 from delira.utils.files import as_path, as_target, publish
 

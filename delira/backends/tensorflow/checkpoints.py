@@ -16,9 +16,8 @@ from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.contract.kinds import ByName
 from delira.errors import CheckpointError, ConfigError
-from delira.io.arguments import check_kept, check_model, check_saved
 from delira.io.checkpoint import check_format
-from delira.io.container import read_tree, write_tree
+from delira.io.container import check_kept, check_model, check_saved, read_tree, write_tree
 from delira.io.verify import verify_zip
 from delira.utils.files import as_path, as_target, publish
 from delira.utils.trees import map_leaves

@@ -8,7 +8,7 @@ import keras
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.schedules import rates, schedule
-from delira.callbacks.schedules.arguments import as_list, as_number
+from delira.callbacks.schedules.schedule import as_list, as_number
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.checks import check_numbers

@@ -10,8 +10,8 @@ import torch
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.monitor import mode_of_plateau
 from delira.callbacks.schedules import schedule
-from delira.callbacks.schedules.arguments import check_finite, check_lowering, check_rates, plain_counts
 from delira.callbacks.schedules.rates import is_improvement
+from delira.callbacks.schedules.schedule import check_finite, check_lowering, check_rates, plain_counts
 from delira.contract.kinds import ByName, Optimizer
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode

@@ -18,8 +18,8 @@ from delira.backends.torch.checkpoints import check_location, read_checkpoint, s
 from delira.contract.export import check_samples
 from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError, ConfigError
-from delira.io.arguments import check_model
 from delira.io.checkpoint import BESIDE, digest_of
+from delira.io.container import check_model
 from delira.io.verify import verify_zip
 from delira.utils.files import as_path, as_target, publish
 from delira.utils.foreign import open_regular

@@ -1,14 +1,16 @@
 """Learning-rate schedules: those of every backend, and the bases of what backends make theirs of."""
 
-from delira.callbacks.schedules.cycles import CyclicLR, OneCycleLR, WarmupCosine
 from delira.callbacks.schedules.for_all import (
     CosineAnnealingLR,
+    CyclicLR,
     ExponentialLR,
     LambdaLR,
     MultiStepLR,
+    OneCycleLR,
     ReduceLROnPlateau,
     StepLR,
     TorchScheduler,
+    WarmupCosine,
 )
 from delira.callbacks.schedules.rates import RateSchedule
 from delira.callbacks.schedules.schedule import OptimizerSchedule

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from delira.callbacks.monitor import mode_of_plateau
-from delira.callbacks.schedules.arguments import as_number, check_finite, check_lowering, check_rates
-from delira.callbacks.schedules.schedule import OptimizerSchedule
+from delira.callbacks.schedules.schedule import OptimizerSchedule, as_number, check_finite, check_lowering, check_rates
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 from delira.utils.checks import check_functions, check_texts
