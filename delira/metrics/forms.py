@@ -57,8 +57,11 @@ class SklearnFunction:
             known = read_values(known, pred, true)
             if self._are_labels(true, pred):
                 is_lost = pred.dtype.kind == "f" and not np.isfinite(pred).all()
-                with told(self, true, pred):
-                    return float("nan") if is_lost else self.function(*_flat(true, pred))
+                is_table = true.ndim == pred.ndim == 2 and true.shape[1] > 1
+                if not (is_table and says_yes_or_no(true) and says_yes_or_no(pred)):  # one label per row
+                    true, pred = true.ravel(), pred.ravel()
+                with told(self, *arrays):
+                    return float("nan") if is_lost else self.function(true, pred)
             refuse_texts(metric.name, true, pred)
         metric.n_samples = len(true)
         pred, true = metric.prepare(pred, true, {CRITERION: known})
@@ -274,13 +277,6 @@ def score(metric: object, arrays: Sequence[Any], name: str = "metric") -> float:
             f"score: arrays is a list of what the metric reads, e.g. [y_true, y_pred], got {arrays!r:.80}"
         )
     return evaluator(metric, name)(*arrays)
-
-
-def _flat(true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One label per row; tables of yes and no stay what they are."""
-    if true.ndim == pred.ndim == 2 and true.shape[1] > 1 and says_yes_or_no(true) and says_yes_or_no(pred):
-        return true, pred
-    return true.ravel(), pred.ravel()
 
 
 def refuse_texts(name: str, true: Array, pred: Array) -> None:

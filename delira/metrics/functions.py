@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError
+from delira.errors import DataError
 from delira.metrics.scoring import per_sample
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss
 from delira.metrics.tree.criteria import Criterion, one_of_each_row
-from delira.metrics.tree.labels import check_types, refuse_label, wrong_labels
+from delira.metrics.tree.labels import check_labels, check_settings, check_types
 from delira.utils.arrays import Array
 from delira.utils.checks import check_whole
 
@@ -42,8 +42,7 @@ def accuracy(y_true: Array, y_pred: Array, class_axis: int = 1) -> float:
     DataError
         If the shapes do not fit, scores come where labels are needed, or a label is none of the classes.
     """
-    same, is_lost = _compared(y_true, y_pred, class_axis)
-    return float("nan") if is_lost.any() else float(np.mean(same))
+    return float(np.mean(hits(y_true, y_pred, class_axis)))
 
 
 def hits(y_true: Array, y_pred: Array, class_axis: int = 1) -> np.ndarray:
@@ -54,20 +53,13 @@ def hits(y_true: Array, y_pred: Array, class_axis: int = 1) -> np.ndarray:
     y_true, y_pred, class_axis
         As for :func:`accuracy`.
     """
-    same, is_lost = _compared(y_true, y_pred, class_axis)
-    return np.where(is_lost, np.nan, same)
-
-
-def _compared(y_true: Array, y_pred: Array, class_axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which labels are predicted correctly, and where predictions are not finite."""
     true, pred = np.asarray(y_true), np.asarray(y_pred)
     axis = _axis("accuracy", class_axis, pred)
-    if axis == 0:
-        raise ConfigError("accuracy: class_axis=0 is the axis of the samples; give that of the classes, 1 or -1")
+    check_settings("accuracy", class_axis=axis)
     if _is_one_hot(true, pred, axis):
         true, pred = true.argmax(axis), _chosen(pred, axis)
     true, pred, is_lost = _labels("accuracy", true, pred, axis)
-    return np.asarray(true == pred), is_lost
+    return np.where(is_lost, np.nan, true == pred)
 
 
 @per_sample
@@ -156,8 +148,8 @@ def _labels(name: str, true: np.ndarray, pred: np.ndarray, axis: int) -> tuple[n
                 f"{name} got {what} of shape {array.shape} with values like {array[fractions][0]}, which are "
                 "no labels; compare scores with a threshold first, e.g. y_pred > 0.5"
             )
-    if n_classes and (is_wrong := wrong_labels(true, n_classes)).any():
-        refuse_label(name, true, is_wrong, n_classes)
+    if n_classes:
+        check_labels(name, true, n_classes)
     return true, pred, is_lost
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, DeliraError
 from delira.metrics.tree.criteria import class_scores, one_score, probabilities
-from delira.metrics.tree.labels import refuse_label, wrong_labels
+from delira.metrics.tree.labels import check_labels
 from delira.utils.arrays import Array
 from delira.utils.checks import check_choice, check_flags, check_functions
 from delira.utils.suggest import did_you_mean
@@ -122,7 +122,7 @@ class SklearnClassificationMetric:
             return float("nan")
         pred = _flat(_argmax("y_pred", "pred_logits", y_pred) if self.pred_logits else np.asarray(y_pred))
         if self.pred_logits:
-            _check_labels(type(self).__name__, true, np.shape(y_pred)[-1])
+            check_labels(type(self).__name__, true, np.shape(y_pred)[-1])
         with told(self, y_true, y_pred) if self._is_of_sklearn else contextlib.nullcontext():
             return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))
 
@@ -227,7 +227,7 @@ class SklearnLogLoss(_Named):
             pred = pred.reshape(-1, pred.shape[-1])
             if true.ndim == 1 and true.dtype.kind in "biuf":
                 if "labels" not in settings:
-                    _check_labels(type(self).__name__, true, pred.shape[-1])
+                    check_labels(type(self).__name__, true, pred.shape[-1])
                 settings.setdefault("labels", np.arange(pred.shape[-1]))
             if self.pred_logits:
                 pred = probabilities(pred, self.output)
@@ -409,9 +409,3 @@ def _is_lost(pred: Array, *, is_scores: bool) -> bool:
     if pred.dtype.kind != "f" or not pred.size:
         return False
     return not bool(np.isfinite(pred.max(axis=-1) if is_scores and pred.ndim > 1 else pred).all())
-
-
-def _check_labels(name: str, true: np.ndarray, n_classes: int) -> None:
-    """Refuse labels that are no numbers of columns."""
-    if (is_wrong := wrong_labels(true, n_classes)).any():
-        refuse_label(name, true, is_wrong, n_classes)

@@ -10,7 +10,7 @@ import numpy as np
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import default_for_key
-from delira.metrics.tree.labels import LOST, Labels, check_settings, labels_of, refuse_label, wrong_labels
+from delira.metrics.tree.labels import LOST, Labels, check_labels, check_settings, labels_of
 from delira.metrics.tree.moments import LARGE, Pending
 from delira.state import State
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
@@ -107,8 +107,8 @@ class Counting(Stateless):
         """Return the pairs of labels of a batch that was kept, and how often each occurred."""
         pred, true = (array.ravel() for array in arrays[:2])
         given = arrays[-1] if len(arrays) > 2 else None
-        if given is not None and (is_wrong := wrong_labels(given, allowed, self.ignore_index)).any():
-            refuse_label(self.name, given, is_wrong, allowed, start)
+        if given is not None:
+            check_labels(self.name, given, allowed, self.ignore_index, start)
         counts = np.full(true.shape, True)
         if self.ignore_index is not None:
             counts = (true if given is None else given.ravel()) != self.ignore_index

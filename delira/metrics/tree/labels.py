@@ -164,6 +164,12 @@ def wrong_labels(true: np.ndarray, n_classes: int, ignore_index: int | None = No
     return ~is_right if ignore_index is None else ~is_right & (true != ignore_index)
 
 
+def check_labels(name: str, true: np.ndarray, n_classes: int, ignore_index: int | None = None, start: int = 0) -> None:
+    """Refuse targets that are none of the classes; see :func:`wrong_labels` and :func:`refuse_label`."""
+    if (is_wrong := wrong_labels(true, n_classes, ignore_index)).any():
+        refuse_label(name, true, is_wrong, n_classes, start)
+
+
 def refuse_label(
     name: str,
     true: np.ndarray,
@@ -390,12 +396,8 @@ def binary_labels(metric: str, pred: Array, true: Array, threshold: float) -> tu
     """Yes or no, predicted and true, for every value of the prediction; targets above 0.5 mean yes."""
     pred, true = same_shape(metric, pred, true)
     is_label = not ops_of(pred).is_float(pred)
-    return (as_integer(pred) > 0 if is_label else pred > threshold), is_yes(true)
-
-
-def is_yes(true: Array) -> Any:
-    """Return whether targets mean yes: above 0.5, of whole numbers above 0."""
-    return true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
+    said = as_integer(pred) > 0 if is_label else pred > threshold
+    return said, true > 0.5 if ops_of(true).is_float(true) else as_integer(true) > 0
 
 
 def without_last(pred: Array, true: Array) -> Any:

@@ -263,9 +263,10 @@ class MetricTree(Metric):
             Values of this batch by name, arrays of the device as lazy numbers.
         """
         self._has_seen = True
-        if self.root.reads_outputs and not self.is_read:
-            known = _undecided(self.root, args[0])
-            if known is not None:
+        root: Any = self.root
+        if root.reads_outputs and not self.is_read and getattr(root, "threshold", None) is None:
+            known = root.known_in(args[0])
+            if known.output is None or known.kind is None:
                 return self._process_in_ways(args[0], known)
         return self._process(*args)
 
@@ -404,14 +405,6 @@ class MetricTree(Metric):
 
     def __repr__(self) -> str:
         return f"MetricTree({self.root!r}, {self.children!r})"
-
-
-def _undecided(root: Any, state: Any) -> Criterion | None:
-    """What is known of predictions of which nobody says what they are; None if somebody does, or it does not matter."""
-    if getattr(root, "threshold", None) is not None:
-        return None
-    known: Criterion = root.known_in(state)
-    return known if known.output is None or known.kind is None else None
 
 
 def as_tree(metric: Metric) -> MetricTree:
