@@ -6,9 +6,9 @@ Functions over a data set are called as ``f(y_true, y_pred)``, scikit-learn's or
 
 # names stand for the metrics that these have
 import delira.metrics.tree.accuracies
-import delira.metrics.tree.basics
 import delira.metrics.tree.counts
 import delira.metrics.tree.curves
+import delira.metrics.tree.metric_list
 import delira.metrics.tree.overlap
 from delira.utils.lazy import public_names
 
@@ -32,14 +32,13 @@ __getattr__, __dir__, __all__ = public_names(
         ),
         "delira.metrics.tree.adapters": "SklearnMetric TorchMetric",
         "delira.metrics.tree.aggregators": "Max Mean Min RootMean RunningMean RunningMetric Std ToDict Var",
-        "delira.metrics.tree.basics": "LR Epoch Loss",
         "delira.metrics.tree.counts": (
             "BalancedAccuracy CohenKappa ConfusionMatrix FBeta MatthewsCorrCoef Precision Recall"
         ),
         "delira.metrics.tree.curves": "R2 CalibrationError PrAuc RocAuc RocAucScore",
         "delira.metrics.tree.hanging": "default_for_key known_keys max_ mean min_ running_mean std to_dict var",
         "delira.metrics.tree.metric": "AdvancedMetric Metric MetricTree",
-        "delira.metrics.tree.metric_list": "MetricList",
+        "delira.metrics.tree.metric_list": "LR Epoch Loss MetricList",
         "delira.metrics.tree.moments": "Weighted",
         "delira.metrics.tree.overlap": "Dice Hausdorff IoU",
         "delira.metrics.tree.roots": "BatchLambda EpochLambda lambda_metric",

@@ -39,9 +39,6 @@ from delira.metrics.tree.aggregators import RunningMetric as RunningMetric
 from delira.metrics.tree.aggregators import Std as Std
 from delira.metrics.tree.aggregators import ToDict as ToDict
 from delira.metrics.tree.aggregators import Var as Var
-from delira.metrics.tree.basics import Epoch as Epoch
-from delira.metrics.tree.basics import Loss as Loss
-from delira.metrics.tree.basics import LR as LR
 from delira.metrics.tree.counts import BalancedAccuracy as BalancedAccuracy
 from delira.metrics.tree.counts import CohenKappa as CohenKappa
 from delira.metrics.tree.counts import ConfusionMatrix as ConfusionMatrix
@@ -66,6 +63,9 @@ from delira.metrics.tree.hanging import var as var
 from delira.metrics.tree.metric import AdvancedMetric as AdvancedMetric
 from delira.metrics.tree.metric import Metric as Metric
 from delira.metrics.tree.metric import MetricTree as MetricTree
+from delira.metrics.tree.metric_list import Epoch as Epoch
+from delira.metrics.tree.metric_list import Loss as Loss
+from delira.metrics.tree.metric_list import LR as LR
 from delira.metrics.tree.metric_list import MetricList as MetricList
 from delira.metrics.tree.moments import Weighted as Weighted
 from delira.metrics.tree.overlap import Dice as Dice

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.metrics.of_cases import CaseValues
-from delira.metrics.of_draws import Statistic, statistic_of
+from delira.metrics.of_cases import CaseValues, Statistic, statistic_of
 from delira.report.bootstrap import CHUNK, MIN_UNITS, N_DRAWS, Interval, Resampling, too_few
 from delira.report.parts import Part
 from delira.report.progress import Progress

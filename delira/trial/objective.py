@@ -14,8 +14,8 @@ from delira.contract import Step, backend_default, default_optimizer
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
 from delira.contract.kinds import Array, Criterion, Data, Network, Tree
 from delira.errors import CheckpointError, DataError
-from delira.metrics.tree.basics import Loss
 from delira.metrics.tree.labels import named_samples
+from delira.metrics.tree.metric_list import Loss
 from delira.state import State
 from delira.training.compiled_facts import SETTLED, written
 from delira.training.evaluation import Watcher

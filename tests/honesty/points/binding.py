@@ -131,7 +131,7 @@ POINTS = [
     PutBack(
         point="16",
         what="the same in a trial",
-        file="delira/metrics/tree/basics.py",
+        file="delira/metrics/tree/metric_list.py",
         old="        weighed = for_samples(loss, state) if weight is None else Weighted(loss, weight)",
         new="        weighed = for_samples(loss, state)",
         test=f"{WEIGHTS}::test_the_loss_of_a_trial_is_that_of_the_whole_data_set",
@@ -147,7 +147,7 @@ POINTS = [
     PutBack(
         point="46",
         what="a trial's loss is no number though the batch was left out",
-        file="delira/metrics/tree/basics.py",
+        file="delira/metrics/tree/metric_list.py",
         old="        if self.skips_nonfinite and self.is_training:",
         new="        if False:",
         test=f"{WEIGHTS}::test_a_trial_averages_the_finite_steps_where_others_are_left_out",
