@@ -176,7 +176,7 @@ def _folder(path: Path) -> dict[str, Any]:
 
 
 def _framework(packages: tuple[str, ...], backends: tuple[str, ...]) -> Finding:
-    found = _probe(packages, [f"delira.backends.{backend}" for backend in backends], _DEVICES.get(packages[0], "[]"))
+    found = _probe(packages, [f"delira.backends.{backend}.training" for backend in backends], _DEVICES.get(packages[0], "[]"))
     return Finding(package=packages[0], backends=backends, install=f"pip install 'delira[{backends[0]}]'", **found)
 
 

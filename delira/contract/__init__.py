@@ -1,38 +1,27 @@
 """The contract between the training loop and a backend: what each side may expect of the other."""
 
-from delira.contract.arrays import ArraysRole
-from delira.contract.backend import Backend
-from delira.contract.checkpoints import CheckpointsRole
-from delira.contract.closure import default_closure
-from delira.contract.devices import DevicesRole
-from delira.contract.export import ExportRole
-from delira.contract.generators import GeneratorsRole
-from delira.contract.network_calls import CallsRole
-from delira.contract.optimizers import OptimizersRole, WrappedOptimizers
-from delira.contract.role import Role
-from delira.contract.settings import CompileConfig, Devices, UpdateConfig
-from delira.contract.step import (
-    DEFAULT_LOSS_KEYS,
-    DEFAULT_METRIC_KEYS,
-    NO_HOOKS,
-    TARGET_FIRST,
-    Step,
-    StepHooks,
-    StepRole,
-    backend_default,
-    call_losses,
-    call_metrics,
-    default_optimizer,
-    look_up,
-    mark,
-    named_outputs,
-    needs_losses,
-    run_hooks,
-    select_inputs,
-    tell_marks,
-    validation_names,
-)
-from delira.contract.weights import WeightsRole
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__, renamed={"room_default": "backend_default"})
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.contract.arrays": "ArraysRole",
+        "delira.contract.backend": "Backend",
+        "delira.contract.checkpoints": "CheckpointsRole",
+        "delira.contract.closure": "default_closure",
+        "delira.contract.devices": "DevicesRole",
+        "delira.contract.export": "ExportRole",
+        "delira.contract.generators": "GeneratorsRole",
+        "delira.contract.network_calls": "CallsRole",
+        "delira.contract.optimizers": "OptimizersRole WrappedOptimizers",
+        "delira.contract.role": "Role",
+        "delira.contract.settings": "CompileConfig Devices UpdateConfig",
+        "delira.contract.step": (
+            "DEFAULT_LOSS_KEYS DEFAULT_METRIC_KEYS NO_HOOKS TARGET_FIRST Step StepHooks StepRole backend_default "
+            "call_losses call_metrics default_optimizer look_up mark named_outputs needs_losses run_hooks "
+            "select_inputs tell_marks validation_names"
+        ),
+        "delira.contract.weights": "WeightsRole",
+    },
+    renamed={"room_default": "backend_default"},
+)

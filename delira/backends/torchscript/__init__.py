@@ -5,18 +5,18 @@ concerned: beside each checkpoint lies the network as a ``.ptj`` file, which run
 deprecated TorchScript; for new work use the PyTorch backend with ``compile=True`` and ``delira.io.export``.
 """
 
-from delira.backends.torchscript.io import load_checkpoint_torchscript, save_checkpoint_torchscript
-from delira.backends.torchscript.network import AbstractTorchScriptNetwork
-from delira.backends.torchscript.networks import (
-    ClassificationNetworkBaseTorchScript,
-    GenerativeAdversarialNetworkBaseTorchScript,
-    RegressionNetworkBaseTorchScript,
-    UNet2dTorchScript,
-    UNet3dTorchScript,
-    VariationalAutoencoderTorchScript,
-    VGG3DClassificationNetworkTorchScript,
-)
-from delira.backends.torchscript.training import TorchScriptExperiment, TorchScriptNetworkTrainer
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.backends.torchscript.io": "load_checkpoint_torchscript save_checkpoint_torchscript",
+        "delira.backends.torchscript.network": "AbstractTorchScriptNetwork",
+        "delira.backends.torchscript.networks": (
+            "ClassificationNetworkBaseTorchScript GenerativeAdversarialNetworkBaseTorchScript "
+            "RegressionNetworkBaseTorchScript UNet2dTorchScript UNet3dTorchScript VariationalAutoencoderTorchScript "
+            "VGG3DClassificationNetworkTorchScript"
+        ),
+        "delira.backends.torchscript.training": "TorchScriptExperiment TorchScriptNetworkTrainer",
+    },
+)
