@@ -176,7 +176,8 @@ def _folder(path: Path) -> dict[str, Any]:
 
 
 def _framework(packages: tuple[str, ...], backends: tuple[str, ...]) -> Finding:
-    found = _probe(packages, [f"delira.backends.{backend}.training" for backend in backends], _DEVICES.get(packages[0], "[]"))
+    modules = [f"delira.backends.{backend}.training" for backend in backends]  # which import all that they need
+    found = _probe(packages, modules, _DEVICES.get(packages[0], "[]"))
     return Finding(package=packages[0], backends=backends, install=f"pip install 'delira[{backends[0]}]'", **found)
 
 

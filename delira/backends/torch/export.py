@@ -140,22 +140,18 @@ def _publish_onnx(proto: Any, path: Path) -> None:
         for tensor in large:
             digest.update(tensor.raw_data)
         beside = path.with_name(f"{path.name}.{digest.hexdigest()[:16]}.data")
-        _publish_beside(large, beside)
+        helper = import_optional("onnx.external_data_helper", f"exporting to {beside.name!r}", "delira[export]")
+        publish(beside, lambda file: file.writelines(tensor.raw_data for tensor in large))
+        offset = 0
+        for tensor in large:
+            length = len(tensor.raw_data)
+            helper.set_external_data(tensor, beside.name, offset, length)
+            tensor.ClearField("raw_data")
+            offset += length
     publish(path, lambda file: file.write(proto.SerializeToString()))
     for old in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 16}.data"):
         if old != beside:
             old.unlink()
-
-
-def _publish_beside(tensors: list[Any], path: Path) -> None:
-    helper = import_optional("onnx.external_data_helper", f"exporting to {path.name!r}", "delira[export]")
-    publish(path, lambda file: file.writelines(tensor.raw_data for tensor in tensors))
-    offset = 0
-    for tensor in tensors:
-        length = len(tensor.raw_data)
-        helper.set_external_data(tensor, path.name, offset, length)
-        tensor.ClearField("raw_data")
-        offset += length
 
 
 def _name_batch_axis(graph: Any) -> None:

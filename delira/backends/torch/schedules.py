@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
+from torch.optim import lr_scheduler as _lr
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.monitor import mode_of_plateau
@@ -15,8 +15,6 @@ from delira.callbacks.schedules.schedule import check_finite, check_lowering, ch
 from delira.contract.kinds import ByName, Optimizer
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
-
-_lr = torch.optim.lr_scheduler
 
 
 class TorchSchedulerCallback(schedule.OptimizerSchedule):

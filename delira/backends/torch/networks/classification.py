@@ -7,8 +7,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.resnet import ResNet18
 from delira.backends.torch.networks.vgg import VGG3D
-from delira.contract import backend_default
-from delira.contract.kinds import ByName
+from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -42,14 +41,7 @@ class _ResNet(AbstractPyTorchNetwork):
 class ClassificationNetworkBasePyTorch(ready.Classification, _ResNet):
     """A classifier in PyTorch, for ``torch.nn.CrossEntropyLoss``."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
-
-        Labels of shape (B, 1) lose their last axis, and all become int64.
-        """
-        return LABELS.class_numbers(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), batch)
+    prepare_batch = staticmethod(labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.class_numbers))
 
 
 @described_by_base
@@ -69,11 +61,4 @@ class VGG3DClassificationNetworkPyTorch(ready.VGG3DClassification, Classificatio
 class RegressionNetworkBasePyTorch(ready.Regression, _ResNet):
     """A regressor in PyTorch, for ``torch.nn.MSELoss`` and its like."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
-        """Make tensors of a batch, as every network does; ``"label"`` becomes float32 of shape (B, n_outputs).
-
-        Labels of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
-        """
-        return LABELS.values(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device))
+    prepare_batch = staticmethod(labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.values))

@@ -1,5 +1,6 @@
 """Networks that give each pixel or voxel a class."""
 
+import functools
 from typing import Any
 
 import torch
@@ -7,8 +8,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.classification import LABELS
 from delira.backends.torch.networks.unet import UNet, init_xavier
-from delira.contract import backend_default
-from delira.contract.kinds import ByName
+from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base
 
@@ -47,23 +47,15 @@ class _SegmentationNetwork(AbstractPyTorchNetwork):
 class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
-        """Make tensors of a batch, as every network of the backend; ``"label"`` becomes class numbers.
-
-        Masks of shape (B, 1, H, W) lose the axis of channels, and all without one become int64. Masks with several
-        channels (one-hot, or several labels at once) become float32.
-        """
-        return LABELS.masks(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), 2, batch)
+    prepare_batch = staticmethod(
+        labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
+    )
 
 
 @described_by_base
 class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
-    @staticmethod
-    @backend_default
-    def prepare_batch(batch: ByName, input_device: torch.device, output_device: torch.device) -> dict[str, Any]:
-        """Make tensors of a batch, as :class:`UNet2dPyTorch`, of masks of shape (B, 1, D, H, W) or (B, D, H, W)."""
-        return LABELS.masks(AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device), 3, batch)
+    prepare_batch = staticmethod(
+        labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
+    )
