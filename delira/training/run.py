@@ -168,7 +168,7 @@ class Run:
             return False
         return not plan.validates(self.state.epoch, self.config.val_freq)
 
-    @functools.cached_property
+    @property
     def has_default_closure(self) -> bool:
         """Return True if the network uses the closure of its backend, so that its losses can be validated."""
         return bool(getattr(self.closure, "is_backend_default", False))

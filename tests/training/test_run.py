@@ -27,6 +27,13 @@ def test_a_fold_and_a_seed_are_those_of_the_state(run):
     assert (run.state.fold, run.state.seed, run.config.seed) == (3, 7, 7)
 
 
+def test_a_closure_that_is_set_later_is_no_default(run, kit):
+    run.closure = kit.network.closure
+    assert run.has_default_closure
+    run.closure = lambda model, data_dict, optimizers, **kwargs: ({}, {}, {})
+    assert not run.has_default_closure
+
+
 def test_a_warning_is_logged_once(run, caplog):
     run.warn_once("look here")
     run.warn_once("look here")
