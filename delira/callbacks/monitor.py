@@ -134,8 +134,7 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
             return leaf.item()
         return to_plain(next(arrays)) if hasattr(leaf, "dtype") else leaf
 
-    found: dict[str, Any] = map_leaves(plain, values)
-    return found
+    return map_leaves(plain, values)
 
 
 def number(value: object) -> float:

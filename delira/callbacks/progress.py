@@ -87,14 +87,14 @@ class ProgressBar(AbstractCallback):
         Draws in place of a bar.
     """
 
-    _bar: Any
-    _trainer: Any
+    _bar: Any = None
+    _trainer: Any = None
 
     def __init__(self, label: str = "", display: Display | None = None):
         self.label = label_of(self, label)
         if display is not None and not callable(getattr(display, "show", None)):
             raise ConfigError(f"ProgressBar: display has a method show(progress, at_once=...), got {display!r}")
-        self._display, self._bar, self._trainer = display, None, None
+        self._display = display
         self.begin(0, 0, None)
 
     def begin(self, num_epochs: int, done: int, total: int | None) -> None:
@@ -296,8 +296,8 @@ class Tqdm(_Printer):
         Further arguments of the bars.
     """
 
-    _maker: Any
-    _bar: Any
+    _maker: Any = None
+    _bar: Any = None
 
     def __init__(
         self,
@@ -312,7 +312,6 @@ class Tqdm(_Printer):
         check_flags(self, on_epoch=on_epoch)
         check_functions(self, **if_given(tqdm_module=tqdm_module))
         self.tqdm_module, self.on_epoch, self.tqdm_args = tqdm_module, on_epoch, tqdm_args
-        self._maker = self._bar = None
 
     def on_start(self, state: State) -> None:
         """Find out what can be drawn; begin the bar over the epochs."""

@@ -34,8 +34,7 @@ def learned_weights(state: State) -> dict[str, Any]:
     """
     if not isinstance(state, State) or keys.SELF not in state:
         raise ConfigError(f"learned_weights takes the state of a fit, as hooks get it, got {state!r}")
-    weights: dict[str, Any] = trainer_of(state).backend.weights.learned_weights(state[keys.MODEL])
-    return weights
+    return trainer_of(state).backend.weights.learned_weights(state[keys.MODEL])
 
 
 class WeightFilter:

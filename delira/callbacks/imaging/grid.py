@@ -70,17 +70,13 @@ def make_grid(
         raise ConfigError(f"a grid is made of images in an array of shape (n, c, h, w), got {pictures.shape}")
     pictures = as_numbers(pictures)
     if normalize:
-        parts = [_stretched(picture, norm_range) for picture in (pictures if scale_each else pictures[None])]
+        parts = [stretched(picture, norm_range) for picture in (pictures if scale_each else pictures[None])]
         pictures = np.reshape(parts, pictures.shape)
     return side_by_side(pictures, nrow, padding, pad_value)
 
 
-def stretched(picture: np.ndarray) -> np.ndarray:
-    """With 0 and 1 as the smallest and largest number."""
-    return _stretched(picture, None)
-
-
-def _stretched(numbers: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray:
+def stretched(numbers: np.ndarray, limits: tuple[float, float] | None = None) -> np.ndarray:
+    """Return numbers with 0 and 1 in the place of limits, or of the smallest and largest one."""
     if limits is None:
         finite = numbers[np.isfinite(numbers)]
         limits = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
