@@ -16,8 +16,7 @@ from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments.preprocessing import FILE as PREPROCESSING
 from delira.experiments.selection import other_weights
 from delira.experiments.stored_result import CHANGED, load_parameters
-from delira.io.container import read_tree
-from delira.io.verify import BROKEN_ZIP, verify_zip
+from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.runs import fold_file
 from delira.runs import folder as run_folder
 from delira.runs.fold_file import FILE, StoredFold, read_fold

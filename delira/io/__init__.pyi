@@ -14,11 +14,11 @@ from delira.backends.torchscript import load_checkpoint_torchscript as load_chec
 from delira.backends.torchscript import save_checkpoint_torchscript as save_checkpoint_torchscript
 from delira.io.checkpoint import CheckpointFolder as CheckpointFolder
 from delira.io.container import read_tree as read_tree
+from delira.io.container import verify_zip as verify_zip
 from delira.io.container import write_tree as write_tree
 from delira.io.export import export as export
 from delira.io.export import load_weights as load_weights
 from delira.io.export import save_weights as save_weights
-from delira.io.verify import verify_zip as verify_zip
 
 __all__ = [
     "CheckpointFolder",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from delira.errors import CheckpointError, ConfigError, UnreadableError
-from delira.io.verify import verify_zip
+from delira.io.container import verify_zip
 from delira.utils.checks import check_functions
 from delira.utils.files import as_path, publish, publish_copy, publish_link, sweep_partials, sync_folder
 from delira.utils.patience import read_patiently

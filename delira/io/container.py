@@ -1,26 +1,245 @@
-"""The checkpoint container of backends without a format of their own: one zip of ``.npy`` arrays and JSON.
+"""Checkpoint files: zips of records, compared with their checksums before anything of them is loaded.
 
-Nothing in it is ever executed. Entries are stored, not compressed, so that a small file cannot unpack
-into a huge one, and each carries a CRC-32.
+The container of backends without a format of their own is one of ``.npy`` arrays and JSON. Nothing in it is ever
+executed. Entries are stored, not compressed, so that a small file cannot unpack into a huge one, and each carries a
+CRC-32.
 """
 
 import importlib
 import io
 import json
 import math
+import os
+import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
-from delira.io.verify import BROKEN_ZIP, Record, read_record, stored_records
-from delira.utils.checks import check_names, check_whole
+from delira.utils.checks import check_flags, check_names, check_whole
 from delira.utils.files import as_path
 from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
+
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+_END = struct.Struct("<4s4H2LH")
+_LOCATOR = struct.Struct("<4sLQL")
+_LONG_END = struct.Struct("<4sQ2H2L4Q")
+_DESCRIPTOR = 24  # bytes that PyTorch writes after each record
+_CHUNK = 1 << 18
+#: bytes that all compressed records of a file together may unpack into: TorchScript compresses its code only
+_MOST_UNPACKED = 1 << 28
+_OUTSIDE = re.compile(r"/|[A-Za-z]:|.*\\|(.*/)?\.\.(/|$)", re.DOTALL)
+_PICKLE = (
+    "it is a pickle, which could run code when loaded, so it was not loaded. If you trust its source, read it "
+    "yourself with torch.load(path, weights_only=False), or the program that wrote it"
+)
+#: what the zip layer raises for a file that is none or is damaged
+BROKEN_ZIP = (OSError, ValueError, ArithmeticError, MemoryError, RuntimeError, struct.error, zipfile.BadZipFile)
+
+
+class Record(NamedTuple):
+    """Where the bytes of one record of a zip file are, and what they must be."""
+
+    start: int
+    """Position of its first byte in the file."""
+    size: int
+    """Number of its bytes."""
+    crc: int
+    """CRC-32 of its bytes."""
+    packed: int | None = None
+    """Number of the bytes that unpack into it; ``None`` if it is not compressed."""
+
+
+def verify_zip(path: str | Path, *, compressed: bool = False) -> None:
+    """Compare the checksum of every record of a checkpoint file.
+
+    Records must be stored one after the other and uncompressed, as all backends write them: then nothing in the
+    file can unpack into more than the file itself.
+
+    Parameters
+    ----------
+    path
+        The file.
+    compressed
+        Whether records may be compressed (deflate), as TorchScript compresses the code of programs; together they may
+        unpack into 256 MiB.
+
+    Raises
+    ------
+    ConfigError
+        If ``path`` is no path.
+    CheckpointError
+        If the file is missing, no plain file, no zip file, cut short, changed, or made to do harm.
+    UnreadableError
+        If the system cannot read it now.
+    """
+    place = as_path(path, "path")
+    check_flags("verify_zip", compressed=compressed)
+    read_patiently(place, lambda: _verify_zip(place, compressed))
+
+
+def _verify_zip(path: Path, compressed: bool) -> None:
+    try:
+        with open_regular(path) as file:
+            records = stored_records(file, compressed=compressed)
+            damaged = next((name for name, record in records.items() if not _is_whole(file, record)), None)
+    except BROKEN_ZIP as error:
+        raise CheckpointError(f"{path} is not a complete checkpoint file: {error}") from error
+    if damaged is not None:
+        raise CheckpointError(f"{path} is damaged: the checksum of its record {damaged!r} is wrong")
+
+
+def stored_records(file: io.BufferedReader, *, compressed: bool = False) -> dict[str, Record]:
+    """Find the records of a zip file by their names, and refuse what no backend writes.
+
+    Parameters
+    ----------
+    file
+        The open file; its position changes.
+    compressed
+        As in :func:`verify_zip`.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If the file does not end as zip files do; a record is compressed, encrypted, outside of the file or inside
+        another one; a name occurs twice or leads out of a folder. Further kinds are in :data:`BROKEN_ZIP`.
+    """
+    count = _check_end(file)
+    with zipfile.ZipFile(file) as archive:
+        entries, end = sorted(archive.infolist(), key=lambda entry: entry.header_offset), archive.start_dir
+    if count != len(entries):
+        raise zipfile.BadZipFile(f"it has {len(entries)} records and claims {count}")
+    records: dict[str, Record] = {}
+    position, room = 0, 0  # nothing stands before the first record
+    for entry in entries:
+        _check_entry(entry, compressed)
+        start = _start_of(file, entry)
+        # overlapping records are how a small file unpacks into a huge one
+        if not position <= entry.header_offset <= position + room or start + entry.compress_size > end:
+            raise zipfile.BadZipFile(f"its record {entry.filename!r} is not where it can be")
+        # readers that do not tell small letters from capitals would find another one
+        if entry.filename.lower() in records:
+            raise zipfile.BadZipFile(f"it has two records called {entry.filename!r}")
+        packed = entry.compress_size if entry.compress_type else None
+        records[entry.filename.lower()] = Record(start, entry.file_size, entry.CRC, packed)
+        position, room = start + entry.compress_size, _DESCRIPTOR
+    if sum(entry.file_size for entry in entries if entry.compress_type) > _MOST_UNPACKED:
+        raise zipfile.BadZipFile(f"its compressed records unpack into more than {_MOST_UNPACKED >> 20} MiB")
+    return {entry.filename: records[entry.filename.lower()] for entry in entries}
+
+
+def read_record(file: io.BufferedReader, record: Record) -> bytearray:
+    """Read one record as a whole.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If its checksum is wrong.
+    """
+    content = bytearray(record.size)
+    file.seek(record.start)
+    if file.readinto(content) != record.size or zlib.crc32(content) != record.crc:
+        raise zipfile.BadZipFile("the checksum of a record is wrong")
+    return content
+
+
+def _is_whole(file: io.BufferedReader, record: Record) -> bool:
+    if record.packed is not None:
+        return _unpacks(file, record, record.packed)
+    buffer = memoryview(bytearray(min(_CHUNK, record.size)))
+    file.seek(record.start)
+    left, crc = record.size, 0
+    while left:
+        count = file.readinto(buffer[:left])
+        if not count:
+            return False
+        crc, left = zlib.crc32(buffer[:count], crc), left - count
+    return crc == record.crc
+
+
+def _unpacks(file: io.BufferedReader, record: Record, left: int) -> bool:
+    """Return True if the ``left`` bytes of a compressed record unpack into what it must be, never into more at once."""
+    file.seek(record.start)
+    unpacker, size, crc, waiting = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, b""
+    while not unpacker.eof:
+        if not waiting:
+            waiting = file.read(min(_CHUNK, left))
+            left -= len(waiting)
+        try:
+            content = unpacker.decompress(waiting, _CHUNK)
+        except zlib.error:
+            return False
+        size, crc = size + len(content), zlib.crc32(content, crc)
+        if size > record.size or not (waiting or content):
+            return False
+        waiting = unpacker.unconsumed_tail
+    return not (left or unpacker.unused_data) and (size, crc) == (record.size, record.crc)
+
+
+def _check_end(file: io.BufferedReader) -> int:
+    """Number of records that the end of the file claims; all that it says must be true."""
+    head = file.read(512)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _LONG_END.size - _LOCATOR.size - _END.size))
+    tail = file.read().rjust(_LONG_END.size + _LOCATOR.size + _END.size, b"\0")
+    signature, *disks, here, total, length, offset, comment = _END.unpack(tail[-_END.size :])
+    if signature != b"PK\5\6" or comment:
+        raise zipfile.BadZipFile(_why_no_zip(head))
+    stop = size - _END.size
+    locator = tail[_LONG_END.size : -_END.size]
+    if locator.startswith(b"PK\6\7"):  # PyTorch writes it always, zipfile from 65,535 records or 2 GiB on
+        short, stop = (here, total, length, offset), stop - _LOCATOR.size - _LONG_END.size
+        long_signature, rest, _, _, *more, here, total, length, offset = _LONG_END.unpack(tail[: _LONG_END.size])
+        disks += more
+        limits = (0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
+        same = short == tuple(map(min, (here, total, length, offset), limits))
+        if not same or (long_signature, rest) != (b"PK\6\6", 44) or locator != _LOCATOR.pack(b"PK\6\7", 0, stop, 1):
+            raise zipfile.BadZipFile("its end is damaged")
+    if any(disks) or here != total or offset + length != stop:
+        raise zipfile.BadZipFile("its end is damaged, or it was cut short in the middle")
+    return int(total)
+
+
+def _why_no_zip(head: bytes) -> str:
+    """Return what a file is that does not end as a zip file does."""
+    if not head:
+        return "it is empty"
+    if head[:2] in (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5") or head[257:262] == b"ustar":  # PyTorch before 1.6, 0.1
+        return _PICKLE
+    return "it was cut short, or something follows its end" if head[:4] == b"PK\3\4" else "it is no zip file"
+
+
+def _check_entry(entry: zipfile.ZipInfo, may_be_compressed: bool) -> None:
+    is_compressed = entry.compress_type == zipfile.ZIP_DEFLATED and may_be_compressed
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
+    if not (is_compressed or is_stored):
+        raise zipfile.BadZipFile(f"its record {entry.filename!r} is compressed; delira never does that")
+    if entry.flag_bits & 0x2061:
+        raise zipfile.BadZipFile(f"its record {entry.filename!r} is encrypted; delira never does that")
+    if entry.volume or entry.external_attr & 0x10:  # PyTorch leaves memory as it is for a record that is a folder
+        raise zipfile.BadZipFile(f"its record {entry.filename!r} is not in this file, or is a folder")
+    if not entry.filename or entry.filename != entry.orig_filename or _OUTSIDE.match(entry.filename):
+        raise zipfile.BadZipFile(f"its record {entry.orig_filename!r} has a name that leads out of a folder")
+
+
+def _start_of(file: io.BufferedReader, entry: zipfile.ZipInfo) -> int:
+    """Return where the bytes of a record begin: after its own header, which must agree with the directory."""
+    file.seek(entry.header_offset)
+    signature, _, flags, method, _, _, crc, _, _, n_name, n_extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    name = file.read(n_name).decode("utf-8" if flags & 0x800 else "cp437")
+    same = (flags, method, name) == (entry.flag_bits, entry.compress_type, entry.orig_filename)
+    # with this flag the checksum comes behind the record
+    if signature != b"PK\3\4" or not same or (crc != entry.CRC and not flags & 0x8):
+        raise zipfile.BadZipFile(f"the header of its record {entry.filename!r} is damaged")
+    return entry.header_offset + _LOCAL_HEADER.size + n_name + n_extra
+
 
 _TREE = "tree.json"
 #: dictionaries and lists inside each other

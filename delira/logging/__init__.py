@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.logging.logger": "LoggingContext MessageLogger close_logger get_logger log make_logger",
         "delira.logging.messages": "Message",
         "delira.logging.trackers": "MLflowHandler TensorboardXLoggingHandler TrixiHandler WandbHandler",
-        "delira.logging.visdom_handlers": "VisdomImageHandler VisdomImageSaveHandler VisdomImageSaveStreamHandler"
+        "delira.logging.writers": "VisdomImageHandler VisdomImageSaveHandler VisdomImageSaveStreamHandler"
         " VisdomLoggingHandler VisdomStreamHandler",
     },
 )

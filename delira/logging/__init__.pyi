@@ -15,11 +15,11 @@ from delira.logging.trackers import MLflowHandler as MLflowHandler
 from delira.logging.trackers import TensorboardXLoggingHandler as TensorboardXLoggingHandler
 from delira.logging.trackers import TrixiHandler as TrixiHandler
 from delira.logging.trackers import WandbHandler as WandbHandler
-from delira.logging.visdom_handlers import VisdomImageHandler as VisdomImageHandler
-from delira.logging.visdom_handlers import VisdomImageSaveHandler as VisdomImageSaveHandler
-from delira.logging.visdom_handlers import VisdomImageSaveStreamHandler as VisdomImageSaveStreamHandler
-from delira.logging.visdom_handlers import VisdomLoggingHandler as VisdomLoggingHandler
-from delira.logging.visdom_handlers import VisdomStreamHandler as VisdomStreamHandler
+from delira.logging.writers import VisdomImageHandler as VisdomImageHandler
+from delira.logging.writers import VisdomImageSaveHandler as VisdomImageSaveHandler
+from delira.logging.writers import VisdomImageSaveStreamHandler as VisdomImageSaveStreamHandler
+from delira.logging.writers import VisdomLoggingHandler as VisdomLoggingHandler
+from delira.logging.writers import VisdomStreamHandler as VisdomStreamHandler
 
 __all__ = [
     "ImgSaveHandler",

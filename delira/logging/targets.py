@@ -17,8 +17,7 @@ from delira.logging.trackers import (
     check_store,
     is_trixi,
 )
-from delira.logging.visdom_handlers import VisdomLoggingHandler
-from delira.logging.writers import NO_VISDOM
+from delira.logging.writers import NO_VISDOM, VisdomLoggingHandler
 from delira.utils.suggest import did_you_mean
 
 #: name -> handler, package that must be installed, and how

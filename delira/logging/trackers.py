@@ -2,7 +2,6 @@
 
 import contextlib
 import html
-import importlib
 import importlib.util
 import inspect
 import logging

@@ -13,7 +13,7 @@ from delira.contract import Backend
 from delira.contract.kinds import Array, Network
 from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, check_format, check_name
-from delira.io.verify import verify_zip
+from delira.io.container import verify_zip
 from delira.training import guards
 from delira.training.averages import AveragedWeights
 from delira.training.feed import can_be_entered, is_foreign_loader

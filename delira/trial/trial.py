@@ -88,8 +88,7 @@ class Trial(Passes):
         check_names(settings, (*SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
             model = backend_of(None).calls.no_network()
-        _refuse_classes(optimizer=optimizer, criterion=criterion)
-        _refuse_no_optimizer(optimizer)
+        _check_parts(optimizer, criterion)
         check_verbose(verbose)
         self.given_metrics = _listed(metrics)
         self.metrics = MetricList(self.given_metrics)
@@ -424,14 +423,11 @@ def _output_of(settings: Mapping[str, Any]) -> str | None:
     return output
 
 
-def _refuse_classes(**given: Any) -> None:
-    for name, value in given.items():
+def _check_parts(optimizer: Optimizer, criterion: Criterion) -> None:
+    """Refuse classes, and what is no optimizer in any framework; one of optax is a tuple of functions."""
+    for name, value in {"optimizer": optimizer, "criterion": criterion}.items():
         if isinstance(value, type):
             raise ConfigError(f"the {name} {value.__name__} is a class, pass an instance: {value.__name__}(...)")
-
-
-def _refuse_no_optimizer(optimizer: Optimizer) -> None:
-    """Refuse what is no optimizer in any framework; one of optax is a tuple of functions."""
     if type(optimizer) in (list, tuple, set):
         raise ConfigError(
             f"the optimizers are a {type(optimizer).__name__}; pass a dict with a name for each, and say by "

@@ -10,7 +10,7 @@ import pytest
 from scripted import scripted
 from small_backends import build_kit
 
-import delira.io.verify
+import delira.io.container
 from delira.cli.verify import verify
 from delira.errors import UnreadableError
 from delira.training import KFoldResult
@@ -39,8 +39,8 @@ class Unreadable:
     """What opens checkpoints meets an error of the system for some calls on one name."""
 
     def __init__(self, monkeypatch, times):
-        self.times, self.real = times, delira.io.verify.open_regular
-        monkeypatch.setattr(delira.io.verify, "open_regular", self)
+        self.times, self.real = times, delira.io.container.open_regular
+        monkeypatch.setattr(delira.io.container, "open_regular", self)
 
     def __call__(self, path):
         if "checkpoint_best" in str(path) and self.times > 0:

@@ -84,7 +84,7 @@ MAKERS = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_handler_that_could_not_be_made_is_closed_without_an_error(monkeypatch, name):
     if name == "visdom":
-        monkeypatch.setattr("delira.logging.visdom_handlers.VisdomParams", refuses)
+        monkeypatch.setattr("delira.logging.writers.VisdomParams", refuses)
     before = {id(found()) for found in logging._handlerList}
     with pytest.raises((ConnectionError, ConfigError), match="nobody is there") as caught:
         MAKERS[name](monkeypatch)

@@ -15,8 +15,7 @@ from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.contract.kinds import Array, ByName, Tree
 from delira.errors import CheckpointError
-from delira.io.container import check_kept, check_model, check_saved, read_tree, write_tree
-from delira.io.verify import verify_zip
+from delira.io.container import check_kept, check_model, check_saved, read_tree, verify_zip, write_tree
 from delira.utils.files import as_path, as_target, publish
 from delira.utils.trees import map_leaves
 

@@ -7,8 +7,7 @@ from delira.backends.sklearn.backend import BACKEND
 from delira.backends.sklearn.network import SklearnEstimator
 from delira.errors import CheckpointError
 from delira.io.checkpoint import check_format
-from delira.io.container import check_model, check_saved
-from delira.io.verify import verify_zip
+from delira.io.container import check_model, check_saved, verify_zip
 from delira.utils.files import as_path, as_target, publish
 
 _MODEL = "a SklearnEstimator"

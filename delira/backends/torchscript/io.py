@@ -19,8 +19,7 @@ from delira.contract.export import check_samples
 from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import BESIDE, digest_of
-from delira.io.container import check_model
-from delira.io.verify import verify_zip
+from delira.io.container import check_model, verify_zip
 from delira.utils.files import as_path, as_target, publish
 from delira.utils.foreign import open_regular
 from delira.utils.patience import read_patiently
