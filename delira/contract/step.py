@@ -136,9 +136,7 @@ def backend_default(function: _Function) -> _Function:
     function
         The function.
     """
-    _check_markable("backend_default", function)
-    function.is_backend_default = True  # type: ignore[attr-defined]
-    return function
+    return _marked(function, "backend_default", "is_backend_default", True)
 
 
 def needs_losses(example: str) -> Callable[[_Function], _Function]:
@@ -153,19 +151,16 @@ def needs_losses(example: str) -> Callable[[_Function], _Function]:
     """
     check_texts("needs_losses", example=example)
 
-    def mark(function: _Function) -> _Function:
-        _check_markable("needs_losses", function)
-        function.needs_losses = example  # type: ignore[attr-defined]
-        return function
-
-    return mark
+    return lambda function: _marked(function, "needs_losses", "needs_losses", example)
 
 
-def _check_markable(decorator: str, function: Any) -> None:
-    """Refuse what is no function: what is written on a ``staticmethod`` is not on the function that a class shows."""
+def _marked(function: _Function, decorator: str, name: str, value: object) -> _Function:
+    """Write on a function; what is written on a ``staticmethod`` is not on the function that a class shows."""
     if isinstance(function, (staticmethod, classmethod)) or not hasattr(function, "__dict__"):
         raise ConfigError(f"{decorator}: put it below @staticmethod, on a function; got {function!r}")
     check_functions(decorator, function=function)
+    setattr(function, name, value)
+    return function
 
 
 def _refuse_others_than_dicts(caller: str, **given: Any) -> None:

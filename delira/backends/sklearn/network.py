@@ -232,6 +232,11 @@ def _are_labels(classes: object) -> bool:
     return are_single and 0 < len(labels) == len(set(labels))
 
 
+def as_network(network: object) -> Any:
+    """The network of an estimator that is passed as it is; others as they are."""
+    return SklearnEstimator(network) if is_estimator(network) and not hasattr(network, "closure") else network
+
+
 def is_estimator(value: object) -> bool:
     """Whether a value has what every scikit-learn estimator has."""
     return not isinstance(value, type) and callable(getattr(value, "fit", None)) and hasattr(value, "get_params")

@@ -10,7 +10,7 @@ from delira.backends.sklearn.backend import BACKEND
 from delira.backends.sklearn.checkpoints import check_writable
 from delira.backends.sklearn.labels import find_classes, find_columns
 from delira.backends.sklearn.naming import name_of
-from delira.backends.sklearn.network import SklearnEstimator, is_estimator
+from delira.backends.sklearn.network import SklearnEstimator, as_network
 from delira.callbacks import ProgressBar
 from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError
@@ -62,8 +62,7 @@ class SklearnNetworkTrainer(BaseNetworkTrainer):
     objective: Any
 
     def _setup(self, network: object) -> None:
-        if is_estimator(network) and not hasattr(network, "closure"):
-            network = SklearnEstimator(network)
+        network = as_network(network)
         if isinstance(network, SklearnEstimator):
             _refuse(self.config, network)
             network.set_random_states(self.seed, self.fold)
@@ -139,9 +138,7 @@ class SklearnExperiment(BaseExperiment[Any]):
         return _Request(**fields, has_epochs=has_epochs)
 
     def _build_network(self, request: RunRequest) -> Any:
-        network = super()._build_network(request)
-        if is_estimator(network) and not hasattr(network, "closure"):
-            network = SklearnEstimator(network)
+        network = as_network(super()._build_network(request))
         is_open = isinstance(network, SklearnEstimator) and network.partial_fit is None
         if is_open and not getattr(request, "has_epochs", True):
             network.partial_fit = False

@@ -407,12 +407,9 @@ def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **opti
 
 def create_optims_gan_default_pytorch(model: Network, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
-    gen, discr = both_of(model)
+    parts = dict(zip(("gen", "discr"), both_of(model), strict=True))
     with building(optim_cls, optim_params, _CURE):
-        return {
-            "gen": optim_cls(_weights_of(gen), **optim_params),
-            "discr": optim_cls(_weights_of(discr), **optim_params),
-        }
+        return {name: optim_cls(_weights_of(part), **optim_params) for name, part in parts.items()}
 
 
 def _weights_of(network: Network) -> Any:

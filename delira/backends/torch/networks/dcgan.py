@@ -26,12 +26,9 @@ class Generator(nn.Module):
         width = start_filts
         self.conv1 = nn.ConvTranspose2d(noise_length, 8 * width, 4, bias=False)
         self.bn1 = nn.BatchNorm2d(8 * width)
-        self.conv2 = nn.ConvTranspose2d(8 * width, 4 * width, 4, stride=2, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(4 * width)
-        self.conv3 = nn.ConvTranspose2d(4 * width, 2 * width, 4, stride=2, padding=1, bias=False)
-        self.bn3 = nn.BatchNorm2d(2 * width)
-        self.conv4 = nn.ConvTranspose2d(2 * width, width, 4, stride=2, padding=1, bias=False)
-        self.bn4 = nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _normalised(nn.ConvTranspose2d, 8 * width, 4 * width)
+        self.conv3, self.bn3 = _normalised(nn.ConvTranspose2d, 4 * width, 2 * width)
+        self.conv4, self.bn4 = _normalised(nn.ConvTranspose2d, 2 * width, width)
         self.conv5 = nn.ConvTranspose2d(width, n_channels, 4, stride=2, padding=1, bias=False)
         self.apply(init_dcgan)
 
@@ -60,12 +57,9 @@ class Discriminator(nn.Module):
         super().__init__()
         width = start_filts
         self.conv1 = nn.Conv2d(n_channels, width, 4, stride=2, padding=1, bias=False)
-        self.conv2 = nn.Conv2d(width, 2 * width, 4, stride=2, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(2 * width)
-        self.conv3 = nn.Conv2d(2 * width, 4 * width, 4, stride=2, padding=1, bias=False)
-        self.bn3 = nn.BatchNorm2d(4 * width)
-        self.conv4 = nn.Conv2d(4 * width, 8 * width, 4, stride=2, padding=1, bias=False)
-        self.bn4 = nn.BatchNorm2d(8 * width)
+        self.conv2, self.bn2 = _normalised(nn.Conv2d, width, 2 * width)
+        self.conv3, self.bn3 = _normalised(nn.Conv2d, 2 * width, 4 * width)
+        self.conv4, self.bn4 = _normalised(nn.Conv2d, 4 * width, 8 * width)
         self.conv5 = nn.Conv2d(8 * width, 1, 4, bias=False)
         self.apply(init_dcgan)
 
@@ -79,6 +73,11 @@ class Discriminator(nn.Module):
         hidden = functional.leaky_relu(self.bn3(self.conv3(hidden)), 0.2)
         hidden = functional.leaky_relu(self.bn4(self.conv4(hidden)), 0.2)
         return self.conv5(hidden).flatten(1)
+
+
+def _normalised(layer: type[nn.Module], in_channels: int, out_channels: int) -> tuple[nn.Module, nn.BatchNorm2d]:
+    """A convolution that halves or doubles the resolution, and the normalisation behind it."""
+    return layer(in_channels, out_channels, 4, stride=2, padding=1, bias=False), nn.BatchNorm2d(out_channels)
 
 
 def init_dcgan(module: nn.Module) -> None:
