@@ -9,9 +9,8 @@ from delira.report.export import export
 from delira.report.page import result_page
 from delira.report.plots import learning_curves
 from delira.report.runs import run_names, runs_page
-from delira.report.section import Section
 from delira.report.summary import summarise
-from delira.report.table import Table
+from delira.report.table import Section, Table
 from delira.report.tables import fold_table
 from delira.utils.lazy import public_names
 

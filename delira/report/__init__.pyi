@@ -9,8 +9,8 @@ from delira.report.page import result_page as result_page
 from delira.report.plots import learning_curves as learning_curves
 from delira.report.runs import run_names as run_names
 from delira.report.runs import runs_page as runs_page
-from delira.report.section import Section as Section
 from delira.report.summary import summarise as summarise
+from delira.report.table import Section as Section
 from delira.report.table import Table as Table
 from delira.report.tables import fold_table as fold_table
 

@@ -5,6 +5,7 @@ References
 B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall, 1993, chapter 13.
 """
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -147,8 +148,9 @@ def mean_interval(
         weights = _numbers_of_cases("weights", weights)
         if weights.shape != values.shape or not (weights >= 0).all() or not np.isfinite(weights).all():
             raise DataError(f"weights must be one finite number of at least 0 for each value, got {weights!r:.200}")
-    if note := _not_finite(values):
-        return draws.none(note)
+    for what, found in (("NaN", np.isnan(values)), ("infinite", np.isinf(values))):
+        if found.any():
+            return draws.none(f"it is {what} in {int(found.sum()):,} of {len(values):,} cases")
     if draws.n_units < 2:
         return draws.none(too_few(draws.n_units, groups is not None))
     members = np.arange(len(values)) if draws.members is None else draws.members
@@ -168,14 +170,6 @@ def _numbers_of_cases(name: str, given: object) -> np.ndarray:
     if found.ndim != 1 or not len(found) or found.dtype.kind not in "biuf":
         raise DataError(f"{name} must be one number for each case, got {given!r:.200}")
     return found.astype(np.float64)
-
-
-def _not_finite(values: np.ndarray) -> str:
-    """Why values have no interval, if one is not finite."""
-    for what, found in (("NaN", np.isnan(values)), ("infinite", np.isinf(values))):
-        if found.any():
-            return f"it is {what} in {int(found.sum()):,} of {len(values):,} cases"
-    return ""
 
 
 def score_interval(
@@ -213,7 +207,7 @@ def score_interval(
         warnings.simplefilter("ignore")
         for position, cases in enumerate(draws.cases()):
             try:
-                estimates[position] = function(*(_take(array, cases) for array in arrays))
+                estimates[position] = function(*(map_leaves(operator.itemgetter(cases), array) for array in arrays))
             except Exception:  # a metric raises what it likes; interval() counts the draws without a value
                 continue
     return draws.interval(estimates)
@@ -227,10 +221,6 @@ def _count_cases(arrays: object) -> int:
     if len(lengths) != 1 or lengths == {()}:
         raise DataError(f"arrays must have one entry for each case, all of them, got {arrays!r:.200}")
     return int(lengths.pop()[0])
-
-
-def _take(array: object, cases: np.ndarray) -> Any:
-    return array[cases] if isinstance(array, np.ndarray) else map_leaves(lambda leaf: leaf[cases], array)
 
 
 def too_few(n_units: int, are_groups: bool) -> str:

@@ -75,30 +75,22 @@ def _interruptions(events: Sequence[Mapping[str, Any]]) -> list[str]:
     why = f" (broken off by {'; '.join(filter(None, [*errors][:3]))})" if any(errors) else ""
     times = "once" if len(resumed) == 1 else f"{len(resumed)} times"
     found = [f"The run was interrupted and continued {times}{why}."]
-    lists = [event["changes"] for event in resumed if isinstance(event.get("changes"), list)]
-    changes = dict.fromkeys(str(line) for lines in lists for line in lines)
-    if changes:
-        found.append(f"It was continued with changes: {'; '.join(changes)}")
-    remarks = dict.fromkeys(str(line) for event in resumed for line in event.get("remarks") or ())
-    if remarks:
-        found.append(f"When it was continued: {'; '.join(remarks)}")
+    for told, entry in (("It was continued with changes", "changes"), ("When it was continued", "remarks")):
+        lists = [event[entry] for event in resumed if isinstance(event.get(entry), list)]
+        if lines := dict.fromkeys(str(line) for lines in lists for line in lines):
+            found.append(f"{told}: {'; '.join(lines)}")
     return found
+
+
+def _place(result: Any, fold: Any) -> str:
+    """Which fold a clause is about; a single training has none."""
+    return "" if result.is_training else f"Fold {fold.fold}: "
 
 
 def _guarded(result: Any) -> list[str]:
     """Sentences about folds in which updates were left out, or that went back to a checkpoint."""
-    found = [
-        _told_of(result, fold, clause)
-        for fold in [*result.folds, *result.unfinished]
-        if fold.guards
-        for clause in describe_guards(fold.guards)
-    ]
-    return _shortened(found)
-
-
-def _told_of(result: Any, fold: Any, clause: str) -> str:
-    """Return a clause with the fold that it is about; a single training has none."""
-    return clause if result.is_training else f"Fold {fold.fold}: {clause}"
+    folds = [fold for fold in (*result.folds, *result.unfinished) if fold.guards]
+    return _shortened([_place(result, fold) + clause for fold in folds for clause in describe_guards(fold.guards)])
 
 
 def _not_finite(result: Any) -> list[str]:
@@ -110,18 +102,13 @@ def _not_finite(result: Any) -> list[str]:
             for key, value in entry.items():
                 if value is not None and not np.all(np.isfinite(np.asarray(value, dtype=float))):
                     bad.setdefault(key, []).append(entry.get("epoch", position + 1))
-        found += [
-            _told_of(
-                result,
-                fold,
-                f"{key} is not finite in {len(epochs)} of {len(fold.history)} epochs, first in epoch {epochs[0]}",
-            )
-            for key, epochs in bad.items()
-        ]
-    undefined = {name for name, row in result.summary().items() if row["undefined"]}
+        for key, epochs in bad.items():
+            of = f"{len(epochs)} of {len(fold.history)} epochs, first in epoch {epochs[0]}"
+            found.append(f"{_place(result, fold)}{key} is not finite in {of}")
+    summary = result.summary()
     for name, values in fold_values(result).items():
-        if name not in undefined and not np.isfinite(values).all():
-            folds = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
+        folds = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
+        if folds and not summary[name]["undefined"]:
             found.append(f"{name} is not finite in fold {', '.join(folds)}, so its mean and spread are no numbers")
     return _shortened(found)
 

@@ -14,10 +14,9 @@ from delira.report.classified import (
     confusion_counts,
     reliability,
 )
-from delira.report.entries import tests_of
-from delira.report.panels import band_panel, calibration_panel, classes_panel, confusion_panel
-from delira.report.section import Section
-from delira.report.table import DASH, Share, Table
+from delira.report.parts import tests_of
+from delira.report.plots import band_panel, calibration_panel, classes_panel, confusion_panel
+from delira.report.table import DASH, Section, Share, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

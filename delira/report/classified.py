@@ -14,7 +14,7 @@ import numpy as np
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import lookup
 from delira.metrics.tree.criteria import Criterion, log_odds, one_of_each_row
-from delira.report.entries import entry_pairs
+from delira.report.parts import entry_pairs
 
 _NOTHING = Criterion("", None)
 N_BINS = 15

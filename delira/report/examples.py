@@ -29,6 +29,7 @@ MAX_SECONDS = 20.0
 """No more samples are loaded after that time."""
 _FORMAT = 1
 _USUAL_KEYS = ("data", "image", "img", "x")
+_PICTURES = ("image", "true_mask", "predicted_mask")
 
 
 class Example(NamedTuple):
@@ -150,10 +151,8 @@ def write_examples(folder: Path, examples: Examples) -> Path:
     rows = []
     for number, example in enumerate(examples.examples):
         row = example._asdict()
-        for name in ("image", "true_mask", "predicted_mask"):
-            array = row.pop(name)
-            if array is not None:
-                arrays[f"{name}_{number}"] = array
+        pictures = {name: row.pop(name) for name in _PICTURES}
+        arrays |= {f"{name}_{number}": array for name, array in pictures.items() if array is not None}
         rows.append(row)
     stated = {"format": _FORMAT, **examples._asdict(), "examples": rows, "notes": list(examples.notes)}
     arrays["facts"] = np.array(json.dumps(stated))
@@ -185,9 +184,8 @@ def _read_whole(path: Path) -> Examples:
         if stated.pop("format") != _FORMAT:
             raise ValueError("another format")
         rows = stated.pop("examples")
-        names = ("image", "true_mask", "predicted_mask")
         found = [
-            Example(**row, **{name: stored[f"{name}_{k}"] for name in names if f"{name}_{k}" in stored.files})
+            Example(**row, **{name: stored[f"{name}_{k}"] for name in _PICTURES if f"{name}_{k}" in stored.files})
             for k, row in enumerate(rows)
         ]
     notes = stated["notes"]

@@ -69,16 +69,18 @@ def export(result: "KFoldResult", folder: str | Path, formats: Sequence[str] = (
         raise ConfigError(f"nothing is exported as {unknown[0]!r}{did_you_mean(str(unknown[0]), (*TABLES, *PLOTS))}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
+    texts: dict[str, str] = {}
     for table in _tables(result):
-        if "csv" in formats:
-            paths.append(publish_text(folder / f"{table.name}.csv", table.csv(), durable=False))
-        if "tex" in formats:
-            paths.append(publish_text(folder / f"{table.name}.tex", table.latex() + "\n", durable=False))
-    if "tex" in formats and fold_values(result):
-        paths.append(publish_text(folder / "metrics.tex", fold_table(result, "latex") + "\n", durable=False))
-    if "csv" in formats and (history := _history(drawn_folds(result))).rows:
-        paths.append(publish_text(folder / "history.csv", history.csv(), durable=False))
+        texts |= {f"{table.name}.csv": table.csv(), f"{table.name}.tex": table.latex() + "\n"}
+    if fold_values(result):
+        texts["metrics.tex"] = fold_table(result, "latex") + "\n"
+    if (history := _history(drawn_folds(result))).rows:
+        texts["history.csv"] = history.csv()
+    paths = [
+        publish_text(folder / file, text, durable=False)
+        for file, text in texts.items()
+        if file.rpartition(".")[2] in formats
+    ]
     plots_asked = [one for one in formats if one in PLOTS]
     for name, figure in _figures(result) if plots_asked else ():
         paths += [_save(figure, folder / f"{name}.{one}") for one in plots_asked]
@@ -95,8 +97,7 @@ def _save(figure: "Figure", path: Path) -> Path:
 
 
 def _tables(result: "KFoldResult") -> Iterator[Table]:
-    summary = result.summary()
-    if summary:
+    if summary := result.summary():
         yield summary_table(summary)
     if result.folds:
         yield _folds_table(result)

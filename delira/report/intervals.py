@@ -1,5 +1,6 @@
 """Which cases an interval of a cross-validation draws: those of all folds, or those of each."""
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from delira.metrics.of_cases import CaseValues, Statistic, statistic_of
-from delira.report.bootstrap import CHUNK, MIN_UNITS, N_DRAWS, Interval, Resampling, too_few
+from delira.report.bootstrap import CHUNK, MIN_UNITS, Interval, Resampling, too_few
 from delira.report.parts import Part
-from delira.report.progress import Progress
 from delira.utils.trees import iterate_leaves, map_leaves
 
 RESAMPLING_LIMIT = 1 << 25
@@ -95,54 +95,42 @@ def of_case_values(found: CaseValues) -> Statistic:
     return lambda counts: (counts @ weighted) / (counts @ weights)
 
 
-class Evaluations:
-    """A metric evaluated draw by draw, as all that is known of it is what it returns.
+def evaluated(
+    tell: Callable[[], None], evaluate: Callable[..., float], arrays: Sequence[Any], classes: np.ndarray | None
+) -> Statistic:
+    """Return a metric as a function of how often each case was drawn, evaluated draw by draw.
 
     Parameters
     ----------
-    name
-        Of the metric.
+    tell
+        Called for each draw.
     evaluate
-        The metric as a function of arrays.
-    n_parts
-        Of how many parts it is evaluated.
-    progress
-        Where it is told.
+        The metric as a function of arrays: all that is known of it is what it returns.
+    arrays
+        What it reads of one part.
+    classes
+        Labels of the cases; draws that lack one of these classes have no value.
     """
+    codes = None if classes is None else np.unique(classes, return_inverse=True)[1].ravel()
 
-    def __init__(self, name: str, evaluate: Callable[..., float], n_parts: int, progress: Progress):
-        self.name, self.evaluate, self.progress = name, evaluate, progress
-        self.done, self.total = 0, N_DRAWS * n_parts
-
-    def statistic(self, arrays: Sequence[Any], classes: np.ndarray | None) -> Statistic:
-        """One part; draws that lack one of its classes have no value."""
-        codes = None if classes is None else np.unique(classes, return_inverse=True)[1].ravel()
-
-        def values(counts: np.ndarray) -> np.ndarray:
-            return np.array([self._value(arrays, codes, count) for count in counts], np.float64)
-
-        return values
-
-    def _value(self, arrays: Sequence[Any], codes: np.ndarray | None, count: np.ndarray) -> float:
-        self.done += 1
-        self.progress.tell(self.name, self.done, self.total)
+    def value(count: np.ndarray) -> float:
+        tell()
         if codes is not None and not np.bincount(codes, weights=count).all():
             return float("nan")
         cases = np.repeat(np.arange(len(count)), count)
         try:
-            return self.evaluate(*(map_leaves(lambda leaf: leaf[cases], array) for array in arrays))
+            return evaluate(*(map_leaves(operator.itemgetter(cases), array) for array in arrays))
         except Exception:  # a metric raises what it likes; a draw without a value means no interval
             return float("nan")
 
+    return lambda counts: np.array([value(count) for count in counts], np.float64)
 
-def fast_or_evaluated(
-    evaluations: Evaluations, metric: object, arrays: Sequence[Any], classes: np.ndarray | None
-) -> Statistic:
-    """Return a metric of many draws at once where that is known, else evaluated draw by draw."""
+
+def fast_statistic(metric: object, arrays: Sequence[Any], evaluate: Callable[..., float]) -> Statistic | None:
+    """Return a metric of many draws at once; None where it has to be evaluated draw by draw."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        fast = statistic_of(metric, arrays, evaluations.evaluate)
-    return evaluations.statistic(arrays, classes) if fast is None else fast
+        return statistic_of(metric, arrays, evaluate)
 
 
 def classes_of(target: object, others: Sequence[Any]) -> np.ndarray | None:

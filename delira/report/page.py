@@ -14,10 +14,9 @@ from delira.report.checks import check_result
 from delira.report.classification import classification_section, confusion
 from delira.report.examples import Examples
 from delira.report.regression import regression_section
-from delira.report.section import Section
 from delira.report.summary import fold_values
 from delira.report.svg import inline_svg
-from delira.report.table import DASH, Table, duration, number_format
+from delira.report.table import DASH, Section, Table, duration, number_format
 from delira.report.tables import MetricColumn, footnotes, gap_notes, metric_columns
 from delira.report.thumbnail import data_uri, outlined
 from delira.report.timing import time_section
@@ -57,14 +56,17 @@ def result_page(result: Any) -> str:
         name=result.name or ("training" if result.is_training else "cross-validation"),
         kind="Training" if result.is_training else "Cross-validation",
         facts=_facts(result),
-        metrics=[(column, strip(result, column.name)) for column in columns],
+        metrics=[(column, *places([result], column.name)) for column in columns],
         strip_size=STRIP,
         notes=[*footnotes(result, columns), *gap_notes(columns)],
         warnings=caveats(result),
         folds=[] if result.is_training else _fold_rows(result, columns),
         metric_names=[column.name for column in columns],
         curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
-        legend=_legend(folds),
+        legend=[
+            (kind, f"{text} over folds" if kind == "band" else text)
+            for kind, text in plots.legend_of(plots.curves(folds))
+        ],
         curve_notes=_curve_notes(result),
         confusion=confusion(result),
         many_classes=MANY_CLASSES,
@@ -87,14 +89,14 @@ def sections(result: Any) -> list[Section]:
 
 def _last_values(fold: Any) -> Section | None:
     """Return what the single training came to; a cross-validation is measured by its test."""
-    last = {key: float(np.mean(value)) for key, value in (fold.history or [{}])[-1].items() if value is not None}
     best: dict[str, Any] = next((one for one in fold.history if one.get("epoch") == fold.best_epoch), {})
+    epochs = [fold.history[-1] if fold.history else {}, *([best] if best else [])]
     rows: list[list[Any]] = [
-        [key, value, *([np.nan if best.get(key) is None else float(np.mean(best[key]))] if best else [])]
-        for key, value in last.items()
-        if key != "epoch"
+        [key, *(np.nan if epoch.get(key) is None else float(np.mean(epoch[key])) for epoch in epochs)]
+        for key, value in epochs[0].items()
+        if value is not None and key != "epoch"
     ]
-    header = ["Quantity", "Last epoch", *(["Best epoch"] if best else [])]
+    header = ["Quantity", "Last epoch", "Best epoch"][: 1 + len(epochs)]
     return Section("Values", {}, [Table("values", header, rows, by_row=True)], []) if rows else None
 
 
@@ -165,79 +167,48 @@ def _facts(result: Any) -> list[tuple[str, str]]:
     return [*facts, ("Seed", DASH if result.seed is None else str(result.seed))]
 
 
-def _legend(folds: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return what lines of the learning curves mean, as (class of the sample, text)."""
-    panels = plots.curves(folds)
-    drawn = {phase: found for phases in panels.values() for phase, found in phases.items()}
-    many = any(len(found) > 1 for phases in panels.values() for found in phases.values())
-    legend: list[tuple[str, str]] = [
-        (phase, phase + (", mean" if many else "")) for phase in ("training", "validation") if phase in drawn
-    ]
-    if many:
-        legend += [("thin", "single fold"), ("band", "± SD over folds")]
-    if any(curve.best_epoch is not None for curve in drawn.get("validation", ())):
-        legend.append(("best", "best epoch"))
-    return legend
-
-
 def shown_section(section: Section) -> dict[str, Any]:
     """Return a section as the template reads it."""
     panels = [
         (inline_svg(figure, f"{section.title}: {name.replace('_', ' ')}"), figure.get_figwidth() > 4)
         for name, figure in section.panels.items()
     ]
-    return {
-        "title": section.title,
-        "panels": panels,
-        "tables": [_shown_table(table) for table in section.tables],
-        "notes": section.notes,
-    }
-
-
-def _shown_table(table: Table) -> dict[str, Any]:
-    rows = table.texts()
-    return {
-        "name": table.name,
-        "header": list(zip(table.header, table.sides(), strict=True)),
-        "rows": [list(zip(row, table.sides(), strict=True)) for row in rows],
-        "first_last": len(rows) - table.n_last + 1 if table.n_last else 0,
-    }
+    tables = [
+        {
+            "name": table.name,
+            "header": list(zip(table.header, table.sides(), strict=True)),
+            "rows": [list(zip(row, table.sides(), strict=True)) for row in table.texts()],
+            "first_last": len(table.rows) - table.n_last + 1 if table.n_last else 0,
+        }
+        for table in section.tables
+    ]
+    return {"title": section.title, "panels": panels, "tables": tables, "notes": section.notes}
 
 
 def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
     """Samples as the template reads them, in two rows."""
     if examples is None:
         return None
-    known = examples.is_high_good is not None
-    rows = []
-    for is_best, title in ((False, "Worst" if known else "Lowest"), (True, "Best" if known else "Highest")):
-        chosen = [example for example in examples.examples if example.is_best == is_best]
-        text = number_format([example.score for example in examples.examples])
-        cells = [
-            {
-                "index": example.case,
-                "fold": example.fold,
-                "score": text(example.score),
-                "true": example.true,
-                "predicted": example.predicted,
-                "address": data_uri(outlined(example.image, example.true_mask, example.predicted_mask)),
-            }
-            for example in chosen
-        ]
-        if cells:
-            rows.append((title, cells))
+    titles = ("Lowest", "Highest") if examples.is_high_good is None else ("Worst", "Best")
+    text = number_format([example.score for example in examples.examples])
+    rows: dict[str, list[dict[str, Any]]] = {title: [] for title in titles}
+    for example in examples.examples:
+        cell = {
+            "index": example.case,
+            "fold": example.fold,
+            "score": text(example.score),
+            "true": example.true,
+            "predicted": example.predicted,
+            "address": data_uri(outlined(example.image, example.true_mask, example.predicted_mask)),
+        }
+        rows[titles[example.is_best]].append(cell)
     words = list(dict.fromkeys(example.words for example in examples.examples if example.words))
     return {
         "name": examples.score_name,
-        "rows": rows,
+        "rows": [(title, cells) for title, cells in rows.items() if cells],
         "outlines": any(example.true_mask is not None for example in examples.examples),
         "notes": [*([f"Shown: {'; '.join(words[:4])}."] if words else []), *examples.notes],
     }
-
-
-def strip(result: object, name: str) -> dict[str, Any] | None:
-    """Return where to draw a metric's folds (circles), interval (bar) and out-of-fold value (tick), in pixels."""
-    return places([result], name)[0]
 
 
 def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:

@@ -1,14 +1,15 @@
-"""Learning curves: one panel per quantity, a thin line per fold, their mean and spread, the best epochs."""
+"""Panels of the page: learning curves with mean and spread, and those of classifications, regressions and times."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from delira.errors import DataError
-from delira.report.bands import curve_band
+from delira.report.bands import Band, curve_band
 from delira.report.checks import check_folds
+from delira.report.classified import N_BINS, Reliability
 from delira.utils.picture import picture_class
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 TRAINING, VALIDATION = "#0072b2", "#d55e00"
 INK, MUTED, RULE, PAPER = "#1f2328", "#6b7280", "#e3e5e8", "#ffffff"
 
+_PHASES = {"training": TRAINING, "validation": VALIDATION}
 PANELS_PER_ROW = 3
 _BEST: dict[str, Any] = {
     "linestyle": "none",
@@ -32,6 +34,15 @@ MAX_VECTOR_POINTS = 4000
 """Curves of folds with more points in all are drawn as one picture: each is text in the file."""
 LOG_RANGE = 100
 """Positive values whose largest is this many times the smallest are drawn on a logarithmic axis."""
+SQUARE = (3.05, 2.9)
+"""Inches."""
+N_NAMED = 3
+"""So many of the hardest classes are coloured and named."""
+MAX_LINES = 30
+"""Of more classes, so many are drawn, from the hardest to the easiest."""
+HARDEST = (VALIDATION, "#009e73", "#cc79a7")
+MAX_CASES = 500
+"""More points are drawn as one picture: each is an element of the page."""
 
 
 class Curve(NamedTuple):
@@ -40,6 +51,10 @@ class Curve(NamedTuple):
     epochs: np.ndarray
     values: np.ndarray
     best_epoch: int | None
+
+
+Phases = dict[str, list[Curve]]
+"""``"training"`` and ``"validation"`` to one curve for each fold."""
 
 
 def learning_curves(folds: Sequence[Any]) -> "Figure":
@@ -94,18 +109,14 @@ def panel(width: float = 3.05, height: float = 2.35) -> tuple["Figure", "Axes"]:
     return figure, figure.add_subplot()
 
 
-def curves(folds: Sequence[Any]) -> dict[str, dict[str, list[Curve]]]:
+def curves(folds: Sequence[Any]) -> dict[str, Phases]:
     """Quantity to phase (``"training"``, ``"validation"``) to one curve per fold that has it."""
-    panels: dict[str, dict[str, list[Curve]]] = {}
-    keys = dict.fromkeys(key for fold in folds for entry in fold.history for key in entry)
-    for key in keys:
-        if key == "epoch":
-            continue
-        quantity = key.removeprefix("val_")
+    panels: dict[str, Phases] = {}
+    for key in dict.fromkeys(key for fold in folds for entry in fold.history for key in entry if key != "epoch"):
         found = [curve for fold in folds if len((curve := _curve(fold, key)).epochs)]
         if found and not (is_learning_rate(key) and all(np.ptp(curve.values) == 0 for curve in found)):
             phase = "validation" if key.startswith("val_") else "training"
-            panels.setdefault(quantity, {})[phase] = found
+            panels.setdefault(key.removeprefix("val_"), {})[phase] = found
     return dict(sorted(panels.items(), key=lambda item: is_learning_rate(item[0])))
 
 
@@ -120,21 +131,18 @@ def _curve(fold: Any, key: str) -> Curve:
         for position, entry in enumerate(fold.history)
         if entry.get(key) is not None
     ]
-    finite = [(epoch, value) for epoch, value in points if np.isfinite(value)]
+    finite = [point for point in points if np.isfinite(point[1])]
     epochs, values = np.array(finite, dtype=float).reshape(-1, 2).T
     return Curve(epochs, values, fold.best_epoch)
 
 
-def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
+def _draw_panel(axes: "Axes", quantity: str, phases: Phases) -> None:
     everything = np.concatenate([curve.values for found in phases.values() for curve in found])
-    for phase in ("training", "validation"):
-        colour = TRAINING if phase == "training" else VALIDATION
+    for phase, colour in _PHASES.items():
         found = phases.get(phase, [])
-        is_picture = len(found) > 1 and sum(len(curve.epochs) for curve in found) > MAX_VECTOR_POINTS
+        alone = len(found) == 1
+        is_picture = not alone and sum(len(curve.epochs) for curve in found) > MAX_VECTOR_POINTS
         for curve in found:
-            alone = len(found) == 1
             axes.plot(
                 curve.epochs,
                 curve.values,
@@ -154,16 +162,17 @@ def _draw_panel(axes: "Axes", quantity: str, phases: dict[str, list[Curve]]) -> 
             axes.plot(epochs, mean, color=colour, linewidth=1.9, label=f"{phase}, mean")
     for curve in phases.get("validation", []):
         at_best = curve.epochs == curve.best_epoch
-        axes.plot(
-            curve.epochs[at_best],
-            curve.values[at_best],
-            zorder=3,
-            label="best epoch",
-            **_BEST,
-        )
+        axes.plot(curve.epochs[at_best], curve.values[at_best], zorder=3, label="best epoch", **_BEST)
     if everything.min() > 0 and everything.max() > LOG_RANGE * everything.min():
         axes.set_yscale("log")
     style(axes, quantity)
+    mark_epochs(axes)
+
+
+def mark_epochs(axes: "Axes") -> None:
+    """Give an axis of epochs whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
 
 
@@ -179,24 +188,30 @@ def style(axes: "Axes", title: str) -> None:
     axes.patch.set_visible(False)
 
 
-def _draw_legend(figure: "Figure", panels: dict[str, dict[str, list[Curve]]]) -> None:
+def legend_of(panels: Mapping[str, Phases]) -> list[tuple[str, str]]:
+    """Return what occurs in panels, as (kind, text); the kinds are phases, ``"thin"``, ``"band"`` and ``"best"``."""
+    many = any(len(found) > 1 for phases in panels.values() for found in phases.values())
+    present = {phase for phases in panels.values() for phase in phases}
+    validated = [curve for phases in panels.values() for curve in phases.get("validation", ())]
+    legend = [(phase, phase + (", mean" if many else "")) for phase in _PHASES if phase in present]
+    legend += [("thin", "single fold"), ("band", "± SD")] if many else []
+    return legend + ([("best", "best epoch")] if any(curve.best_epoch is not None for curve in validated) else [])
+
+
+def _draw_legend(figure: "Figure", panels: Mapping[str, Phases]) -> None:
     """One legend for all panels, with what occurs in them."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    present = {phase for phases in panels.values() for phase in phases}
-    drawn = [curve for phases in panels.values() for found in phases.values() for curve in found]
-    many = any(len(found) > 1 for phases in panels.values() for found in phases.values())
-    handles: list[Any] = [
-        Line2D([], [], color=colour, linewidth=1.9, label=phase + (", mean" if many else ""))
-        for phase, colour in (("training", TRAINING), ("validation", VALIDATION))
-        if phase in present
+    lines: dict[str, dict[str, Any]] = {
+        **{phase: {"color": colour, "linewidth": 1.9} for phase, colour in _PHASES.items()},
+        "thin": {"color": MUTED, "linewidth": 0.7},
+        "best": _BEST,
+    }
+    handles = [
+        Patch(facecolor=MUTED, alpha=0.25, label=text) if kind == "band" else Line2D([], [], label=text, **lines[kind])
+        for kind, text in legend_of(panels)
     ]
-    if many:
-        handles.append(Line2D([], [], color=MUTED, linewidth=0.7, label="single fold"))
-        handles.append(Patch(facecolor=MUTED, alpha=0.25, label="± SD"))
-    if "validation" in present and any(curve.best_epoch is not None for curve in drawn):
-        handles.append(Line2D([], [], label="best epoch", **_BEST))
     figure.legend(
         handles=handles,
         loc="outside upper left",
@@ -208,3 +223,162 @@ def _draw_legend(figure: "Figure", panels: dict[str, dict[str, list[Curve]]]) ->
         columnspacing=1.6,
         borderaxespad=0.2,
     )
+
+
+# ------------------------------------------------------------------ of classifications, regressions and times
+
+
+def band_panel(title: str, axis_names: tuple[str, str], band: Band, area: str) -> "Figure":
+    """Return the curve of each fold, their mean, and one standard deviation around it.
+
+    Parameters
+    ----------
+    title
+        Above the panel.
+    axis_names
+        Of x and y.
+    band
+        The curves.
+    area
+        What is under them, written into the panel.
+    """
+    figure, axes = _square(title, axis_names)
+    alone = len(band.folds) == 1
+    for curve in band.folds.values():
+        axes.plot(
+            band.x, curve, color=TRAINING, linewidth=1.6 if alone else 0.7, alpha=1 if alone else 0.4, label="fold"
+        )
+    if not alone:
+        low, high = np.maximum(band.mean - band.std, 0), np.minimum(band.mean + band.std, 1)
+        axes.fill_between(band.x, low, high, color=TRAINING, alpha=0.18, linewidth=0)
+        axes.plot(band.x, band.mean, color=TRAINING, linewidth=1.9, label="mean")
+    is_roc = title.startswith("ROC")
+    axes.text(0.98 if is_roc else 0.02, 0.04, area, ha="right" if is_roc else "left", fontsize=9.5, color=INK)
+    return figure
+
+
+def classes_panel(title: str, axis_names: tuple[str, str], bands: Mapping[int, Band], names: Sequence[str]) -> "Figure":
+    """Return the mean over folds for each class, at most 33 of them; the three with the smallest areas are named."""
+    figure, axes = _square(title, axis_names)
+    ordered = sorted(bands, key=lambda number: bands[number].area[0])
+    hardest, others = ordered[:N_NAMED], ordered[N_NAMED:]
+    for number in others[:: max(1, -(-len(others) // MAX_LINES))]:
+        axes.plot(bands[number].x, bands[number].mean, color=MUTED, linewidth=0.7, alpha=0.6, label="class")
+    for number, colour in zip(hardest, HARDEST, strict=False):
+        band, name = bands[number], names[number]
+        label = f"{name if len(name) <= 18 else name[:17] + '…'}  {band.area[0]:.3f}"
+        axes.plot(band.x, band.mean, color=colour, linewidth=1.5, label=label)
+    handles = [line for line in axes.lines if line.get_label() != "class"]
+    legend = axes.legend(
+        handles=handles,
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+        handlelength=1.2,
+        loc="lower right" if title.startswith("ROC") else "lower left",
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
+def calibration_panel(found: Reliability, axis_names: tuple[str, str]) -> "Figure":
+    """Confidence against frequency; the bars are the share of cases with that confidence."""
+    figure, axes = _square(f"Calibration, ECE {found.error:.3f}", axis_names)
+    edges = np.arange(N_BINS) / N_BINS
+    axes.bar(edges, found.share, width=0.9 / N_BINS, align="edge", color=MUTED, alpha=0.25, linewidth=0, label="share")
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=(0, (3, 3)), label="perfect")
+    axes.plot(found.confidence, found.frequency, color=TRAINING, linewidth=1.6, marker="o", markersize=3.5, label="bin")
+    return figure
+
+
+def agreement_panel(true: np.ndarray, predicted: np.ndarray) -> "Figure":
+    """Predicted over true values, with the line on which they are equal."""
+    figure, axes = panel(*SQUARE)
+    low, high = float(min(true.min(), predicted.min())), float(max(true.max(), predicted.max()))
+    axes.plot([low, high], [low, high], color=MUTED, linewidth=0.8, linestyle=(0, (3, 3)), label="equal")
+    _scatter(axes, "Predicted and true", ("true", "predicted"), true, predicted)
+    return figure
+
+
+def residual_panel(true: np.ndarray, predicted: np.ndarray) -> "Figure":
+    """Predicted minus true, over predicted values."""
+    figure, axes = panel(*SQUARE)
+    axes.axhline(0, color=MUTED, linewidth=0.8, linestyle=(0, (3, 3)), label="none")
+    _scatter(axes, "Residuals", ("predicted", "predicted − true"), predicted, predicted - true)
+    return figure
+
+
+def confusion_panel(counts: np.ndarray, names: Sequence[str]) -> "Figure":
+    """Return a confusion matrix, shaded by the share of the row, with the counts in it."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    side = max(2.6, 0.34 * len(names) + 1.2)
+    figure, axes = panel(side, side)
+    style(axes, "Confusion matrix")
+    shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    axes.imshow(shares, cmap=LinearSegmentedColormap.from_list("share", ["#ffffff", TRAINING]), vmin=0, vmax=1)
+    for row, column in np.ndindex(*counts.shape):
+        if counts[row, column]:
+            colour = "#ffffff" if shares[row, column] > 0.55 else INK
+            axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=7, color=colour)
+    places = range(len(names))
+    axes.set_xticks(places, names, rotation=90 if max(map(len, names)) > 2 else 0, parse_math=False)
+    axes.set_yticks(places, names, parse_math=False)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, labelcolor=INK, labelsize=8)
+    _name_axes(axes, ("predicted class", "true class"))
+    return figure
+
+
+def time_panel(names: Sequence[str], phases: Mapping[str, Sequence[float]], colours: Mapping[str, str]) -> "Figure":
+    """Seconds of each fold, one bar for each, with a colour for each phase.
+
+    Parameters
+    ----------
+    names
+        Of the folds.
+    phases
+        Phase to seconds, one number for each fold.
+    colours
+        Phase to colour.
+    """
+    figure, axes = panel(6.2, 1.1 + 0.26 * len(names))
+    left = np.zeros(len(names))
+    for phase, seconds in phases.items():
+        axes.barh(range(len(names)), seconds, left=left, height=0.66, color=colours[phase], linewidth=0, label=phase)
+        left += np.asarray(seconds)
+    style(axes, "Seconds")
+    axes.grid(visible=False)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.invert_yaxis()
+    figure.legend(
+        loc="outside lower left", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1, handleheight=1
+    )
+    return figure
+
+
+def _square(title: str, axis_names: tuple[str, str]) -> tuple["Figure", "Axes"]:
+    figure, axes = panel(*SQUARE)
+    style(axes, title)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axes.set_xticks([0, 0.5, 1])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    _name_axes(axes, axis_names)
+    return figure, axes
+
+
+def _scatter(axes: "Axes", title: str, axis_names: tuple[str, str], x: np.ndarray, y: np.ndarray) -> None:
+    style(axes, title)
+    axes.plot(
+        x, y, linestyle="none", marker="o", markersize=2.6, color=TRAINING, alpha=0.45, markeredgewidth=0,
+        rasterized=len(x) > MAX_CASES, label="case",
+    )  # fmt: skip
+    axes.grid(axis="x", color=RULE, linewidth=0.8)
+    _name_axes(axes, axis_names)
+
+
+def _name_axes(axes: "Axes", names: tuple[str, str]) -> None:
+    axes.set_xlabel(names[0], fontsize=8.5, color=MUTED)
+    axes.set_ylabel(names[1], fontsize=8.5, color=MUTED)

@@ -12,7 +12,7 @@ from delira.metrics.direction import higher_is_better
 from delira.metrics.functions import dice
 from delira.metrics.scoring import lookup
 from delira.report.classified import Classified, class_names, classify, known_of_pair
-from delira.report.entries import entry_pairs, true_and_predicted
+from delira.report.parts import entry_pairs, true_and_predicted
 from delira.report.regression import regressed
 
 MAX_VALUES = 1 << 26
@@ -72,7 +72,8 @@ def rank(result: Any) -> Ranking | None:
             return Ranking(name, tested[kept], values[tested[kept]], is_high_good, masks=masks)
     if masks is None or _n_values(result.oof, pair) > MAX_VALUES:
         return None
-    scores = np.array([_dice(masks(case)) for case in tested.tolist()])
+    shown = map(masks, tested.tolist())
+    scores = np.array([np.nan if each is None else dice(*each) for each in shown])
     kept = np.isfinite(scores)
     return Ranking("Dice", tested[kept], scores[kept], True, masks=masks) if kept.any() else None
 
@@ -148,10 +149,6 @@ def _masks(result: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, n
     elif not is_label:
         pred = pred > (0.5 if pred.min() >= 0 and pred.max() <= 1 else 0.0)
     return true.astype(np.int64), pred.astype(np.int64)
-
-
-def _dice(masks: tuple[np.ndarray, np.ndarray] | None) -> float:
-    return np.nan if masks is None else dice(*masks)
 
 
 def _n_values(oof: Any, pair: tuple[str, str] | None) -> int:

@@ -6,10 +6,9 @@ import numpy as np
 
 from delira.errors import MissingKeyError
 from delira.metrics.scoring import lookup
-from delira.report.entries import entry_pairs, tests_of, true_and_predicted
-from delira.report.panels import agreement_panel, residual_panel
-from delira.report.section import Section
-from delira.report.table import Table
+from delira.report.parts import entry_pairs, tests_of, true_and_predicted
+from delira.report.plots import agreement_panel, residual_panel
+from delira.report.table import Section, Table
 
 
 def regressed(result: Any, *, each_once: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

@@ -1,5 +1,6 @@
 """A page of several runs side by side: numbers, curves, what was set differently, and whether folds are the same."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,10 @@ from delira.report.bands import curve_band
 from delira.report.caveats import caveats, fingerprints
 from delira.report.checks import check_results
 from delira.report.page import STRIP, drawn_folds, flat, places, shown_section, template
-from delira.report.section import Section
 from delira.report.summary import fold_values
 from delira.report.svg import inline_svg
-from delira.report.table import DASH, Seconds, Table
-from delira.report.tables import MetricColumn, metric_columns, missing_note
+from delira.report.table import DASH, Seconds, Section, Table
+from delira.report.tables import metric_columns, notes_of
 from delira.report.timing import phases_of, timings_of
 from delira.utils.checks import check_paths
 from delira.utils.files import publish_text
@@ -95,10 +95,8 @@ def run_names(results: Sequence[Any]) -> list[str]:
     results = check_results("run_names", results)
     names = [result.name or "run" for result in results]
     if len(set(names)) < len(names):
-        names = [
-            f"{name} {Path(result.path).name}" if result.path is not None else name
-            for name, result in zip(names, results, strict=True)
-        ]
+        paths = [result.path for result in results]
+        names = [f"{n} {Path(at).name}" if at is not None else n for n, at in zip(names, paths, strict=True)]
     if len(set(names)) < len(names):
         names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
     return names
@@ -126,9 +124,8 @@ def compare_folds(results: Sequence[Any], names: Sequence[str]) -> list[str]:
         return []
     groups = _groups(results, names)
     sentences = []
-    data = {
-        name: dict(fingerprints(result)).get("data fingerprint") for result, name in zip(results, names, strict=True)
-    }
+    pairs = zip(results, names, strict=True)
+    data = {name: dict(fingerprints(result)).get("data fingerprint") for result, name in pairs}
     if len({mark for mark in data.values() if mark}) > 1:
         told = "; ".join(f"{name}: {mark or 'not known'}" for name, mark in data.items())
         sentences.append(f"The data are not the same (their fingerprints differ: {told}).")
@@ -162,22 +159,18 @@ def _metrics(results: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any
     for metric in dict.fromkeys(name for column in columns for name in column):
         having = [number for number, column in enumerate(columns) if metric in column]
         drawn = places([results[number] for number in having], metric)
-        rows = [
-            _metric_row(columns[number][metric], names[number], number % len(RUN_COLOURS), strip)
+        rows: list[dict[str, Any]] = [
+            {
+                "run": names[number],
+                "number": number % len(RUN_COLOURS),
+                "column": columns[number][metric],
+                "strip": strip,
+            }
             for number, strip in zip(having, drawn, strict=True)
         ]
-        notes = [f"{row['run']}, {note}" for row in rows for note in _notes(row["column"])]
+        notes = [f"{row['run']}, {note}" for row in rows for note in notes_of(row["column"])]
         metrics.append({"name": metric, "rows": rows, "notes": notes})
     return metrics
-
-
-def _notes(column: MetricColumn) -> list[str]:
-    undefined = [f"{column.name}: {column.undefined}"] if column.undefined else []
-    return [*undefined, *filter(None, [missing_note(column)])]
-
-
-def _metric_row(column: MetricColumn, name: str, number: int, strip: object) -> dict[str, Any]:
-    return {"run": name, "number": number, "column": column, "strip": strip}
 
 
 def _sections(results: Sequence[Any], names: Sequence[str]) -> list[Section]:
@@ -206,11 +199,9 @@ def _sections(results: Sequence[Any], names: Sequence[str]) -> list[Section]:
 
 
 def _total_times(result: Any) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for fold in result.folds:
-        for phase, seconds in timings_of(fold)[0].items():
-            total[phase] = total.get(phase, 0.0) + seconds
-    return total
+    times = [timings_of(fold)[0] for fold in result.folds]
+    phases = dict.fromkeys(phase for each in times for phase in each)
+    return {phase: sum(each.get(phase, 0.0) for each in times) for phase in phases}
 
 
 # ------------------------------------------------------------------ curves
@@ -218,8 +209,6 @@ def _total_times(result: Any) -> dict[str, float]:
 
 def overlaid_curves(results: Sequence[Any]) -> dict[str, "Figure"]:
     """For each quantity the mean of each run over its folds, with its spread; of validation where there is one."""
-    from matplotlib.ticker import MaxNLocator
-
     by_run = [plots.curves(drawn_folds(result)) for result in results]
     figures = {}
     for quantity in dict.fromkeys(name for panels in by_run for name in panels):
@@ -236,7 +225,7 @@ def overlaid_curves(results: Sequence[Any]) -> dict[str, "Figure"]:
             marker = "." if len(epochs) == 1 else None
             axes.plot(epochs, mean, color=colour, linewidth=1.6, linestyle=style, marker=marker, label=f"run {number}")
         plots.style(axes, f"{quantity}, validation" if is_validated else quantity)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+        plots.mark_epochs(axes)
         axes.set_xlabel("epoch", fontsize=8.5, color=plots.MUTED)
         figures[quantity] = figure
     return figures
@@ -248,30 +237,20 @@ def overlaid_curves(results: Sequence[Any]) -> dict[str, "Figure"]:
 def compared_settings(results: Sequence[Any]) -> tuple[list[tuple[str, list[str]]], list[tuple[str, str]]]:
     """Settings that differ, as (name, text for each run), and those that all runs have alike, as (name, text)."""
     rows = [dict(_settings(result)) for result in results]
-    differing, common = [], []
-    for name in dict.fromkeys(name for row in rows for name in row):
-        texts = [row.get(name, DASH) for row in rows]
-        if len(set(texts)) > 1:
-            differing.append((name, texts))
-        else:
-            common.append((name, texts[0]))
-    return differing, common
+    names = dict.fromkeys(name for row in rows for name in row)
+    texts = [(name, [row.get(name, DASH) for row in rows]) for name in names]
+    differing = [(name, each) for name, each in texts if len(set(each)) > 1]
+    return differing, [(name, each[0]) for name, each in texts if len(set(each)) == 1]
 
 
 def _settings(result: Any) -> list[tuple[str, str]]:
     """Return what was set, name by name."""
+    import yaml
+
     info = {key: value for key, value in result.info.items() if key not in _NOT_COMPARED}
     settings = result.info.get("settings")
     if isinstance(settings, str):
-        settings = _read_yaml(settings)
+        with contextlib.suppress(yaml.YAMLError):
+            settings = yaml.safe_load(settings)
     own = settings if isinstance(settings, Mapping) else {"settings": settings} if settings else {}
     return [*flat(own), ("seed", DASH if result.seed is None else str(result.seed)), *flat(info), *fingerprints(result)]
-
-
-def _read_yaml(text: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text

@@ -90,10 +90,8 @@ class Keys:
                 return None
             if any(not isinstance(leaf, np.ndarray) or leaf.dtype.hasobject for leaf in leaves):
                 return None
-            for array in arrays:
-                digest.update(_digest(array))
-            for leaf in leaves:
-                digest.update(self._of_leaf(leaf))
+            for mark in (*map(_digest, arrays), *map(self._of_leaf, leaves)):
+                digest.update(mark)
         return digest.hexdigest()
 
     def _of_leaf(self, leaf: np.ndarray) -> bytes:
@@ -129,12 +127,17 @@ def is_of_ones_own(metric: object) -> bool:
     metric = in_form(metric)
     if not isinstance(metric, TreeMetric):
         return not _is_known(yaml_codec.encode(metric))
+    return any(not _is_ours(part) or not _is_known(function) for part, function in _parts_of(metric))
+
+
+def _parts_of(metric: TreeMetric) -> list[tuple[Any, Any]]:
+    """Root and children of a metric, each with the plain form of its function."""
     (tree,) = metric.metrics.trees
-    parts = [tree.root, *tree.children]
-    return not all(
-        type(part).__module__.startswith(_PACKAGES) and _is_known(yaml_codec.encode(getattr(part, "function", "")))
-        for part in parts
-    )
+    return [(part, yaml_codec.encode(getattr(part, "function", ""))) for part in (tree.root, *tree.children)]
+
+
+def _is_ours(part: object) -> bool:
+    return type(part).__module__.startswith(_PACKAGES)
 
 
 def _identity(metric: object) -> str | None:
@@ -150,16 +153,11 @@ def _identity(metric: object) -> str | None:
 
 def _of_tree(metric: TreeMetric) -> str | None:
     metric.reset()
-    (tree,) = metric.metrics.trees
-    parts = [tree.root, *tree.children]
-    if any(not type(part).__module__.startswith(_PACKAGES) for part in parts):
-        return None
     described: list[Any] = [list(metric.criterion)]
-    for part in parts:
-        settings = {key: yaml_codec.encode(value) for key, value in vars(part).items() if _is_setting(key, value)}
-        function = yaml_codec.encode(getattr(part, "function", ""))
-        if not _is_known(function) and (function := function_identity(part.function)) is None:
+    for part, function in _parts_of(metric):
+        if not _is_ours(part) or (not _is_known(function) and (function := function_identity(part.function)) is None):
             return None
+        settings = {key: yaml_codec.encode(value) for key, value in vars(part).items() if _is_setting(key, value)}
         described.append([class_on_disk(type(part)), settings, function])
     return json.dumps(described, sort_keys=True, default=str)
 
@@ -254,9 +252,6 @@ def _row(plain: Mapping[str, Any]) -> dict[str, Any]:
     """
     if set(plain) != {*_NUMBERS, *_COUNTS, *_TEXTS, *_FLAGS}:
         raise ValueError("it has other fields")
-    row = dict(plain)
-    for field in _NUMBERS:
-        row[field] = np.nan if plain[field] is None else float(plain[field])
     for field in _COUNTS:
         if plain[field] is not None and (type(plain[field]) is not int or plain[field] < 0):
             raise ValueError(f"{field} is no number")
@@ -266,4 +261,4 @@ def _row(plain: Mapping[str, Any]) -> dict[str, Any]:
     for field in _TEXTS:
         if not isinstance(plain[field], str) or not plain[field].isprintable() or len(plain[field]) > _LIMIT:
             raise ValueError(f"{field} is no text")
-    return row
+    return {**plain, **{field: np.nan if plain[field] is None else float(plain[field]) for field in _NUMBERS}}

@@ -1,5 +1,6 @@
 """One row of numbers per metric: spread over the folds, value over the tested cases, and an interval of one of both."""
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,14 +9,14 @@ import numpy as np
 
 from delira.metrics.forms import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases
-from delira.report.bootstrap import Interval, mean_interval
+from delira.report.bootstrap import N_DRAWS, Interval, Resampling, mean_interval
 from delira.report.checks import check_result
 from delira.report.intervals import (
     RESAMPLING_LIMIT,
     Draws,
-    Evaluations,
     classes_of,
-    fast_or_evaluated,
+    evaluated,
+    fast_statistic,
     n_bytes,
     of_case_values,
 )
@@ -119,7 +120,8 @@ class _Row:
         self.is_mean = result.is_per_case(name) or (self.metric is not None and is_mean_of_cases(self.metric))
         self.is_pooled = self.metric is not None and not self.is_mean
         self.cases = np.unique(np.concatenate([part.cases for part in rounds]))
-        self.groups = None if result.groups is None else np.asarray(result.groups)
+        self.groups = None if result.groups is None else np.asarray(result.groups)[self.cases]
+        self.whole = Resampling(len(self.cases), self.groups, result.seed or 0)
 
     def numbers(self, values: np.ndarray) -> dict[str, Any]:
         """Return the row; ``values`` are those of the folds."""
@@ -129,7 +131,7 @@ class _Row:
         )
         found, trouble = self._rounds(defined)
         numbers = np.array([one.value for one in found])
-        interval = self._missing(trouble) if trouble else self._interval(found, defined, undefined)
+        interval = self.whole.none(trouble) if trouble else self._interval(found, defined, undefined)
         return {
             "mean": float(np.mean(defined)) if len(defined) else np.nan,
             "std": _spread(defined),
@@ -176,67 +178,66 @@ class _Row:
 
     # -------------------------------------------------------------- intervals
 
-    def _missing(self, note: str) -> Interval:
-        n_groups = None if self.groups is None else len(np.unique(self.groups[self.cases]))
-        return Interval(np.nan, np.nan, len(self.cases), n_groups, note)
-
     def _interval(self, found: Sequence[_Value], defined: np.ndarray, undefined: dict[int, str]) -> Interval:
         if self.result.without_intervals:
-            return self._missing(self.result.without_intervals)
+            return self.whole.none(self.result.without_intervals)
         if undefined:
-            return self._missing(f"it is not defined in {len(undefined)} of {len(self.folds)} folds")
+            return self.whole.none(f"it is not defined in {len(undefined)} of {len(self.folds)} folds")
         numbers = defined if self.is_pooled else np.array([one.value for one in found])
         if not np.isfinite(numbers).all() and all(one.cases is None for one in found):
-            return self._missing(f"it is {'NaN' if np.isnan(numbers).any() else 'infinite'}")
+            return self.whole.none(f"it is {'NaN' if np.isnan(numbers).any() else 'infinite'}")
         parts = self.folds if self.is_pooled else self.rounds
         within = self.is_pooled and self.result.rounds.is_once
-        draws = Draws(parts, self.result.groups, self.result.seed or 0, within=within)
+        draws = Draws(parts, self.result.groups, self.whole.seed, within=within)
         if draws.note:
-            return self._missing(draws.note)
+            return self.whole.none(draws.note)
         cases = [one.cases for one in found if one.cases is not None]
         if cases and len(cases) == len(found):
             return self._of_cases(draws, cases)
         interval = self._of_evaluations(draws)
         if interval.note or interval.low - _CLOSE <= np.mean(numbers) <= interval.high + _CLOSE:
             return interval
-        return self._missing(
+        return self.whole.none(
             "draws are biased, as each holds fewer different cases than the data: their 95 % do not contain the value"
         )
 
     def _of_cases(self, draws: Draws, found: Sequence[CaseValues]) -> Interval:
         """By the values of the cases."""
-        groups, seed = None if self.groups is None else self.groups[self.cases], self.result.seed or 0
         if len(found) == 1:
-            return mean_interval(found[0].values, groups, seed, weights=found[0].weights)
+            return mean_interval(found[0].values, self.groups, self.whole.seed, weights=found[0].weights)
         for one in found:
             counted = one.values if one.weights is None else one.values[one.weights > 0]
             if not np.isfinite(counted).all():
-                return self._missing(mean_interval(counted).note)
+                return self.whole.none(mean_interval(counted).note)
         return draws.interval([of_case_values(one) for one in found])
 
     def _of_evaluations(self, draws: Draws) -> Interval:
         """By the metric itself."""
         arrays = [arrays_of(self.result, self.name, part) for part in draws.parts]
         if (size := sum(map(n_bytes, arrays))) > RESAMPLING_LIMIT:
-            return self._missing(
+            return self.whole.none(
                 f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "
                 "a metric over samples (delira.metrics.per_sample) has an interval at any size"
             )
         evaluate = evaluator(self.metric, self.name)
-        evaluations = Evaluations(self.name, evaluate, len(draws.parts), self.progress)
+        done, total = itertools.count(1), N_DRAWS * len(draws.parts)
+
+        def tell() -> None:
+            self.progress.tell(self.name, next(done), total)
+
         if self.is_mean:
-            return draws.interval([evaluations.statistic(each, None) for each in arrays])
-        classes = [self._classes(part, each) for part, each in zip(draws.parts, arrays, strict=True)]
+            return draws.interval([evaluated(tell, evaluate, each, None) for each in arrays])
+        targets = [target_of(self.result, self.name, part) for part in draws.parts]
+        classes = [
+            classes_of(target, [array for array in each if array is not target])
+            for target, each in zip(targets, arrays, strict=True)
+        ]
         statistics = [
-            fast_or_evaluated(evaluations, self.metric, each, labels)
+            fast_statistic(self.metric, each, evaluate) or evaluated(tell, evaluate, each, labels)
             for each, labels in zip(arrays, classes, strict=True)
         ]
         is_of_numbers = all(labels is None for labels in classes)
         return draws.interval(statistics, "has too few different cases" if is_of_numbers else "lacks a class")
-
-    def _classes(self, part: Part, arrays: Sequence[Any]) -> np.ndarray | None:
-        target = target_of(self.result, self.name, part)
-        return classes_of(target, [array for array in arrays if array is not target])
 
 
 def _spread(values: np.ndarray) -> float:

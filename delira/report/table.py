@@ -1,11 +1,14 @@
-"""A table of texts and numbers: HTML for the page, CSV for programs, LaTeX for papers."""
+"""Tables of texts and numbers, as HTML, CSV and LaTeX, and sections of the page, which hold them."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from delira.utils.cells import as_text, csv_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DASH = "–"
 _LATEX = {
@@ -67,6 +70,18 @@ class Table(NamedTuple):
         cut = len(rows) - self.n_last
         columns = "".join("r" if side else "l" for side in self.sides())
         return latex_table(self.header, [rows[:cut], rows[cut:]] if self.n_last else [rows], columns)
+
+
+class Section(NamedTuple):
+    """What stands under one title."""
+
+    title: str
+    panels: Mapping[str, "Figure"]
+    """Name of the file to the figure."""
+    tables: Sequence[Table]
+    notes: Sequence[str]
+    only_in_files: Mapping[str, "Figure"] = {}
+    """What the page shows in another form."""
 
 
 def latex_table(header: Sequence[str], blocks: Sequence[Sequence[Sequence[str]]], columns: str) -> str:

@@ -109,13 +109,8 @@ def fold_table(result: object, fmt: str = "plain") -> str:
     return formats[fmt](result, columns) if columns else "no metrics were computed"
 
 
-def _names(result: Any) -> list[str]:
-    return [str(fold.fold) for fold in result.folds]
-
-
-def _plain(result: object, columns: list[MetricColumn]) -> str:
-    folds = _names(result)
-    labels = ["fold", *folds]
+def _plain(result: Any, columns: list[MetricColumn]) -> str:
+    labels = ["fold", *(str(fold.fold) for fold in result.folds)]
     width = max(map(len, labels))
     blocks: list[list[list[str]]] = [[]]
     room = WIDTH - width
@@ -127,16 +122,15 @@ def _plain(result: object, columns: list[MetricColumn]) -> str:
         blocks[-1].append([column.name, *column.folds])
         room -= needed
     text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
-    whole = [column for column in columns if not column.is_pooled]
-    pooled = [column for column in columns if column.is_pooled]
-    if whole:
-        rows = [["metric", "mean ± std", "out-of-fold", "95 % interval", "n"]]
-        rows += [[c.name, c.mean, c.oof, c.ci, c.n] for c in whole]
-        text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
-    if pooled:  # the interval stands beside that to which it belongs
-        rows = [["metric", "mean ± std", "95 % interval", "pooled", "n"]]
-        rows += [[c.name, c.mean, c.ci, c.oof, c.n] for c in pooled]
-        text.append(_aligned([list(column) for column in zip(*rows, strict=True)], "<>>>>"))
+    for is_pooled, header in ((False, ("out-of-fold", "95 % interval")), (True, ("95 % interval", "pooled"))):
+        # the interval stands beside that to which it belongs
+        rows = [["metric", "mean ± std", *header, "n"]]
+        rows += [
+            [c.name, c.mean, *((c.ci, c.oof) if is_pooled else (c.oof, c.ci)), c.n]
+            for c in columns
+            if c.is_pooled == is_pooled
+        ]
+        text += [_aligned([*map(list, zip(*rows, strict=True))], "<>>>>")] if len(rows) > 1 else []
     notes = [textwrap.fill(note, WIDTH, break_long_words=False) for note in footnotes(result, columns)]
     return "\n\n".join([*text, "\n".join(notes)])
 
@@ -190,26 +184,33 @@ def missing_note(column: MetricColumn) -> str:
     return f"{column.name}: no {missing}, {column.note}" if column.note else ""
 
 
+def notes_of(column: MetricColumn) -> list[str]:
+    """Return what is to be said of one metric: where it is not defined, and what is missing."""
+    undefined = f"{column.name}: {column.undefined}" if column.undefined else ""
+    return [note for note in (undefined, missing_note(column)) if note]
+
+
 def _aligned(columns: list[list[str]], sides: str) -> str:
     """Columns of text with a header, three spaces apart."""
-    padded = []
-    for cells, side in zip(columns, sides, strict=True):
-        width = max(map(len, cells))
-        padded.append([f"{cell:{side}{width}}" for cell in cells])
-    lines = ["   ".join(row).rstrip() for row in zip(*padded, strict=True)]
+    widths = [max(map(len, cells)) for cells in columns]
+    rows = zip(*columns, strict=True)
+    padded = [[f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)] for row in rows]
+    lines = ["   ".join(row).rstrip() for row in padded]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def _rows(folds: list[str], columns: list[MetricColumn]) -> list[list[str]]:
+def _rows(result: Any, columns: list[MetricColumn]) -> list[list[str]]:
     """Header, folds, and three rows of summary: the table of a paper."""
     rows = [["fold", *(column.name for column in columns)]]
-    rows += [[fold, *(column.folds[i] for column in columns)] for i, fold in enumerate(folds)]
+    rows += [[str(fold.fold), *(column.folds[i] for column in columns)] for i, fold in enumerate(result.folds)]
     rows.append(["mean ± std", *(column.mean for column in columns)])
-    if any(column.is_pooled for column in columns):
+    pooled = [column.is_pooled for column in columns]
+    if any(pooled):
         rows.append(["95 % CI of the mean", *(column.ci if column.is_pooled else DASH for column in columns)])
-    if not all(column.is_pooled for column in columns):
-        rows.append(["out-of-fold [95 % CI]", *(_own(column) for column in columns)])
-    if any(column.is_pooled for column in columns):
+    if not all(pooled):
+        own = [DASH if column.is_pooled else f"{column.oof} {column.ci}" for column in columns]
+        rows.append(["out-of-fold [95 % CI]", *own])
+    if any(pooled):
         rows.append(["pooled", *(column.oof if column.is_pooled else DASH for column in columns)])
     rows.append(["n", *(column.n for column in columns)])
     if columns[0].n_groups:
@@ -217,12 +218,8 @@ def _rows(folds: list[str], columns: list[MetricColumn]) -> list[list[str]]:
     return rows
 
 
-def _own(column: MetricColumn) -> str:
-    return DASH if column.is_pooled else f"{column.oof} {column.ci}"
-
-
-def _markdown(result: object, columns: list[MetricColumn]) -> str:
-    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(_names(result), columns)]
+def _markdown(result: Any, columns: list[MetricColumn]) -> str:
+    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(result, columns)]
     widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = [
         "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |" for row in rows
@@ -237,21 +234,20 @@ def _escape_markdown(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _latex(result: object, columns: list[MetricColumn]) -> str:
-    folds = _names(result)
-    header, *body = _rows(folds, columns)
-    return latex_table(header, [body[: len(folds)], body[len(folds) :]], "l" + "r" * len(columns))
+def _latex(result: Any, columns: list[MetricColumn]) -> str:
+    n_folds = len(result.folds)
+    header, *body = _rows(result, columns)
+    return latex_table(header, [body[:n_folds], body[n_folds:]], "l" + "r" * len(columns))
 
 
-def _html(result: object, columns: list[MetricColumn]) -> str:
-    folds = _names(result)
-    header, *body = [[html.escape(cell) for cell in row] for row in _rows(folds, columns)]
+def _html(result: Any, columns: list[MetricColumn]) -> str:
+    header, *body = [[html.escape(cell) for cell in row] for row in _rows(result, columns)]
     lines = [
         "<table>",
         "<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr></thead>",
         "<tbody>",
     ]
     for number, (first, *cells) in enumerate(body):
-        rule = ' style="border-top: 1px solid"' if number == len(folds) else ""
+        rule = ' style="border-top: 1px solid"' if number == len(result.folds) else ""
         lines.append(f"<tr{rule}><th>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return "\n".join([*lines, "</tbody>", "</table>"])

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from delira.report.panels import time_panel
-from delira.report.section import Section
-from delira.report.table import Seconds, Share, Table
-from delira.utils.foreign import read_json
+from delira.report.plots import time_panel
+from delira.report.table import Seconds, Section, Share, Table
+from delira.runs.timings import FILE, VERSION
+from delira.utils.foreign import mapping, read_json
 from delira.utils.seal import unsealed
 
-FILE = "timings.json"
-_VERSION = 1
 #: phases in the order in which they are shown; colours that the page does not change, told apart in light and dark
 COLOURS = {
     "data": "#c8553d",
@@ -43,14 +41,12 @@ def timings_of(fold: Any) -> tuple[dict[str, float], str]:
     if not stated and fold.path is not None:
         with contextlib.suppress(OSError, ValueError):
             stated = unsealed(read_json(Path(fold.path) / FILE))
-    if not isinstance(stated, Mapping) or stated.get("version") != _VERSION:
-        return {}, ""
-    seconds = stated.get("seconds")
-    if not isinstance(seconds, Mapping):
+    stated = mapping(stated)
+    if stated.get("version") != VERSION or not isinstance(stated.get("seconds"), Mapping):
         return {}, ""
     numbers = {
         str(phase): float(value)
-        for phase, value in seconds.items()
+        for phase, value in stated["seconds"].items()
         if isinstance(value, (int, float)) and np.isfinite(value) and value >= 0
     }
     return numbers, str(stated.get("note") or "")
@@ -81,6 +77,8 @@ def time_section(result: Any) -> Section | None:
     if not folds:
         return None
     phases = phases_of([*folds.values()])
+    by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
+    totals = [*map(sum, by_phase.values())]
     rows: list[list[Any]] = [
         [
             "all" if result.is_training else str(number),
@@ -89,12 +87,9 @@ def time_section(result: Any) -> Section | None:
         ]
         for number, seconds in folds.items()
     ]
-    n_folds = len(rows)
-    totals = [sum(seconds.get(phase, 0.0) for seconds in folds.values()) for phase in phases]
-    if n_folds > 1:
+    if len(folds) > 1:
         rows.append(["all", *map(Seconds, totals), Seconds(sum(totals))])
     rows.append(["share", *(Share(total / sum(totals)) for total in totals), Share(1.0)])
-    by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
     colours = {phase: COLOURS.get(phase, COLOURS["other"]) for phase in phases}
     panel = time_panel(["" if result.is_training else f"fold {number}" for number in folds], by_phase, colours)
     notes = _joined([note for _, note in found.values() if note])
@@ -103,22 +98,17 @@ def time_section(result: Any) -> Section | None:
     if "other" in phases:
         notes.append("other: what is in no phase, as callbacks, and what happens once, as imports at the first step")
     header = ["" if result.is_training else "Fold", *phases, "Sum"]
-    return Section("Time", {"time": panel}, [Table("time", header, rows, n_last=1 + (n_folds > 1))], notes)
+    return Section("Time", {"time": panel}, [Table("time", header, rows, n_last=1 + (len(folds) > 1))], notes)
 
 
 def _joined(notes: Sequence[str]) -> list[str]:
     """Notes of the folds; those with a number, of steps, are one sentence with each number once."""
     numbers: dict[tuple[str, str], list[str]] = {}
-    for note in notes:
+    for note in dict.fromkeys(notes):
         before, number, after = re.fullmatch(r"(\D*)(\d*)(.*)", note, re.DOTALL).groups()  # type: ignore[union-attr]
-        found = numbers.setdefault((before, after), [])
-        if number not in found:
-            found.append(number)
+        numbers.setdefault((before, after), []).append(number)
     of = " of each fold" if len(notes) > 1 else ""
     return [
-        f"{before}{_listed(found)}{after}{of if found != [''] else ''}" for (before, after), found in numbers.items()
+        f"{before}{' and '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}{after}{of if found != [''] else ''}"
+        for (before, after), found in numbers.items()
     ]
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -1,5 +1,6 @@
 """Why a metric has no value in a fold: not a failure, if there is nothing that it could measure."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,15 +29,12 @@ def undefined_folds(result: "KFoldResult", name: str, parts: list[Part], values:
     """
     if (result.metrics or {}).get(name) is None or result.is_per_case(name):
         return {}
-    missing = [part for part, value in zip(parts, values, strict=True) if np.isnan(value)]
     found = {}
-    for part in missing:
-        try:
-            reason = _reason(result, name, part, parts)
-        except Exception:  # noqa: S112, RUF100 - entries were not kept: then nobody knows
-            continue
-        if reason:
-            found[part.folds[0].fold] = reason
+    for part, value in zip(parts, values, strict=True):
+        # entries that were not kept: then nobody knows
+        with contextlib.suppress(Exception):
+            if np.isnan(value) and (reason := _reason(result, name, part, parts)):
+                found[part.folds[0].fold] = reason
     return found
 
 
@@ -46,16 +44,14 @@ def _reason(result: object, name: str, part: Part, parts: list[Part]) -> str:
     if any(leaf.dtype.kind in "fc" and not np.isfinite(leaf).all() for leaf in leaves):
         return ""  # the predictions are no numbers, and that is what the value says
     target = target_of(result, name, part)
-    if target is None or not isinstance(target, np.ndarray) or target.dtype.hasobject:
+    if not isinstance(target, np.ndarray) or target.dtype.hasobject:
         return ""
     if len(part.cases) < 2:
         return "only one case"
     rows = target.reshape(len(target), -1)
     if (rows == rows[0]).all():
-        others = [array for array in arrays if array is not target]
-        return (
-            "all targets are equal" if classes_of(target, others) is None and rows.shape[1] == 1 else "only one class"
-        )
+        labels = classes_of(target, [array for array in arrays if array is not target])
+        return "all targets are equal" if labels is None and rows.shape[1] == 1 else "only one class"
     everywhere = [np.unique(target_of(result, name, other)) for other in parts]
     lacking = sorted(set(np.concatenate(everywhere).tolist()) - set(np.unique(target).tolist()))
     return f"no case of class {lacking[0]}" if lacking and len(lacking) < 20 and rows.shape[1] == 1 else ""

@@ -107,8 +107,8 @@ POINTS = [
         point="6",
         what="a pooled value is not called so",
         file="delira/report/tables.py",
-        old="    pooled = [column for column in columns if column.is_pooled]\n",
-        new="    pooled = []\n    whole = columns\n",
+        old="            if c.is_pooled == is_pooled\n",
+        new="            if not is_pooled\n",
         test=FOLDS + "test_a_pooled_value_is_called_so_and_its_gap_is_explained_on_the_page",
     ),
     PutBack(
@@ -179,8 +179,8 @@ POINTS = [
         point="11",
         what="every draw is evaluated by itself: 15 s of silence",
         file="delira/report/intervals.py",
-        old="        fast = statistic_of(metric, arrays, evaluations.evaluate)\n",
-        new="        fast = None\n",
+        old="        return statistic_of(metric, arrays, evaluate)\n",
+        new="        return None\n",
         test=FOLDS + "test_two_thousand_draws_of_three_metrics_take_less_than_a_second",
     ),
     PutBack(
