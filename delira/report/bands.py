@@ -45,10 +45,8 @@ class Band(NamedTuple):
     def area(self) -> tuple[float, float]:
         """Mean and standard deviation of the folds' areas; NaN where there are too few."""
         areas = [*self.areas.values()]
-        return (
-            float(np.mean(areas)) if areas else np.nan,
-            float(np.std(areas, ddof=1)) if len(areas) > 1 else np.nan,
-        )
+        std = float(np.std(areas, ddof=1)) if len(areas) > 1 else np.nan
+        return float(np.mean(areas)) if areas else np.nan, std
 
 
 def roc_bands(folds: Mapping[int, Classified]) -> tuple[Band, dict[int, Band]]:
@@ -91,14 +89,12 @@ def precision_recall_bands(folds: Mapping[int, Classified]) -> tuple[Band, dict[
 def _bands(folds: Mapping[int, Classified], on_grid: OnGrid) -> tuple[Band, dict[int, Band]]:
     macro, classes = Band(GRID, {}, {}), dict[int, Band]()
     for fold, cases in folds.items():
-        curves, areas = [], []
-        for number, is_class, score in one_against_rest(cases):
-            curve, area = on_grid(is_class, score)
+        found = {number: on_grid(is_class, score) for number, is_class, score in one_against_rest(cases)}
+        for number, (curve, area) in found.items():
             band = classes.setdefault(number, Band(GRID, {}, {}))
             band.folds[fold], band.areas[fold] = curve, area
-            curves.append(curve)
-            areas.append(area)
-        if curves:
+        if found:
+            curves, areas = zip(*found.values(), strict=True)
             macro.folds[fold], macro.areas[fold] = np.mean(curves, axis=0), float(np.mean(areas))
     return macro, dict(sorted(classes.items()))
 

@@ -6,7 +6,7 @@ C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural Ne
 calibration error.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from delira.metrics.scoring import lookup
 from delira.metrics.tree.criteria import Criterion, log_odds, one_of_each_row
 from delira.report.parts import entry_pairs
 
+_Pair = tuple[np.ndarray, np.ndarray]
 _NOTHING = Criterion("", None)
 N_BINS = 15
 """Bins of confidence, as many as Guo et al. took."""
@@ -81,8 +82,8 @@ def classify(result: Any, *, each_once: bool = False) -> Classified | None:
     pair = keys_of_classes(result)
     if pair is None:
         return None
-    true, pred = _tested(result.oof, pair) if each_once else _every_test(result, pair)
-    return _classified(true, pred, known=known_of_pair(result, pair))
+    found = _tested(result.oof, pair) if each_once else _every_test(result, pair)
+    return None if found is None else _classified(*found, known=known_of_pair(result, pair))
 
 
 def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
@@ -96,13 +97,12 @@ def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
         Its cases of all folds.
     """
     pair = keys_of_classes(result)
-    folds = {}
-    for fold in result.folds if pair is not None else ():
-        found = _entries({**fold.predictions, **fold.targets}, fold.targets, pair)
-        one = None if found is None else _classified(found[0], found[1], whole, known_of_pair(result, pair))
-        if one is not None:
-            folds[fold.fold] = one
-    return folds
+    if pair is None:
+        return {}
+    known = known_of_pair(result, pair)
+    found = {fold.fold: _entries(fold, pair) for fold in result.folds}
+    folds = {number: _classified(*one, whole, known) for number, one in found.items() if one is not None}
+    return {number: one for number, one in folds.items() if one is not None}
 
 
 def class_names(result: Any, n_classes: int) -> list[str]:
@@ -114,9 +114,8 @@ def class_names(result: Any, n_classes: int) -> list[str]:
 def keys_of_classes(result: Any) -> tuple[str, str] | None:
     """Return the two entries, as a metric reads them, that are labels and class scores or predicted labels."""
     for pair in entry_pairs(result):
-        if len(pair) != 2 or (found := _tested(result.oof, pair)) is None:
-            continue
-        if _classified(found[0], found[1], known=known_of_pair(result, pair)) is not None:
+        found = _tested(result.oof, pair) if len(pair) == 2 else None
+        if found is not None and _classified(*found, known=known_of_pair(result, pair)) is not None:
             return (pair[0], pair[1])
     return None
 
@@ -127,38 +126,32 @@ def known_of_pair(result: Any, pair: Any) -> Criterion:
     return next((settled[key][1] for key in pair if key in settled), Criterion("", None))
 
 
-def _tested(oof: Any, pair: Sequence[str]) -> Any:
-    if not oof.mask.any():
-        return None
-    found = _entries({**oof.predictions, **oof.targets}, oof.targets, pair)
-    return None if found is None else tuple(array[oof.mask] for array in found)
+def _tested(oof: Any, pair: Sequence[str]) -> _Pair | None:
+    found = _entries(oof, pair) if oof.mask.any() else None
+    return None if found is None else (found[0][oof.mask], found[1][oof.mask])
 
 
-def _every_test(result: Any, pair: Sequence[str]) -> Any:
+def _every_test(result: Any, pair: Sequence[str]) -> _Pair | None:
     """Every prediction of every case: of repeats a case has several."""
     if result.rounds.kind == "once":
         return _tested(result.oof, pair)
-    found = [_entries({**fold.predictions, **fold.targets}, fold.targets, pair) for fold in result.folds]
-    return tuple(np.concatenate(each) for each in zip(*filter(None, found), strict=True))
+    found = [each for fold in result.folds if (each := _entries(fold, pair)) is not None]
+    return np.concatenate([true for true, _ in found]), np.concatenate([pred for _, pred in found])
 
 
-def _entries(values: Mapping[str, Any], targets: Mapping[str, Any], pair: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """True labels and predictions, whichever of the two entries comes first."""
+def _entries(tested: Any, pair: Sequence[str]) -> _Pair | None:
+    """True labels and predictions of a fold, or of all, whichever of the two entries comes first."""
     try:
-        found = [(key, lookup(values, key)) for key in pair]
+        found = [(key, lookup({**tested.predictions, **tested.targets}, key)) for key in pair]
     except MissingKeyError:
         return None
     if not all(isinstance(array, np.ndarray) and array.ndim for _, array in found):
         return None
-    columns = [(key not in targets, _without_axis(array)) for key, array in found]
+    # one value per case, without an axis of length 1 behind it
+    columns = [(key not in tested.targets, a[:, 0] if a.ndim == 2 and a.shape[1] == 1 else a) for key, a in found]
     # torchmetrics reads (pred, label): the entry with fewer axes, else that of the batch, is the true one
     (_, true), (_, pred) = sorted(columns, key=lambda column: (column[1].ndim, column[0]))
     return (true, pred) if len(true) == len(pred) else None
-
-
-def _without_axis(array: np.ndarray) -> np.ndarray:
-    """One value per case, without an axis of length 1 behind it."""
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _classified(
@@ -219,12 +212,11 @@ def _of_one_score(
         return None
     if output is None and np.isin(scores, (0, 1)).all() and (like is None or like.probabilities is None):
         return Classified(true, scores.astype(np.int64), None, 2, kept=kept)
-    made_by = like.made_by if like else "" if np.all((scores >= 0) & (scores <= 1)) else "sigmoid"
+    is_probability = np.all((scores >= 0) & (scores <= 1))
+    made_by = like.made_by if like else "" if is_probability else "sigmoid"
     if output is not None:
         made_by = "sigmoid" if output == "logits" else ""
-    if output == "numbers" and not np.all(
-        (scores >= 0) & (scores <= 1)
-    ):  # cut where metrics cut them, no probabilities
+    if output == "numbers" and not is_probability:  # cut where metrics cut them, no probabilities
         return Classified(true, (scores > 0.5).astype(np.int64), None, 2, kept=kept, score=scores)
     # the sigmoid, without overflow
     probability = 0.5 * (1 + np.tanh(0.5 * scores)) if made_by else scores

@@ -26,18 +26,9 @@ STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""
 MANY_CLASSES = 12
 """A larger matrix, or a longer table, is folded away."""
-_SPECIAL = (
-    "name",
-    "seed",
-    "date",
-    "started",
-    "versions",
-    "class_names",
-    "split_type",
-    "num_splits",
-    "warnings",
-    "duplicates",
-)
+_SPECIAL = {
+    "name", "seed", "date", "started", "versions", "class_names", "split_type", "num_splits", "warnings", "duplicates",
+}  # fmt: skip
 """Entries of ``info`` that have a place of their own."""
 
 

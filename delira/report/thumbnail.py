@@ -122,13 +122,10 @@ def _scale(values: np.ndarray, is_colour: bool) -> tuple[float, float]:
 def outlined(image: np.ndarray, true: np.ndarray | None, predicted: np.ndarray | None) -> np.ndarray:
     """The picture large enough to be looked at, with the outlines of masks on it; uint8 of shape ``(H, W, 3)``."""
     factor = max(1, MAX_PIXELS // max(image.shape[:2]))
-    drawn = np.repeat(np.repeat(image, factor, axis=0), factor, axis=1)
-    drawn = np.repeat(drawn[..., None], 3, axis=2) if drawn.ndim == 2 else drawn.copy()
-    edges = [
-        _edges(np.repeat(np.repeat(mask, factor, axis=0), factor, axis=1))
-        for mask in (true, predicted)
-        if mask is not None
-    ]
+    drawn = image.repeat(factor, axis=0).repeat(factor, axis=1)
+    drawn = np.repeat(drawn[..., None], 3, axis=2) if drawn.ndim == 2 else drawn
+    masks = [mask for mask in (true, predicted) if mask is not None]
+    edges = [_edges(mask.repeat(factor, axis=0).repeat(factor, axis=1)) for mask in masks]
     for edge, colour in zip(edges, (TRUE, PREDICTED), strict=False):
         drawn[edge] = colour
     if len(edges) > 1:

@@ -16,9 +16,9 @@ from delira.runs.code_of import PLAIN, PYTHON, content_of, instructions, is_fore
 
 #: modules of Python that answer the same for the same arguments
 _STEADY = {
-    "abc", "array", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses", "decimal", "enum",
-    "fractions", "functools", "heapq", "itertools", "math", "numbers", "operator", "re", "statistics", "string",
-    "struct", "typing", "warnings",
+    "abc", "array", "bisect", "builtins", "cmath", "collections", "contextlib", "copy", "dataclasses", "decimal",
+    "enum", "fractions", "functools", "heapq", "itertools", "math", "numbers", "operator", "re", "statistics",
+    "string", "struct", "typing", "warnings",
 }  # fmt: skip
 #: functions of Python that reach what nobody can follow
 _FAR = {
@@ -98,21 +98,20 @@ class _Reader:
         return _of_installed(value)
 
     def _of_function(self, function: types.FunctionType) -> Any:
-        known = next((place for place, one in enumerate(self._seen) if one is function), None)
-        if known is not None:
-            return ["again", known]
+        if function in self._seen:
+            return ["again", self._seen.index(function)]
         self._seen.append(function)
         if vars(function).keys() - {"__wrapped__"}:
             raise _Untold
         steps = [step for code in _codes(function.__code__) for step in dis.get_instructions(code)]
         inside = {cell for code in _codes(function.__code__) for cell in code.co_cellvars}
         attributes = {str(step.argval) for step in steps if step.opname in _ATTRIBUTES}
-        if any(name.startswith(_UNSTEADY) for name in attributes):
+        is_changing = any(
+            step.opname in _CHANGES or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval not in inside)
+            for step in steps
+        )
+        if is_changing or any(name.startswith(_UNSTEADY) for name in attributes):
             raise _Untold
-        for step in steps:
-            is_outer = step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval not in inside
-            if step.opname in _CHANGES or is_outer:
-                raise _Untold
         used = {str(step.argval) for step in steps if step.opname in _GLOBAL}
         imported = {str(step.argval) for step in steps if step.opname == "IMPORT_NAME"}
         return [
@@ -145,10 +144,8 @@ def _of_array(array: np.ndarray) -> Any:
 
 def _of_installed(value: object) -> Any:
     """Return a class or function of an installed package by its name, where it is found under it."""
-    module, name = (
-        str(getattr(value, "__module__", None)),
-        getattr(value, "__qualname__", getattr(value, "__name__", "")),
-    )
+    module = str(getattr(value, "__module__", None))
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     found: Any = sys.modules.get(module)
     for part in str(name).split("."):
         found = getattr(found, part, None)
@@ -160,10 +157,10 @@ def _of_installed(value: object) -> Any:
 def _of_package(module: str) -> Any:
     """Return an installed package and its version; of Python those that answer the same every time."""
     package = module.partition(".")[0]
-    if package in sys.stdlib_module_names:
-        if package not in _STEADY and package != "builtins":
-            raise _Untold
+    if package in _STEADY:
         return package
+    if package in sys.stdlib_module_names:
+        raise _Untold
     try:
         root = importlib.import_module(package)
     except Exception:  # what a package does when it is imported is its own affair

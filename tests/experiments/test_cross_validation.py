@@ -548,7 +548,7 @@ def test_another_process_computes_the_same_bits(kit, tmp_path):
     script = (
         f"import sys; sys.path[:0] = [{str(tests)!r}, {str(tests / 'experiments')!r}]\n"
         "import small_backends, test_cross_validation\n"
-        f"print(test_cross_validation.digest(small_backends.build_backend({kit.name!r}), {str(tmp_path / 'there')!r}))"
+        f"print(test_cross_validation.digest(small_backends.build_kit({kit.name!r}), {str(tmp_path / 'there')!r}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "123"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
