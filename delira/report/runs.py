@@ -60,7 +60,8 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
     names = run_names(results)
     differing, common = compared_settings(results)
     page = template("runs.html.j2").render(
-        title=" · ".join(dict.fromkeys(result.name or "run" for result in results)),
+        name=" · ".join(dict.fromkeys(result.name or "run" for result in results)),
+        kind="Runs side by side",
         runs=[_run(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True))],
         folds=compare_folds(results, names),
         warnings=[(name, text) for result, name in zip(results, names, strict=True) for text in caveats(result)],
