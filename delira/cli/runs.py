@@ -38,8 +38,10 @@ class Filter:
 
     def fits(self, run: StoredRun) -> bool:
         """Return True if a run is listed; of the metric nothing is asked here."""
+        name = self.name or ""
+        is_named = fnmatch.fnmatch(run.name, name) if set(name) & set("*?[") else name.lower() in run.name.lower()
         return (
-            (self.name is None or _matches(run.name, self.name))
+            is_named
             and (not self.states or run.state.replace(" ", "-") in self.states)
             and (self.since is None or (run.started is not None and run.started >= read_time(self.since)))
         )
@@ -188,10 +190,6 @@ def read_time(text: str) -> datetime.datetime:
         return datetime.datetime.fromisoformat(text).astimezone()
     except (OverflowError, ValueError):
         raise ConfigError(f"--since {text!r} is no time; write a day (2026-11-22), or an age: 30min, 12h, 7d") from None
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatch(name, pattern) if set(pattern) & set("*?[") else pattern.lower() in name.lower()
 
 
 def _order(run: StoredRun, sort: str, metric: str | None) -> tuple[Any, ...]:

@@ -100,7 +100,22 @@ def _tables(result: "KFoldResult") -> Iterator[Table]:
     if summary := result.summary():
         yield summary_table(summary)
     if result.folds:
-        yield _folds_table(result)
+        per_fold = fold_values(result)
+        header = ["Fold", "Train", "Validation", "Test", "Epochs", "Best epoch", *per_fold, "Duration"]
+        rows: list[list[Any]] = [
+            [
+                str(fold.fold),
+                len(fold.train_indices),
+                None if fold.val_indices is None else len(fold.val_indices),
+                len(fold.test_indices),
+                len(fold.history),
+                fold.best_epoch,
+                *(float(values[position]) for values in per_fold.values()),
+                Seconds(fold.seconds),
+            ]
+            for position, fold in enumerate(result.folds)
+        ]
+        yield Table("folds", header, rows)
     for section in sections(result):
         yield from section.tables
 
@@ -137,25 +152,6 @@ def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
     header = [name for name in columns if shown.get(name, True)]
     cells = [list(row) for row in zip(*(columns[name] for name in header), strict=True)]
     return Table("summary", header, cells, by_row=True)
-
-
-def _folds_table(result: "KFoldResult") -> Table:
-    per_fold = fold_values(result)
-    header = ["Fold", "Train", "Validation", "Test", "Epochs", "Best epoch", *per_fold, "Duration"]
-    rows: list[list[Any]] = [
-        [
-            str(fold.fold),
-            len(fold.train_indices),
-            None if fold.val_indices is None else len(fold.val_indices),
-            len(fold.test_indices),
-            len(fold.history),
-            fold.best_epoch,
-            *(float(values[position]) for values in per_fold.values()),
-            Seconds(fold.seconds),
-        ]
-        for position, fold in enumerate(result.folds)
-    ]
-    return Table("folds", header, rows)
 
 
 def _history(folds: Sequence[Any]) -> Table:

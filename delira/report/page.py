@@ -17,7 +17,7 @@ from delira.report.regression import regression_section
 from delira.report.summary import fold_values
 from delira.report.svg import inline_svg
 from delira.report.table import DASH, Section, Table, duration, number_format
-from delira.report.tables import MetricColumn, footnotes, gap_notes, metric_columns
+from delira.report.tables import footnotes, gap_notes, metric_columns
 from delira.report.thumbnail import data_uri, outlined
 from delira.report.timing import time_section
 from delira.utils.optional import import_optional
@@ -51,7 +51,19 @@ def result_page(result: Any) -> str:
         strip_size=STRIP,
         notes=[*footnotes(result, columns), *gap_notes(columns)],
         warnings=caveats(result),
-        folds=[] if result.is_training else _fold_rows(result, columns),
+        folds=[
+            {
+                "fold": fold.fold,
+                "train": f"{len(fold.train_indices):,}",
+                "val": DASH if fold.val_indices is None else f"{len(fold.val_indices):,}",
+                "test": f"{len(fold.test_indices):,}",
+                "epochs": len(fold.history) or DASH,
+                "best_epoch": DASH if fold.best_epoch is None else fold.best_epoch,
+                "seconds": duration(fold.seconds),
+                "values": [column.folds[position] for column in columns],
+            }
+            for position, fold in enumerate(() if result.is_training else result.folds)
+        ],
         metric_names=[column.name for column in columns],
         curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
         legend=[
@@ -226,22 +238,6 @@ def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
         if np.isfinite(each).any()
         else None
         for (row, values), each in zip(rows, shown, strict=True)
-    ]
-
-
-def _fold_rows(result: Any, columns: Sequence[MetricColumn]) -> list[dict[str, Any]]:
-    return [
-        {
-            "fold": fold.fold,
-            "train": f"{len(fold.train_indices):,}",
-            "val": DASH if fold.val_indices is None else f"{len(fold.val_indices):,}",
-            "test": f"{len(fold.test_indices):,}",
-            "epochs": len(fold.history) or DASH,
-            "best_epoch": DASH if fold.best_epoch is None else fold.best_epoch,
-            "seconds": duration(fold.seconds),
-            "values": [column.folds[position] for column in columns],
-        }
-        for position, fold in enumerate(result.folds)
     ]
 
 

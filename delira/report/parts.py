@@ -39,13 +39,12 @@ def folds_of(result: "KFoldResult") -> list[Part]:
     result
         A ``KFoldResult``.
     """
-    names = _per_case(result)
     return [
         Part(
             [fold],
             fold.test_indices,
             {**fold.predictions, **fold.targets},  # as in a MetricSet's update: the batch wins
-            {name: fold.metrics[name] for name in names},
+            {name: values for name, values in fold.metrics.items() if result.is_per_case(name)},
         )
         for fold in result.folds
     ]
@@ -58,20 +57,13 @@ def rounds_of(result: "KFoldResult") -> list[Part]:
         return folds_of(result)
     parts = []
     for folds in rounds.folds:
-        is_all = len(folds) == len(result.folds)
-        oof = result.oof if is_all else result.aligned(folds)
-        mask = oof.mask
-        values = {**oof.predictions, **oof.targets}
+        oof = result.oof if len(folds) == len(result.folds) else result.aligned(folds)
+        mask, values = oof.mask, {**oof.predictions, **oof.targets}
         if not mask.all():
             values = map_leaves(lambda leaf: None if leaf is None else leaf[mask], values)  # noqa: B023
-        parts.append(
-            Part(folds, np.flatnonzero(mask), values, {name: oof.per_case[name][mask] for name in oof.per_case})
-        )
+        per_case = {name: found[mask] for name, found in oof.per_case.items()}
+        parts.append(Part(folds, np.flatnonzero(mask), values, per_case))
     return parts
-
-
-def _per_case(result: "KFoldResult") -> list[str]:
-    return [name for name in result.folds[0].metrics if result.is_per_case(name)] if result.folds else []
 
 
 def arrays_of(result: Any, name: str, part: Part) -> Sequence[Any]:
