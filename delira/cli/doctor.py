@@ -201,7 +201,9 @@ def _probe(packages: Sequence[str], modules: Sequence[str] = (), devices: str = 
     except subprocess.TimeoutExpired:
         return {"state": "broken", "problem": f"its import did not end within {_TIMEOUT:.0f} s"}
     except (ValueError, IndexError):
-        return {"state": "broken", "problem": _last_words(done)}
+        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        how = f"exit code {done.returncode}: {last}" if done.returncode >= 0 else signal.Signals(-done.returncode).name
+        return {"state": "broken", "problem": f"its import ended the process with {how}"}
     return {**said, "devices": tuple(said["devices"])}
 
 
@@ -230,13 +232,6 @@ print({mark!r} + json.dumps(said))
 """
 
 
-def _last_words(done: "subprocess.CompletedProcess[str]") -> str:
-    if done.returncode < 0:
-        return f"its import ended the process with {signal.Signals(-done.returncode).name}"
-    last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-    return f"its import ended the process with exit code {done.returncode}: {last}"
-
-
 # ------------------------------------------------------------------ as text
 
 
@@ -251,10 +246,7 @@ def _lines(finding: Finding, name: str) -> list[str]:
     versions = [f"{package} {version}" for package, version in finding.versions.items()]
     devices = f"devices: {', '.join(finding.devices)}" if finding.devices else ""
     what = "; ".join(filter(None, [", ".join(versions), devices, finding.purpose]))
-    lines = [f"  {finding.state:<10} {name:<19} {what}".rstrip()]
-    if finding.problem:
-        lines.append(f"{'':13}{finding.problem}")
-    if finding.state != "works":
-        again = " --force-reinstall" if finding.state == "broken" else ""
-        lines.append(f"{'':13}{finding.install}{again}")
-    return lines
+    again = " --force-reinstall" if finding.state == "broken" else ""
+    cure = "" if finding.state == "works" else f"{finding.install}{again}"
+    first = f"  {finding.state:<10} {name:<19} {what}".rstrip()
+    return [first, *(f"{'':13}{each}" for each in (finding.problem, cure) if each)]

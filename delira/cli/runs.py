@@ -130,10 +130,12 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
 
 def _losses(run: StoredRun) -> list[str]:
     """Return what of the results is gone or visibly cut; of large files only the ends are read, which is quick."""
+    if run.kind == "run" and run.state != FINISHED:
+        return []
     if run.kind == "run":
-        is_gone = run.state == FINISHED and not run.fold_folders
-        told = [read_history(folder)[1] for folder in run.fold_folders.values()] if run.state == FINISHED else []
-        return [f"{run.path} has no folder of the training, which has finished"] if is_gone else [*filter(None, told)]
+        gone = "" if run.fold_folders else f"{run.path} has no folder of the training, which has finished"
+        told = [gone, *(read_history(folder)[1] for folder in run.fold_folders.values())]
+        return [*filter(None, told)]
     found = []
     for number in sorted({*run.finished_folds, *run.stored_folds}):
         folder = run.fold_folders.get(number)
@@ -143,9 +145,9 @@ def _losses(run: StoredRun) -> list[str]:
             found.append(f"{folder.name}/{FILE} is missing, though the ledger says that fold {number} has finished")
         elif why := _why_cut(folder / FILE):
             found.append(f"{folder.name}/{FILE} {why}")
-    if run.lacks_summary:
-        found.append(f"{SUMMARY} is missing")
-    return [*found, *([run.summary_trouble] if run.summary_trouble else [])]
+    return found + [
+        told for told in (f"{SUMMARY} is missing" if run.lacks_summary else "", run.summary_trouble) if told
+    ]
 
 
 def _why_cut(path: Path) -> str:

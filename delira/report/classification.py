@@ -80,30 +80,31 @@ def _curves(
 
 
 def _notes_of_curves(cases: Classified, folds: Mapping[int, Classified], roc: Band, ece: list[float]) -> list[str]:
-    notes = []
-    if cases.made_by:
-        notes.append(
+    n_missing = int((~cases.kept).sum())
+    rest = "" if cases.is_binary else " of each class against the rest, averaged over classes"
+    missing = [str(fold) for fold in folds if fold not in roc.folds]
+    over_folds = _spread(float(np.mean(ece)), float(np.std(ece, ddof=1)) if len(ece) > 1 else np.nan) if ece else ""
+    notes = [
+        (
+            cases.made_by,
             f"The outputs are no probabilities but logits, by the loss, the setting output= or their values, so a "
-            f"{cases.made_by} made them such; if they are no logits, calibration says nothing."
-        )
-    if (n_missing := int((~cases.kept).sum())) > 0:
-        notes.append(f"{n_missing:,} cases whose scores are not finite are left out.")
-    if roc.folds:
-        rest = "" if cases.is_binary else " of each class against the rest, averaged over classes"
-        notes.append(
-            f"ROC and precision-recall{rest}: a thin line for each fold, their mean, and one standard deviation "
-            "around it, averaged vertically (Fawcett 2006). AUC and average precision (AP) are of each fold: mean ± SD."
-        )
-    if missing := [str(fold) for fold in folds if fold not in roc.folds]:
-        notes.append(f"No curves of fold {', '.join(missing)}: its cases are of one class.")
-    notes.append(
-        f"Calibration of all out-of-fold cases: expected calibration error (ECE, Guo et al. 2017, 15 bins); over folds "
-        f"{_spread(float(np.mean(ece)), float(np.std(ece, ddof=1)) if len(ece) > 1 else np.nan)}. "
-        "Bars: share of the cases with that confidence."
-        if ece
-        else "Calibration: expected calibration error (ECE, Guo et al. 2017, 15 bins)."
-    )
-    return notes
+            f"{cases.made_by} made them such; if they are no logits, calibration says nothing.",
+        ),
+        (n_missing, f"{n_missing:,} cases whose scores are not finite are left out."),
+        (
+            roc.folds,
+            f"ROC and precision-recall{rest}: a thin line for each fold, their mean, and one standard deviation around "
+            "it, averaged vertically (Fawcett 2006). AUC and average precision (AP) are of each fold: mean ± SD.",
+        ),
+        (missing, f"No curves of fold {', '.join(missing)}: its cases are of one class."),
+        (
+            ece,
+            "Calibration of all out-of-fold cases: expected calibration error (ECE, Guo et al. 2017, 15 bins); over "
+            f"folds {over_folds}. Bars: share of the cases with that confidence.",
+        ),
+        (not ece, "Calibration: expected calibration error (ECE, Guo et al. 2017, 15 bins)."),
+    ]
+    return [note for is_so, note in notes if is_so]
 
 
 def _class_table(cases: Classified, names: list[str], areas: Mapping[int, Band]) -> Table:

@@ -117,13 +117,17 @@ _ABOUT_LOSSES = (
 
 def _curve_notes(result: Any) -> list[str]:
     """Return what the curves do not show by themselves."""
-    notes = [_ABOUT_LOSSES] if any(fold.history for fold in drawn_folds(result)) else []
-    if len({len(fold.history) for fold in drawn_folds(result)}) > 1:
-        notes.append("The folds trained for different numbers of epochs; the mean ends with the shortest.")
-    if result.is_training or not result.unfinished:
-        return notes
+    lengths = {len(fold.history) for fold in drawn_folds(result)}
     begun = [f"fold {fold.fold} after epoch {len(fold.history)}" for fold in result.unfinished]
-    return [*notes, f"Not finished{', and not drawn' if result.folds else ''}: {', '.join(begun)}."]
+    notes = [
+        (any(lengths), _ABOUT_LOSSES),
+        (len(lengths) > 1, "The folds trained for different numbers of epochs; the mean ends with the shortest."),
+        (
+            begun and not result.is_training,
+            f"Not finished{', and not drawn' if result.folds else ''}: {', '.join(begun)}.",
+        ),
+    ]
+    return [note for is_so, note in notes if is_so]
 
 
 @functools.cache

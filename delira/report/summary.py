@@ -121,7 +121,7 @@ class _Row:
         self.is_pooled = self.metric is not None and not self.is_mean
         self.cases = np.unique(np.concatenate([part.cases for part in rounds]))
         self.groups = None if result.groups is None else np.asarray(result.groups)[self.cases]
-        self.whole = Resampling(len(self.cases), self.groups, result.seed or 0)
+        self.whole = Resampling(len(self.cases), self.groups)
 
     def numbers(self, values: np.ndarray) -> dict[str, Any]:
         """Return the row; ``values`` are those of the folds."""
@@ -188,7 +188,7 @@ class _Row:
             return self.whole.none(f"it is {'NaN' if np.isnan(numbers).any() else 'infinite'}")
         parts = self.folds if self.is_pooled else self.rounds
         within = self.is_pooled and self.result.rounds.is_once
-        draws = Draws(parts, self.result.groups, self.whole.seed, within=within)
+        draws = Draws(parts, self.result.groups, self.result.seed or 0, within=within)
         if draws.note:
             return self.whole.none(draws.note)
         cases = [one.cases for one in found if one.cases is not None]
@@ -204,7 +204,7 @@ class _Row:
     def _of_cases(self, draws: Draws, found: Sequence[CaseValues]) -> Interval:
         """By the values of the cases."""
         if len(found) == 1:
-            return mean_interval(found[0].values, self.groups, self.whole.seed, weights=found[0].weights)
+            return mean_interval(found[0].values, self.groups, self.result.seed or 0, weights=found[0].weights)
         for one in found:
             counted = one.values if one.weights is None else one.values[one.weights > 0]
             if not np.isfinite(counted).all():

@@ -138,27 +138,29 @@ def _plain(result: Any, columns: list[MetricColumn]) -> str:
 def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
     """Return what the intervals are, why some are missing, and in which folds a metric is not defined."""
     rounds, n_groups = result.rounds, columns[0].n_groups if columns else ""
-    units = f"the {n_groups} groups" if n_groups else "the"
-    drawn = f"{units} of out-of-fold cases" if n_groups else "the out-of-fold cases"
-    notes = []
-    if any(column.ci != DASH and not column.is_pooled for column in columns):
-        same = "" if rounds.kind == "once" else f", the same in all {rounds.kind}"
-        notes.append(f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}{same}.")
-    if any(column.ci != DASH and column.is_pooled for column in columns):
-        within = "groups within each fold" if n_groups else "cases within each fold"
-        same = "folds" if rounds.kind == "once" else rounds.kind
-        how = within if rounds.is_once else f"{'groups' if n_groups else 'cases'}, the same in all {same}"
-        notes.append(f"Intervals of means: percentile bootstrap, {N_DRAWS:,} draws of {how}.")
-    if rounds.kind != "once" and columns:
-        one = "repeat" if rounds.kind == "repeats" else "split"
-        notes.append(
+    drawn = f"the {n_groups} groups of out-of-fold cases" if n_groups else "the out-of-fold cases"
+    own, of_means = ([c for c in columns if c.ci != DASH and c.is_pooled == pooled] for pooled in (False, True))
+    same = "" if rounds.kind == "once" else f", the same in all {rounds.kind}"
+    all_of = "folds" if rounds.kind == "once" else rounds.kind
+    what = "groups" if n_groups else "cases"
+    how = f"{what} within each fold" if rounds.is_once else f"{what}, the same in all {all_of}"
+    one = "repeat" if rounds.kind == "repeats" else "split"
+    notes = [
+        (own, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}{same}."),
+        (of_means, f"Intervals of means: percentile bootstrap, {N_DRAWS:,} draws of {how}."),
+        (
+            rounds.kind != "once" and columns,
             f"Out-of-fold: one value for each {one}, then mean ± std of the {len(rounds.folds)} {rounds.kind}; no "
-            "predictions are averaged."
-        )
-    if any(column.is_pooled and column.oof != DASH for column in columns):
-        notes.append("Pooled: computed once over cases of all folds, whose scores are of different networks.")
-    notes += [f"{column.name}: {column.undefined}" for column in columns if column.undefined]
-    return [*notes, *(note for column in columns if (note := missing_note(column)))]
+            "predictions are averaged.",
+        ),
+        (
+            any(column.is_pooled and column.oof != DASH for column in columns),
+            "Pooled: computed once over cases of all folds, whose scores are of different networks.",
+        ),
+        *((column.undefined, f"{column.name}: {column.undefined}") for column in columns),
+        *((note, note) for note in map(missing_note, columns)),
+    ]
+    return [note for is_so, note in notes if is_so]
 
 
 def gap_notes(columns: list[MetricColumn]) -> list[str]:
@@ -201,21 +203,19 @@ def _aligned(columns: list[list[str]], sides: str) -> str:
 
 def _rows(result: Any, columns: list[MetricColumn]) -> list[list[str]]:
     """Header, folds, and three rows of summary: the table of a paper."""
-    rows = [["fold", *(column.name for column in columns)]]
-    rows += [[str(fold.fold), *(column.folds[i] for column in columns)] for i, fold in enumerate(result.folds)]
-    rows.append(["mean ± std", *(column.mean for column in columns)])
     pooled = [column.is_pooled for column in columns]
-    if any(pooled):
-        rows.append(["95 % CI of the mean", *(column.ci if column.is_pooled else DASH for column in columns)])
-    if not all(pooled):
-        own = [DASH if column.is_pooled else f"{column.oof} {column.ci}" for column in columns]
-        rows.append(["out-of-fold [95 % CI]", *own])
-    if any(pooled):
-        rows.append(["pooled", *(column.oof if column.is_pooled else DASH for column in columns)])
-    rows.append(["n", *(column.n for column in columns)])
-    if columns[0].n_groups:
-        rows.append(["groups", *(column.n_groups for column in columns)])
-    return rows
+    own = [DASH if column.is_pooled else f"{column.oof} {column.ci}" for column in columns]
+    rows = [
+        (True, "fold", [column.name for column in columns]),
+        *((True, str(fold.fold), [column.folds[i] for column in columns]) for i, fold in enumerate(result.folds)),
+        (True, "mean ± std", [column.mean for column in columns]),
+        (any(pooled), "95 % CI of the mean", [column.ci if column.is_pooled else DASH for column in columns]),
+        (not all(pooled), "out-of-fold [95 % CI]", own),
+        (any(pooled), "pooled", [column.oof if column.is_pooled else DASH for column in columns]),
+        (True, "n", [column.n for column in columns]),
+        (columns[0].n_groups, "groups", [column.n_groups for column in columns]),
+    ]
+    return [[name, *cells] for is_shown, name, cells in rows if is_shown]
 
 
 def _markdown(result: Any, columns: list[MetricColumn]) -> str:

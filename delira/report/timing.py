@@ -27,6 +27,7 @@ COLOURS = {
     "test": "#7fb685",
     "other": "#9aa1aa",
 }
+_ABOUT_OTHER = "other: what is in no phase, as callbacks, and what happens once, as imports at the first step"
 
 
 def timings_of(fold: Any) -> tuple[dict[str, float], str]:
@@ -93,10 +94,9 @@ def time_section(result: Any) -> Section | None:
     colours = {phase: COLOURS.get(phase, COLOURS["other"]) for phase in phases}
     panel = time_panel(["" if result.is_training else f"fold {number}" for number in folds], by_phase, colours)
     notes = _joined([note for _, note in found.values() if note])
-    if without := [str(number) for number in found if number not in folds]:
-        notes.append(f"Nothing was measured in fold {', '.join(without)}.")
-    if "other" in phases:
-        notes.append("other: what is in no phase, as callbacks, and what happens once, as imports at the first step")
+    without = [str(number) for number in found if number not in folds]
+    notes += [f"Nothing was measured in fold {', '.join(without)}."] if without else []
+    notes += [_ABOUT_OTHER] if "other" in phases else []
     header = ["" if result.is_training else "Fold", *phases, "Sum"]
     return Section("Time", {"time": panel}, [Table("time", header, rows, n_last=1 + (len(folds) > 1))], notes)
 

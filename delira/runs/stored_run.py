@@ -386,12 +386,11 @@ def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
         return [], f"{path} cannot be read: {error}"
     epochs = [each for each in found if type(each.get("epoch")) is int]
     history = [record for each in epochs if (record := _as_written(each)) is not None]
-    told = []
-    if lost := n_lines - len(epochs):
-        told.append(f"{lost} of {n_lines} epochs in {path} cannot be read")
-    if changed := len(epochs) - len(history):
-        told.append(f"{changed} of {n_lines} epochs in {path} left out: the checksum is another one")
-    return history, "; ".join(told)
+    told = [
+        (n_lines - len(epochs), "cannot be read"),
+        (len(epochs) - len(history), "left out: the checksum is another one"),
+    ]
+    return history, "; ".join(f"{n} of {n_lines} epochs in {path} {why}" for n, why in told if n)
 
 
 def _as_written(record: dict[str, Any]) -> dict[str, Any] | None:

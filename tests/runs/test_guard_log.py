@@ -23,7 +23,7 @@ class SpoilOnce:
     def at_iter_end(self, trainer, *, global_iter_num, **facts):
         if (trainer.fold, global_iter_num + 1) == self.at:
             self.at = None
-            spoil(self.backend)(trainer)
+            spoil(self.kit)(trainer)
 
 
 def cross_validate(kit, path, data, **training):
