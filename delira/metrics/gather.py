@@ -63,12 +63,10 @@ class Gatherer:
                 f"batch {self.n_batches + 1} and the batches before it differ in the entries {changed}; "
                 "every batch must have the same ones"
             )
-        for path, column in columns.items():
-            self._bytes += column.append(np.atleast_1d(np.asarray(leaves[path])))
+        self._bytes += sum(column.append(np.atleast_1d(np.asarray(leaves[path]))) for path, column in columns.items())
         self.n_batches += 1
         if self._bytes > self.limit_bytes:
-            for column in columns.values():
-                self._bytes -= column.spill()
+            self._bytes -= sum(column.spill() for column in columns.values())
 
     def result(self) -> dict[str, Any]:
         """Return everything so far, in the shape of the first batch's tree.

@@ -14,11 +14,10 @@ from delira.metrics.tree.labels import (
     Seen,
     binary_labels,
     check_settings,
-    class_axis,
     counted,
     pair_of,
     same_shape,
-    without_last,
+    true_labels,
 )
 from delira.metrics.tree.metric import Keeping, Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Batch, Moments, Weighted
@@ -141,10 +140,9 @@ class CategoricalAccuracy(Stateless):
             if not ops_of(pred).is_float(pred):
                 pred, true = same_shape(self.name, pred, given)
                 return self._weighted(ops_of(pred).equal(pred, true), true)
-            true = without_last(pred, given)
-            axis = class_axis(self.name, pred, true, _axis_of(self.class_axis, args[0]))
-            if tuple(true.shape) == tuple(pred.shape):
-                return self._right(pred, ops_of(true).argmax(true, axis), axis, is_one_hot=True)
+            true, axis, is_one_hot = true_labels(self.name, pred, given, _axis_of(self.class_axis, args[0]))
+            if is_one_hot:
+                return self._right(pred, true, axis, is_one_hot=True)
             if true is given:
                 self._usual = (kind, axis)
         return self._right(pred, true, axis)
@@ -221,11 +219,8 @@ class TopKCategoricalAccuracy(Stateless):
     def process(self, *args: Any) -> Any:
         """Return whether each is among the highest."""
         pred, true = self.pair(args[0])
-        ops, true = ops_of(pred), without_last(pred, true)
-        axis = class_axis(self.name, pred, true, _axis_of(self.class_axis, args[0]))
-        is_one_hot = tuple(true.shape) == tuple(pred.shape)
-        if is_one_hot:
-            true = ops.argmax(true, axis)
+        true, axis, is_one_hot = true_labels(self.name, pred, true, _axis_of(self.class_axis, args[0]))
+        ops = ops_of(pred)
         top = ops.largest(pred, axis)
         self.seen.add(true, top, 0 if is_one_hot else int(pred.shape[axis]), self.ignore_index)
         shape = [1] * len(pred.shape)

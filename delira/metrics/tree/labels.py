@@ -407,6 +407,14 @@ def without_last(pred: Array, true: Array) -> Any:
     return true
 
 
+def true_labels(metric: str, pred: Array, true: Array, axis: int | None) -> tuple[Any, int, bool]:
+    """Targets as labels beside scores, the axis of the classes (see :func:`class_axis`), and whether it had them."""
+    true = without_last(pred, true)
+    axis = class_axis(metric, pred, true, axis)
+    is_one_hot = tuple(true.shape) == tuple(pred.shape)
+    return ops_of(true).argmax(true, axis) if is_one_hot else true, axis, is_one_hot
+
+
 def counted(true: Array, ignore_index: int | None, kept: object = None) -> Any:
     """Return which targets count; ``None`` if all do: a type without negative numbers has no -100.
 
@@ -481,11 +489,8 @@ def labels_of(metric: str, pred: Array, true: Array, criterion: object, threshol
         said, meant = binary_labels(metric, pred, true, limit)
         said = ops.where(ops.is_finite(pred), as_integer(said), LOST)
         return Labels(said, as_integer(meant), 2, same_shape(metric, pred, true)[1], YES_OR_NO)
-    true = without_last(pred, true)
-    axis = class_axis(metric, pred, true, known.class_axis)
-    n_classes, is_one_hot = int(pred.shape[axis]), tuple(true.shape) == tuple(pred.shape)
-    if is_one_hot:
-        true = ops.argmax(true, axis)
+    true, axis, is_one_hot = true_labels(metric, pred, true, known.class_axis)
+    n_classes = int(pred.shape[axis])
     top, found = ops.best(pred, axis)
     labels = ops.where(ops.is_finite(top), found, LOST)
     return Labels(labels, as_integer(true), n_classes, None if is_one_hot else true, n_classes)

@@ -320,10 +320,8 @@ class MetricTree(Metric):
         if not self.children:
             return by_name(self.root, value)
         first = _first(value)
-        values: dict[str, Any] = {}
-        for child in self.children:
-            values.update(by_name(child, child.process_final(first)))
-        return values
+        found = (by_name(child, child.process_final(first)).items() for child in self.children)
+        return {name: value for values in found for name, value in values}
 
     def train(self) -> None:
         super().train()
@@ -434,11 +432,9 @@ def by_name(metric: Metric, value: object) -> dict[str, Any]:
 
 def reported(value: object) -> Any:
     """Return a number as it is; an array as a lazy number."""
-    if type(value) is Lazy:
-        return value
     if isinstance(value, Weighted):
         value = value.value
-    if value is None or isinstance(value, (bool, int, float, str, list)):
+    if value is None or isinstance(value, (Lazy, bool, int, float, str, list)):
         return value
     array = as_array(value)
     return Lazy(lambda: to_plain(read_arrays([array])[0]))

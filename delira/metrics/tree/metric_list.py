@@ -213,10 +213,8 @@ class MetricList:
         dict
             Values of the pass by name: numbers, and lists of numbers.
         """
-        values: dict[str, Any] = {}
-        for tree in self.trees:
-            values.update(tree.process_final(state))
-        return read_lazy(values)
+        found = (tree.process_final(state).items() for tree in self.trees)
+        return read_lazy({name: value for values in found for name, value in values})
 
     def train(self) -> None:
         """What follows is a pass of training."""
