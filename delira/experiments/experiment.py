@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from delira.contract.kinds import Data, Network
+from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
 from delira.experiments.chosen_folds import check_chosen, refuse_fold
 from delira.experiments.cross_validation import CrossValidation
@@ -29,7 +30,6 @@ from delira.experiments.run_request import (
     check_name,
     check_settings,
     describe_validation,
-    isolated,
     merged,
     resolve,
 )
@@ -206,7 +206,9 @@ class BaseExperiment(Generic[NetworkT]):
                     f"no valid checkpoint is left in {str(trainer.checkpoints.folder)!r}: all were damaged and set "
                     "aside (….damaged); begin a new run, or bring a copy of one back"
                 )
-            train, val = isolated(train_data), isolated(val_data)
+            # transforms that keep a state begin anew
+            given = (train_data, val_data)
+            train, val = (one.with_own_transforms() if isinstance(one, BaseDataManager) else one for one in given)
             if request.preprocessing is not None:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.contract.kinds import Data
-from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NetworkError
 from delira.experiments.callback_settings import settings_of_callbacks
 from delira.experiments.live_objects import shared_objects
@@ -228,11 +227,6 @@ def _as_callbacks(callbacks: object) -> list[Any]:
     if not isinstance(callbacks, Iterable) or isinstance(callbacks, (str, bytes, Mapping)):
         raise ConfigError(f"callbacks must be a list, got {callbacks!r}; write callbacks=[…]")
     return list(callbacks)
-
-
-def isolated(data: object) -> Any:
-    """Return the data of a run of its own: transforms that keep a state begin anew."""
-    return data.with_own_transforms() if isinstance(data, BaseDataManager) else data
 
 
 def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parameters:

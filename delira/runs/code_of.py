@@ -59,7 +59,7 @@ def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
         Functions, classes, and objects with functions inside of them, e.g. a chain of transforms; also lists and dicts.
     """
     reader = _Reader()
-    reader.read_called([*given])
+    reader.read_called([value for value in given if value is not None])
     return reader.told()
 
 

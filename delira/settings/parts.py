@@ -142,16 +142,16 @@ class SavingConfig:
 
     def __post_init__(self) -> None:
         counts = (
-            positive("save_freq", self.freq, "epoch"),
-            positive("save_freq_steps", self.steps, "step"),
-            positive("keep_last_checkpoints", self.keep_last, "file"),
-            positive("keep_best_checkpoints", self.keep_best, "file"),
+            ("save_freq", self.freq, "epoch"),
+            ("save_freq_steps", self.steps, "step"),
+            ("keep_last_checkpoints", self.keep_last, "file"),
+            ("keep_best_checkpoints", self.keep_best, "file"),
         )
         is_time = self.minutes is None or (isinstance(self.minutes, (int, float)) and 0 < self.minutes < math.inf)
         expect(
             ("save_in_background", self.background, isinstance(self.background, bool), "True or False"),
             ("save_on_signal", self.on_signal, isinstance(self.on_signal, bool), "True or False"),
-            *(count for count in counts if count[1] is not None),
+            *(positive(*count) for count in counts if count[1] is not None),
             ("save_freq_minutes", self.minutes, is_time, "a number above 0 (minutes)"),
             ("on_save_error", self.on_error, self.on_error in ("raise", "warn"), "'raise' or 'warn'"),
         )

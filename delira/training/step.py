@@ -243,11 +243,11 @@ class TrainingStep:
 
     def add_view(self, view: Iterable[Any]) -> None:
         """Add callbacks that show the training; the step stays as it is, as none of them looks into it."""
-        callbacks = self._run.callbacks
         for callback in view:
-            callbacks.append(callback)
-        self.shows_steps = self.shows_steps or callbacks.hears("on_step_training")
-        self.shows_validation = self.shows_validation or callbacks.hears("on_step_validation")
+            self._run.callbacks.append(callback)
+        heard = self._run.callbacks.heard
+        self.shows_steps = self.shows_steps or "on_step_training" in heard
+        self.shows_validation = self.shows_validation or "on_step_validation" in heard
 
     def _hook(self, event: str) -> Callable[[Step], None]:
         run, objective = self._run, self._objective
