@@ -60,22 +60,17 @@ def state_key(text: str) -> StateKey:
     0.5
     """
     caller = sys._getframe(1)
-    return _new_key(text, is_prompt=caller.f_code.co_name == "<module>" and _is_interactive(caller.f_globals))
+    is_top = caller.f_code.co_name == "<module>" and caller.f_globals.get("__name__") == "__main__"
+    return _new_key(text, is_prompt=is_top and (hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")))
 
 
 _OF_PROMPT: dict[str, StateKey] = {}
 
 
-def _is_interactive(names: Mapping[str, Any]) -> bool:
-    return names.get("__name__") == "__main__" and (hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1"))
-
-
 def _new_key(text: str, *, is_prompt: bool = False) -> StateKey:
-    if not isinstance(text, str) or not text:
-        raise ConfigError(f"the text of a state key is a string that is not empty, got {text!r}")
+    name, number = str(StateKey(text)), 0
     if is_prompt and text in _OF_PROMPT:
         return _OF_PROMPT[text]
-    name, number = str(text), 0
     while name in _KEYS:
         number += 1
         name = f"{text}_{number}"

@@ -1,5 +1,6 @@
 """k-fold cross-validation: one fresh training for each fold, tested on what it never saw."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -17,12 +18,10 @@ import numpy as np
 from delira.callbacks.abstract_callback import CallbackList
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError
-from delira.experiments.chosen_folds import check_in_range, tell_missing
-from delira.experiments.inner_validation import caveats_of_validation
-from delira.experiments.leakage import check_label_key, find_leaks
+from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
 from delira.experiments.result import KFoldResult
 from delira.experiments.selection import other_weights, selection_of
-from delira.experiments.splits import Split, SplitConfig, Splitter, fingerprint
+from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.scoring import keys_of, lookup
@@ -50,6 +49,9 @@ if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
+
+#: settings of a data manager that decide which samples come when
+_ORDERING = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "drop_last")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -149,13 +151,10 @@ class CrossValidation:
             values = {"predictions": fold.predictions, "targets": fold.targets}
             with own_generators(self.experiment.trainer_cls.backend):
                 found = compute_metrics(MetricSet(again, keys), values, max(1, len(fold.test_indices))) or {}
-            different = {
-                name: value
-                for name, value in found.items()
-                if not np.array_equal(value, fold.metrics[name], equal_nan=True)
-            }
-            if different:
-                fold.metrics = {**fold.metrics, **different}
+            before = fold.metrics
+            same = [name for name in found if np.array_equal(found[name], before[name], equal_nan=True)]
+            if len(same) < len(found):
+                fold.metrics = {**before, **found, **{name: before[name] for name in same}}
                 if fold.path is not None:
                     self._store(fold.path, fold)
 
@@ -243,13 +242,17 @@ class CrossValidation:
         if unknown:
             return None
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
-        is_same = stored.asked.get("code", asked["code"]) == asked["code"]  # an older run does not say it
-        if not is_same or not _is_same_work(stored.asked["metrics"], asked["metrics"]):
+        # an older run does not say its code; of a lambda nobody knows whether it is the same
+        is_same = stored.asked.get("code", asked["code"]) == asked["code"]
+        if not is_same or stored.asked["metrics"] != asked["metrics"] or '"$repr"' in json.dumps(asked["metrics"]):
             metrics = self._compute_metrics(outputs, stored, split)
         if metrics is None:
             return None
         request = self.request.for_fold(number)
-        load_states(request.callbacks, stored.callbacks)
+        for name, state in stored.callbacks.items():
+            # whatever their code raises: they are shown, nothing depends on them; some need their trainer for it
+            with contextlib.suppress(Exception):
+                CallbackList(request.callbacks).load_state_dict({name: state})
         return FoldResult(
             **{**stored.fields, **outputs, "metrics": metrics},
             path=path,
@@ -367,7 +370,9 @@ class CrossValidation:
             check_metrics(trainer, self.bound_metrics, self.metric_keys, batch)
 
     def _test_manager(self, split: Split) -> BaseDataManager:
-        return self._manager(split.test, _without_order(self.test_kwargs), held_out=True)
+        # every sample once and in order: a sampler in test_kwargs holds for validation only
+        changes = {name: value for name, value in self.test_kwargs.items() if name not in _ORDERING}
+        return self._manager(split.test, changes, held_out=True)
 
     def _test(self, trainer: "BaseNetworkTrainer", manager: BaseDataManager) -> Evaluation:
         scopes = trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend)
@@ -379,15 +384,13 @@ class CrossValidation:
             )
 
 
+def _means(fold: FoldResult) -> dict[str, float]:
+    return {name: float(np.mean(array)) for name, array in fold.metrics.items()}
+
+
 def _log_finished(folder: RunFolder, fold: FoldResult) -> None:
-    means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-    told = {
-        "metrics": means,
-        "seconds": round(fold.seconds, 3),
-        **other_weights(vars(fold)),
-        **count_guards(fold.guards),
-    }
-    folder.log("fold_finished", fold=fold.fold, **told)
+    told = {**other_weights(vars(fold)), **count_guards(fold.guards)}
+    folder.log("fold_finished", fold=fold.fold, metrics=_means(fold), seconds=round(fold.seconds, 3), **told)
 
 
 def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
@@ -395,8 +398,7 @@ def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
     events = [event for event in folder.events() if event["event"] == "fold_finished"]
     stated = {event.get("fold"): event.get("metrics") for event in events}
     for fold in folds:
-        means = {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-        if fold.fold in stated and repr(stated[fold.fold]) != repr(means):  # a NaN equals no other
+        if fold.fold in stated and repr(stated[fold.fold]) != repr(_means(fold)):  # a NaN equals no other
             _log_finished(folder, fold)
 
 
@@ -408,11 +410,6 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
             if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
                 return {"class_names": list(names)}
     return {}
-
-
-def _is_same_work(then: object, now: object) -> bool:
-    """Return True if metrics are known to be the same ones; of a lambda nobody knows."""
-    return bool(then == now) and '"$repr"' not in json.dumps(now)
 
 
 def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> dict[int, str]:
@@ -432,12 +429,6 @@ def _keep_left_out(path: Path, found: Mapping[int, str]) -> dict[int, str]:
     return left_out
 
 
-def _without_order(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Testing needs every sample once and in order: a sampler in ``test_kwargs`` holds for validation only."""
-    ordering = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "drop_last")
-    return {name: value for name, value in changes.items() if name not in ordering}
-
-
 def _save_predictions(path: Path, fold: FoldResult) -> None:
     """Keep a fold's predictions as arrays named by their path in the tree."""
     arrays: dict[str, Any] = {"indices": fold.test_indices}
@@ -445,15 +436,6 @@ def _save_predictions(path: Path, fold: FoldResult) -> None:
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
             arrays["/".join(("predictions", *map(str, place)))] = array
     publish(path, lambda file: np.savez(file, **arrays))
-
-
-def load_states(callbacks: list[Any], states: Mapping[str, Any]) -> None:
-    """Give callbacks their states; those that need their trainer for it stay as they are."""
-    for name, state in states.items():
-        try:
-            CallbackList(callbacks).load_state_dict({name: state})
-        except Exception:  # noqa: S112, RUF100 - whatever their code raises: they are shown, nothing depends on them
-            continue
 
 
 def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:

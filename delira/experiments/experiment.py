@@ -12,9 +12,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
-from delira.experiments.chosen_folds import check_chosen, refuse_fold
 from delira.experiments.cross_validation import CrossValidation
-from delira.experiments.experiment_file import FILE_NAME, load_arguments, save_arguments
 from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, ResumeKeywords, RunKeywords
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
@@ -34,7 +32,7 @@ from delira.experiments.run_request import (
     resolve,
 )
 from delira.experiments.selection import other_weights, selection_of
-from delira.experiments.splits import SplitConfig
+from delira.experiments.splits import SplitConfig, check_chosen, refuse_fold
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder
 from delira.runs.guard_log import count_guards
@@ -51,12 +49,15 @@ from delira.training.predictor import Predictor
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.checks import expect
-from delira.utils.files import as_path, writable_folder
+from delira.utils.files import as_path, publish_text, writable_folder
 from delira.utils.notes import noting
 from delira.utils.references import class_on_disk
 from delira.utils.suggest import did_you_mean
 
 _log = logging.getLogger("delira")
+
+#: name of the file in the folder of the experiment
+FILE_NAME = "experiment.yml"
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
 
 
@@ -468,14 +469,11 @@ class BaseExperiment(Generic[NetworkT]):
     def save(self, path: str | Path | None = None) -> Path:
         """Write the experiment as readable YAML (``experiment.yml`` in its folder); returns the file."""
         own = {name: vars(self).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
-        arguments = {
-            "model_cls": self.model_cls,
-            "name": self.name,
-            "save_path": str(self._parent),
-            **own,
-            "settings": dict(self.settings),
-        }
-        return save_arguments(Path(path or self.save_path / FILE_NAME), self.params, arguments)
+        given = {name: value for name, value in own.items() if value is not None}
+        tree = {"model_cls": self.model_cls, "name": self.name, "save_path": str(self._parent), **given}
+        parts = dict(self.params.deepcopy().permute_variability_on_top())
+        text = yaml_codec.dumps({**tree, "settings": dict(self.settings), "params": parts})
+        return publish_text(Path(path or self.save_path / FILE_NAME), text)
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
@@ -488,7 +486,12 @@ class BaseExperiment(Generic[NetworkT]):
         objects
             Classes, functions and instances by the name the file uses, for what is not imported yet.
         """
-        arguments = load_arguments(file_name, objects)
+        path = Path(file_name)
+        path = path / FILE_NAME if path.is_dir() else path
+        tree = yaml_codec.loads(path.read_bytes(), objects)
+        if not isinstance(tree, Mapping) or not {"model_cls", "params"} <= tree.keys():
+            raise ConfigError(f"{path} is no experiment file; it was not written by Experiment.save")
+        arguments = {**tree, "params": Parameters(tree["params"]["fixed"], tree["params"]["variable"])}
         return cls(**arguments.pop("settings"), **arguments)
 
     def __str__(self) -> str:

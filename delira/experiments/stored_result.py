@@ -11,8 +11,8 @@ import numpy as np
 
 from delira.contract.kinds import Tree
 from delira.errors import CheckpointError, ConfigError, UnreadableError
-from delira.experiments.chosen_folds import tell_missing
 from delira.experiments.parameters import Parameters
+from delira.experiments.splits import tell_missing
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.runs.fold_file import FILE, read_fold

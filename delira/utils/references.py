@@ -159,11 +159,10 @@ class Unresolved:
     def __hash__(self) -> int:
         return hash(str(self))
 
-    def __copy__(self) -> "Unresolved":
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> "Unresolved":
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Unresolved":
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
         return Unresolved, (self._plain, self._cure)

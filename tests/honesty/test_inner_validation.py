@@ -7,7 +7,7 @@ from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager, DictDataset
 from delira.errors import ConfigError
-from delira.experiments.inner_validation import caveats_of_validation
+from delira.experiments.leakage import caveats_of_validation
 from delira.experiments.splits import SplitConfig, Splitter
 from delira.training import KFoldResult
 

@@ -144,7 +144,7 @@ POINTS = [
     PutBack(
         point="44",
         what="nothing is said of groups of uneven size in val_split",
-        file="delira/experiments/inner_validation.py",
+        file="delira/experiments/leakage.py",
         old="        if uneven:\n",
         new="        if not inner:\n",
         test=VALIDATION + "test_a_share_of_uneven_groups_is_told_with_the_samples_that_it_takes",
@@ -152,7 +152,7 @@ POINTS = [
     PutBack(
         point="44",
         what="nothing is said of a class that the inner validation lacks",
-        file="delira/experiments/inner_validation.py",
+        file="delira/experiments/leakage.py",
         old="        if lacking:\n",
         new="        if not inner:\n",
         test=VALIDATION + "test_a_class_that_the_validation_lacks_is_told",
