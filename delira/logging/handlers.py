@@ -239,10 +239,10 @@ def as_picture(message: Message) -> Any:
     return pixels_of(draw(message)) if message.kind in PLOTS else None
 
 
-def own_appendix(message: Message, place: Place | None) -> str:
-    """``env_appendix`` of a message, if it is not that of the run's own fold, whose files are apart anyway."""
+def name_of(message: Message, place: Place | None) -> str:
+    """Return the name with ``env_appendix``, if that is not of the run's own fold, whose files are apart anyway."""
     is_of_fold = place is not None and message.appendix == f"_{place.fold:02d}"
-    return "" if is_of_fold else message.appendix
+    return message.name if is_of_fold else message.name + message.appendix
 
 
 def draw(message: Message) -> Any:
@@ -331,8 +331,7 @@ class ImgSaveHandler(MessageHandler):
         """Write the picture of a message, if it has one."""
         picture = as_picture(message)
         if picture is not None:
-            name = file_name(message.name + own_appendix(message, place))
-            path = self.folder / f"{name}_{message.step:06d}{self.file_format}"
+            path = self.folder / f"{file_name(name_of(message, place))}_{message.step:06d}{self.file_format}"
             write_picture(path, picture, type(self).__name__)
 
 

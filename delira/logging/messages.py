@@ -162,8 +162,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray], Any]] = {
 #: classes of values that stand for some while a step is compiled
 _TRACED = ("Tracer", "SymbolicTensor", "KerasTensor")
 #: channels that a picture of numpy with the channels last may have
-_CHANNELS = (1, 3, 4)
-_FEW = (1, 3)
+_CHANNELS = ((1, 3), (1, 3, 4))
 
 
 def refuse_traced(message: Message) -> None:
@@ -283,10 +282,8 @@ def _channels_first(pixels: np.ndarray, original: object, channels_last: bool | 
         return pixels[None]
     if channels_last is None:
         ops, (first, last) = ops_of(as_array(original)), (pixels.shape[0], pixels.shape[-1])
-        if ops is ops_of(None):
-            channels_last = (last in _FEW and first not in _FEW) or (last in _CHANNELS and first not in _CHANNELS)
-        else:
-            channels_last = ops.class_axis == -1
+        is_clear = any(last in few and first not in few for few in _CHANNELS)
+        channels_last = is_clear if ops is ops_of(None) else ops.class_axis == -1
     return np.moveaxis(pixels, -1, 0) if channels_last else pixels
 
 

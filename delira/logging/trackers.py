@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, MissingBackendError
-from delira.logging.handlers import MessageHandler, Place, as_picture, file_name, own_appendix
+from delira.logging.handlers import MessageHandler, Place, as_picture, file_name, name_of
 from delira.logging.messages import KINDS, PASSED_ON, Message, plain, read, read_messages, split
 from delira.logging.writers import EventFiles, numbers_of, since, write_values
 from delira.utils.checks import check_choice, check_paths, check_texts
@@ -109,7 +109,7 @@ class MLflowHandler(MessageHandler):
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
-        name, step = message.name + own_appendix(message, place), message.step or 0
+        name, step = name_of(message, place), message.step or 0
         if message.kind in ("scalar", "scalars"):
             for key, value in numbers_of(name, message.value):
                 self._client.log_metric(self.run_id, _NOT_MLFLOW.sub("_", key), value, step=step)
@@ -185,7 +185,7 @@ class WandbHandler(MessageHandler):
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
-        name, axis = message.name + own_appendix(message, place), "step" if place is None else place.axis
+        name, axis = name_of(message, place), "step" if place is None else place.axis
         values: dict[str, Any] = {}
         if message.kind in ("scalar", "scalars"):
             values = dict(numbers_of(name, message.value))
@@ -302,7 +302,7 @@ class TensorboardXLoggingHandler(MessageHandler):
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
         writer = self._files.writer("steps" if place is not None and place.axis == "step" else "")
-        name, step = message.name + own_appendix(message, place), message.step or 0
+        name, step = name_of(message, place), message.step or 0
         picture = None if message.kind == "histogram" else as_picture(message)
         if message.kind in PASSED_ON:
             getattr(writer, f"add_{message.kind}")(*message.args, **_as_tensorboard(message, step))

@@ -361,8 +361,6 @@ def numbers_of(name: str, value: object) -> Iterator[tuple[str, float]]:
         yield name, float(value)
 
 
-#: kind -> method of visdom
-_METHODS = {"surface": "surf"}
 #: arguments of ``VisdomParams`` that have a place of their own here
 _PARAMS = ("base_url", "username", "password")
 
@@ -413,7 +411,8 @@ class VisdomLoggingHandler(MessageHandler):
         if message.kind in ("scalar", "scalars"):
             write_values(writer, name, message.value, message.step or 0)
         elif message.kind == "text":
-            writer.add_text(name, _as_html(message.value))
+            # windows show HTML, which a name such as ``<lambda>`` is not meant to be
+            writer.add_text(name, "<br>".join(html.escape(line) for line in message.value.splitlines()))
         elif message.kind in PLOTS:
             _plot(writer, message)
         elif (picture := as_picture(message)) is not None:
@@ -434,11 +433,6 @@ class VisdomLoggingHandler(MessageHandler):
         return f"{type(self).__name__}({self.exp_name!r})"
 
 
-def _as_html(text: str) -> str:
-    """Return a text as it is: windows show HTML, which a name such as ``<lambda>`` is not meant to be."""
-    return "<br>".join(html.escape(line) for line in text.splitlines())
-
-
 def _plot(writer: VisdomWriter, message: Message) -> None:
     given: dict[str, Any] = {}
     x = message.given("x_vals", "x", "X")
@@ -452,7 +446,7 @@ def _plot(writer: VisdomWriter, message: Message) -> None:
         options["numbins"] = message.given("bins", "numbins", default=30)
     own = message.given("opts", default={})
     given["opts"] = {**options, **(own if isinstance(own, Mapping) else {})}
-    writer.add_plot(_METHODS.get(message.kind, message.kind), message.name, message.value, **given)
+    writer.add_plot("surf" if message.kind == "surface" else message.kind, message.name, message.value, **given)
 
 
 class VisdomImageHandler(VisdomLoggingHandler):

@@ -46,8 +46,8 @@ class TrialObjective(Objective):
     #: whether the closure of the step at hand has updated by itself
     is_updated = False
     _validation_steps = 0
-    _kept_metrics: Any = None
-    _kept_shown: Mapping[str, Any] = {}
+    #: what a checkpoint has kept of the metrics of a training pass
+    _kept: Mapping[str, Any] = {}
     #: the weights as a training pass with a closure began, until it has changed any of them
     _before_closures: dict[str, Any] | None = None
     _has_changed = False
@@ -309,8 +309,7 @@ class TrialObjective(Objective):
     def begin_epoch(self, plan: TrainingPlan) -> None:
         """Get ready for an epoch, or for the rest of one."""
         self._validation_steps, state = 0, self.run.state
-        kept = state.accumulators  # inside an epoch
-        self._kept_metrics, self._kept_shown, self._of_training = kept.get("tree"), kept.get("shown", {}), None
+        self._kept, self._of_training = state.accumulators, None  # inside an epoch
         if place := state.loader.get("place"):
             plan.train_data.go_to(tuple(place))
             state.loader = {}
@@ -333,10 +332,10 @@ class TrialObjective(Objective):
         metrics.reset(facts)
         if is_learning and self.trial.closure is not None:
             self._before_closures = None if self._has_changed else self._learned_values()
-        if data_key == keys.TRAIN_DATA and self._kept_metrics is not None:
-            metrics.load_state_dict(self._kept_metrics)
-            facts[keys.METRICS] = dict(self._kept_shown)
-            self._kept_metrics = None
+        if data_key == keys.TRAIN_DATA and self._kept.get("tree") is not None:
+            metrics.load_state_dict(self._kept["tree"])
+            facts[keys.METRICS] = dict(self._kept.get("shown", {}))
+            self._kept = {}
 
     def _learned_values(self) -> dict[str, Any] | None:
         """Return copies of the weights that are learned; None if there are none, or none yet."""

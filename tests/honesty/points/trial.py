@@ -166,7 +166,7 @@ POINTS = [
         point="22",
         what="a run that was killed in a validation lacks running_*",
         file="delira/trial/objective.py",
-        old="            facts[keys.METRICS] = dict(self._kept_shown)\n",
+        old='            facts[keys.METRICS] = dict(self._kept.get("shown", {}))\n',
         new="",
         test=f"{_PASSES}::test_a_run_that_is_broken_off_in_a_validation_ends_with_the_same_history[killed]",
     ),
