@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any, ClassVar
 
 from delira.contract.arrays import ArraysRole
@@ -140,3 +141,19 @@ def place_of(verb: str) -> str | None:
         return RENAMED[verb]
     role = next((one for one in PLAIN if verb in vars(one) and callable(getattr(one, verb)) and verb[0] != "_"), None)
     return None if role is None else f"{role.role}.{verb}"
+
+
+def roles_in(*modules: ModuleType) -> tuple[type[Role], ...]:
+    """The classes of roles that modules define, for :attr:`Backend.roles` of a backend with a module for each role.
+
+    Parameters
+    ----------
+    *modules
+        The modules, in any order.
+    """
+    return tuple(
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Role) and value.__module__ == module.__name__
+    )

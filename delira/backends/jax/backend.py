@@ -1,18 +1,10 @@
 """The backend of JAX."""
 
-from typing import ClassVar
-
-from delira.backends.jax import schedules, tools
-from delira.backends.jax.arrays import JaxArrays
-from delira.backends.jax.calls import JaxCalls
-from delira.backends.jax.checkpoints import JaxCheckpoints
-from delira.backends.jax.devices import JaxDevices
-from delira.backends.jax.export import JaxExport
-from delira.backends.jax.generators import JaxGenerators
-from delira.backends.jax.optimizers import JaxOptimizers
-from delira.backends.jax.step import JaxStep
-from delira.backends.jax.weights import JaxWeights
-from delira.contract import Backend, Role
+from delira.backends.jax import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
+from delira.backends.jax.schedules import SCHEDULES
+from delira.backends.jax.tools import FreeImage, trace
+from delira.contract import Backend
+from delira.contract.backend import roles_in
 
 
 class JaxBackend(Backend):
@@ -24,20 +16,10 @@ class JaxBackend(Backend):
     packages = ("jax", "flax", "optax")
     channels_last = True
     compiles = True
-    schedules = schedules.SCHEDULES
-    trace = staticmethod(tools.trace)
-    free_image = tools.FreeImage
-    roles: ClassVar[tuple[type[Role], ...]] = (
-        JaxDevices,
-        JaxCalls,
-        JaxStep,
-        JaxOptimizers,
-        JaxArrays,
-        JaxGenerators,
-        JaxWeights,
-        JaxCheckpoints,
-        JaxExport,
-    )
+    schedules = SCHEDULES
+    trace = staticmethod(trace)
+    free_image = FreeImage
+    roles = roles_in(arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights)
 
 
 BACKEND = JaxBackend()

@@ -23,7 +23,6 @@ UNTRACEABLE = (
     jax.errors.ConcretizationTypeError,
     jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
-    jax.errors.TracerBoolConversionError,
     jax.errors.TracerIntegerConversionError,
 )
 
@@ -105,10 +104,8 @@ def _forward_of(network: Network, parts: graph.Parts) -> Callable[..., Any]:
 
 def be_eager(network: nnx.Module, eager: bool = True) -> None:
     """Do not compile the predictions of a network; or do."""
-    if eager:
-        _EAGER.add(network)
-    else:
-        _EAGER.discard(network)
+    change = _EAGER.add if eager else _EAGER.discard
+    change(network)
 
 
 def is_eager(network: nnx.Module) -> bool:

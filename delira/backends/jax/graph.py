@@ -101,12 +101,10 @@ class Mould:
         """A network of these arrays, whose random streams begin with ``key``; may be traced."""
         leaves = []
         for number, (kind, value) in enumerate(zip(self.kinds, values, strict=True)):
-            if kind is None:
-                leaves.append(value)
-                continue
-            cls, metadata, shape = kind
-            fresh = value if shape is None else fresh_stream(cls, shape, key, number)
-            leaves.append(cls.from_metadata(fresh, metadata))
+            if kind is not None:
+                cls, metadata, shape = kind
+                fresh = value if shape is None else fresh_stream(cls, shape, key, number)
+            leaves.append(value if kind is None else cls.from_metadata(fresh, metadata))
         return nnx.merge(self.graphdef, nnx.from_flat_state(list(zip(self.paths, leaves, strict=True))))
 
     def values_of(self, network: nnx.Module, before: Sequence[Any]) -> list[Any]:
@@ -207,10 +205,9 @@ def mode(network: nnx.Module, learns: bool) -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+        _OPEN.pop(network, None)
         if is_nested:
             _OPEN[network] = None
-        else:
-            _OPEN.pop(network, None)
 
 
 # ------------------------------------------------------------------ weights by name

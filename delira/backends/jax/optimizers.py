@@ -375,10 +375,7 @@ class JaxOptimizers(WrappedOptimizers):
                 f"mixed_precision={update.precision!r} changes the dtype of flax' layers, but {type(network).__name__} "
                 "has none whose dtype is open; leave mixed_precision out"
             )
-        optimizers = {name: _wrapped(name, network, optimizer) for name, optimizer in made.items()}
-        for optimizer in optimizers.values():
-            optimizer.configure(update)
-        return optimizers
+        return {name: _wrapped(name, network, optimizer, update) for name, optimizer in made.items()}
 
     def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         return optimizer  # a transformation of optax has no state of its own
@@ -435,12 +432,12 @@ def _make(module: nnx.Module, optimizer_cls: Any, params: ByName) -> JaxOptimize
     return optimizer
 
 
-def _wrapped(name: str, network: nnx.Module, optimizer: Optimizer) -> JaxOptimizer:
-    if isinstance(optimizer, JaxOptimizer):
-        return optimizer
-    if isinstance(optimizer, optax.GradientTransformation):
-        return JaxOptimizer(network, optimizer)
-    raise ConfigError(
-        f"optim_fn returned a {type(optimizer).__name__} as {name!r}; return a JaxOptimizer(model.part, "
-        "optax.adam(1e-3)), or a transformation of optax for all weights"
-    )
+def _wrapped(name: str, network: nnx.Module, optimizer: Optimizer, update: UpdateConfig) -> JaxOptimizer:
+    if not isinstance(optimizer, (JaxOptimizer, optax.GradientTransformation)):
+        raise ConfigError(
+            f"optim_fn returned a {type(optimizer).__name__} as {name!r}; return a JaxOptimizer(model.part, "
+            "optax.adam(1e-3)), or a transformation of optax for all weights"
+        )
+    wrapped = optimizer if isinstance(optimizer, JaxOptimizer) else JaxOptimizer(network, optimizer)
+    wrapped.configure(update)
+    return wrapped

@@ -1,18 +1,20 @@
 """The backend of TensorFlow."""
 
-from typing import ClassVar
-
-from delira.backends.tensorflow import schedules, tools
-from delira.backends.tensorflow.arrays import TfArrays
-from delira.backends.tensorflow.calls import TfCalls
-from delira.backends.tensorflow.checkpoints import TfCheckpoints
-from delira.backends.tensorflow.devices import TfDevices
-from delira.backends.tensorflow.export import TfExport
-from delira.backends.tensorflow.generators import TfGenerators
-from delira.backends.tensorflow.optimizers import TfOptimizers
-from delira.backends.tensorflow.step import TfStep
-from delira.backends.tensorflow.weights import TfWeights
-from delira.contract import Backend, Role
+from delira.backends.tensorflow import (
+    arrays,
+    calls,
+    checkpoints,
+    devices,
+    export,
+    generators,
+    optimizers,
+    step,
+    weights,
+)
+from delira.backends.tensorflow.schedules import SCHEDULES
+from delira.backends.tensorflow.tools import FreeImage, trace, write_graph
+from delira.contract import Backend
+from delira.contract.backend import roles_in
 
 
 class TfBackend(Backend):
@@ -24,21 +26,11 @@ class TfBackend(Backend):
     packages = ("keras", "tensorflow")
     channels_last = True
     compiles = True
-    schedules = schedules.SCHEDULES
-    trace = staticmethod(tools.trace)
-    write_graph = staticmethod(tools.write_graph)
-    free_image = tools.FreeImage
-    roles: ClassVar[tuple[type[Role], ...]] = (
-        TfDevices,
-        TfCalls,
-        TfStep,
-        TfOptimizers,
-        TfArrays,
-        TfGenerators,
-        TfWeights,
-        TfCheckpoints,
-        TfExport,
-    )
+    schedules = SCHEDULES
+    trace = staticmethod(trace)
+    write_graph = staticmethod(write_graph)
+    free_image = FreeImage
+    roles = roles_in(arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights)
 
 
 BACKEND = TfBackend()

@@ -25,10 +25,8 @@ from delira.utils.trees import map_leaves
 def state_tree(network: keras.Model, optimizers: ByName) -> dict[str, Any]:
     """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
     refuse_lazy(network, CheckpointError, "so there is no state of them")
-    tree: dict[str, Any] = {
-        "model": {name: variable.value.read_value() for name, variable in named_variables(network).items()},
-        "optimizer": {},
-    }
+    weights = {name: variable.value.read_value() for name, variable in named_variables(network).items()}
+    tree: dict[str, Any] = {"model": weights, "optimizer": {}}
     pending = {}
     for name, wrapped in optimizers.items():
         wrapped.build()
@@ -107,17 +105,14 @@ def _check_optimizer(name: str, wrapped: Any, state: Any, pending: ByName) -> No
         raise CheckpointError(f"{start}its accumulated gradients have the shapes {sums}")
 
 
-def write_checkpoint(file: BinaryIO, tree: ByName) -> None:
-    """Write a tree to an open file in the common container."""
-    write_tree(file, map_leaves(exact, tree))
-
-
 class TfCheckpoints(CheckpointsRole):
     """States in the common container."""
 
     state_tree = staticmethod(state_tree)
     load_state_tree = staticmethod(load_state_tree)
-    write = staticmethod(write_checkpoint)
+
+    def write(self, file: BinaryIO, tree: ByName) -> None:
+        write_tree(file, map_leaves(exact, tree))
 
 
 _OPTIMIZER = "optimizer of a trainer"
@@ -156,11 +151,9 @@ def save_checkpoint_tf(
     check_saved("save_checkpoint_tf", optimizers, epoch, is_optimizer=_is_optimizer, what=_OPTIMIZER)
     check_kept(extra)
     path = as_target(file, "file")
-    state: dict[str, Any] = {"model": {}, "optimizer": {}}
-    if model is not None:
-        state |= state_tree(model, optimizers or {})
-    tree = {**state, "epoch": epoch or 0, **extra}
-    return publish(path, lambda opened: write_checkpoint(opened, tree))
+    tree = {"model": {}, "optimizer": {}} if model is None else state_tree(model, optimizers or {})
+    whole = map_leaves(exact, {**tree, "epoch": epoch or 0, **extra})
+    return publish(path, lambda opened: write_tree(opened, whole))
 
 
 def load_checkpoint_tf(file: str | Path, model: keras.Model = None, optimizers: ByName | None = None) -> dict[str, Any]:

@@ -19,8 +19,6 @@ from delira.errors import ConfigError, DataError, NetworkError
 from delira.utils.files import make_folder, sync_folder
 from delira.utils.trees import iterate_leaves, map_leaves
 
-_ENDINGS = ("", ".savedmodel", ".tf")
-
 
 class TfExport(ExportRole):
     """SavedModels."""
@@ -40,7 +38,7 @@ class TfExport(ExportRole):
         example
             Arguments of the network by name: tensors or arrays with the samples first.
         """
-        if path.suffix not in _ENDINGS:
+        if path.suffix not in ("", ".savedmodel", ".tf"):
             raise ConfigError(
                 f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no "
                 "ending, or '.savedmodel'; '.safetensors' holds the weights only"

@@ -18,10 +18,7 @@ _AUTOMATIC = re.compile(r"(variable|seed_generator_state)(_\d+)?")
 _NO_LAYERS = frozenset({"_layers", "_metrics", "_tracker", "_losses", "_functional", "_delira_runtime", "init_kwargs"})
 #: classes of values that Keras does not see, their names, and what to do
 _FOREIGN = {
-    tf.Variable: (
-        "tf.Variable",
-        "which Keras neither trains nor saves; make it with self.add_weight(shape=…, name=…)",
-    ),
+    tf.Variable: ("tf.Variable", "which Keras neither trains nor saves; make it with self.add_weight(shape=…, name=…)"),
     tf.random.Generator: (
         "tf.random.Generator",
         "whose state Keras does not save; use keras.random.SeedGenerator(seed) and keras.random.normal(shape, seed=it)",

@@ -107,10 +107,7 @@ class AbstractTfNetwork(AbstractNetwork, keras.Model):
         for key, value in batch.items():
             is_input = key == "data"
             with tf.device(input_device if is_input else output_device):
-                if type(value) is np.ndarray:
-                    prepared[key] = _to_tensor(value, is_input)
-                else:  # nested entries, tensors, lists, texts
-                    prepared[key] = map_leaves(functools.partial(_to_tensor, is_input=is_input), value)
+                prepared[key] = map_leaves(functools.partial(_to_tensor, is_input=is_input), value)
         return prepared
 
     closure = staticmethod(default_closure(BACKEND))

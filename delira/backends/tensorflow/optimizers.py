@@ -1,6 +1,7 @@
 """Optimizers of Keras, with what must happen between the gradients and the update."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from delira.backends.tensorflow import schedules
 from delira.backends.tensorflow.names import learnable
 from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
 from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.weights import assign
 from delira.contract import UpdateConfig, WrappedOptimizers
 from delira.contract.kinds import ByName, Network, Optimizer, Tree
 from delira.errors import ConfigError, NetworkError
@@ -95,9 +97,7 @@ class TfOptimizer:
     ):
         self.optimizer, self.update, self._find, self._strategy = optimizer, update, find, strategy
         # bf16 alone needs nothing here
-        self.is_plain = (
-            UpdateConfig(precision=update.precision) == update and update.precision != "fp16" and strategy is None
-        )
+        self.is_plain = strategy is None and update in (UpdateConfig(), UpdateConfig(precision="bf16"))
         self.is_built = False
         self.role, self.n_samples = Role(), 1.0
         self.weights: Sequence[Any] = ()  # of the shares of the devices in the call at hand
@@ -201,8 +201,7 @@ class TfOptimizer:
             weight = self.weights[share_number()]
             bad = tf.constant(0.0) if is_finite is None else 1.0 - tf.cast(is_finite, tf.float32)
             together(
-                lambda sums: self._take(sums[1:], chosen, sums[0] < 0.5),
-                [bad, *(value * weight for value in values)],
+                lambda sums: self._take(sums[1:], chosen, sums[0] < 0.5), [bad, *(value * weight for value in values)]
             )
         else:
             self._take(values, chosen, is_finite)
@@ -268,20 +267,18 @@ class TfOptimizer:
             leave_out, is_masked = tf.logical_or(leave_out, is_infinite), True
 
         def change() -> None:
+            clipped = gradients
+            if self.update.clip_norm is not None:
+                clipped, _ = tf.clip_by_global_norm(clipped, self.update.clip_norm)
+            if (value := self.update.clip_value) is not None:
+                clipped = [tf.clip_by_value(gradient, -value, value) for gradient in clipped]
             with updating(self._strategy):
-                self.optimizer.apply(self._clipped(gradients), variables)
+                self.optimizer.apply(clipped, variables)
 
         if is_masked:
             tf.cond(leave_out, lambda: None, change)
         else:
             change()
-
-    def _clipped(self, gradients: list[Any]) -> list[Any]:
-        if self.update.clip_norm is not None:
-            gradients, _ = tf.clip_by_global_norm(gradients, self.update.clip_norm)
-        if (value := self.update.clip_value) is not None:
-            gradients = [tf.clip_by_value(gradient, -value, value) for gradient in gradients]
-        return gradients
 
     def _change_scale(self, is_infinite: Any, leave_out: Any) -> None:
         """Halve the factor of the loss, or double it after a long while without infinite gradients."""
@@ -412,12 +409,11 @@ class TfOptimizers(WrappedOptimizers):
         own = {id(weight) for weight in learnable(network).values()}
         for name, wrapped in optimizers.items():
             optimizer = wrapped.optimizer
-            if not optimizer.built or not own or own.intersection(map(id, optimizer._trainable_variables)):
-                continue
-            raise ConfigError(
-                f"the optimizer {name!r} was built for {len(optimizer._trainable_variables)} weights, and none of them "
-                f"is one of the {type(network).__name__}; set a new optimizer with the network"
-            )
+            if optimizer.built and own and own.isdisjoint(map(id, optimizer._trainable_variables)):
+                raise ConfigError(
+                    f"the optimizer {name!r} was built for {len(optimizer._trainable_variables)} weights, and none of "
+                    f"them is one of the {type(network).__name__}; set a new optimizer with the network"
+                )
 
     def copy(self, optimizer: Optimizer, network: Network, twin: Network) -> Any:
         return type(optimizer).from_config(optimizer.get_config())
@@ -428,17 +424,8 @@ class TfOptimizers(WrappedOptimizers):
         return optimizer
 
     def noted(self, network: Network) -> Callable[[], None]:
-        kept = [
-            (variable, variable.value.read_value())
-            for layer in network._flatten_layers()
-            for variable in layer._non_trainable_variables
-        ]
-
-        def restore() -> None:
-            for variable, value in kept:
-                variable.value.assign(value)
-
-        return restore
+        variables = [one for layer in network._flatten_layers() for one in layer._non_trainable_variables]
+        return functools.partial(assign, variables, [variable.value.read_value() for variable in variables])
 
 
 def create_optims_default_tf(model: Network, optim_cls: Any = None, **optim_params: Any) -> dict[str, Any]:
@@ -506,7 +493,6 @@ def _wrapped(name: str, entry: Tree, network: Network, update: UpdateConfig) -> 
     def find() -> list[Any]:
         if optimizer.built:
             return list(optimizer._trainable_variables)
-        found = {id(v): v for layer in layers for v in learnable(layer).values()}
-        return list(found.values())
+        return list({id(v): v for layer in layers for v in learnable(layer).values()}.values())
 
     return TfOptimizer(optimizer, update, find, runtime_of(network).strategy)

@@ -110,14 +110,14 @@ def precision(network: keras.Model, name: str) -> Iterator[None]:
         yield
         return
     policy = keras.DTypePolicy(_DTYPES[name])
-    changed = [layer for layer in network._flatten_layers() if layer.dtype_policy.name == "float32"]
-    before = [layer.dtype_policy for layer in changed]
-    for layer in changed:
+    layers = [layer for layer in network._flatten_layers() if layer.dtype_policy.name == "float32"]
+    before = [(layer, layer.dtype_policy) for layer in layers]
+    for layer in layers:
         layer.dtype_policy = policy
     runtime_of(network).is_mixed = True
     try:
         yield
     finally:
         runtime_of(network).is_mixed = False
-        for layer, own in zip(changed, before, strict=True):
+        for layer, own in before:
             layer.dtype_policy = own

@@ -58,12 +58,10 @@ class TfSchedulerCallback(rates.RateSchedule):
                 params = {"initial_learning_rate": self.base, **params}
             try:
                 self._schedule = self.scheduler_cls(**params)
-                # Keras looks at its arguments as late as here
-                first = self._schedule(count) if self._is_of_keras else None
+                if self._is_of_keras:  # which looks at its arguments as late as here
+                    self._schedule(count)
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"the schedule {name} cannot be built from {self.params}: {error}") from error
-            if first is not None:
-                return as_number(self, first)
         return as_number(self, self._schedule(count))
 
     def load_state_dict(self, state: ByName) -> None:

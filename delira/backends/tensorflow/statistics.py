@@ -46,8 +46,7 @@ def renew_statistics(network: keras.Model, calls: Iterable[Callable[[], Any]]) -
 
 def _layers(network: keras.Model) -> list[Any]:
     """Layers that follow the data; one with a momentum of 1 does not."""
-    found = [layer for layer in layers_of(network) if isinstance(layer, keras.layers.BatchNormalization)]
-    return [layer for layer in found if layer.momentum != 1]
+    return [one for one in layers_of(network) if isinstance(one, keras.layers.BatchNormalization) and one.momentum != 1]
 
 
 @contextlib.contextmanager

@@ -112,9 +112,8 @@ class BoundStep:
 
     def __init__(self, closure: Closure, network: Network, arguments: ByName, compiling: CompileConfig):
         self._closure, self._network, self._arguments = closure, network, dict(arguments)
-        if hasattr(closure, "is_backend_default") or hasattr(
-            closure, "needs_losses"
-        ):  # others have an order of their own
+        # others have an order of their own
+        if hasattr(closure, "is_backend_default") or hasattr(closure, "needs_losses"):
             refuse_functions(arguments.get("losses") or {})
         runtime = runtime_of(network)
         runtime.compiled, runtime.jit = compiling.compiled, compiling.jit
@@ -133,14 +132,13 @@ class BoundStep:
         if not self._is_compiled:
             GENERATORS.may_draw = True
             return self._call(batch, counters)
-        special = tuple(o.role for o in self._optimizers.values() if not o.is_plain)
+        special = [optimizer for optimizer in self._optimizers.values() if not optimizer.is_plain]
         frozen = tuple(variable.trainable for variable in self._learnable or ())
-        kind = self._kind = (special, frozen)
+        kind = self._kind = (tuple([optimizer.role for optimizer in special]), frozen)
         arrays = batch if all(type(value) is _EAGER for value in batch.values()) else only_arrays(batch, as_tensor)
         facts: dict[str, Any] = {name: tf.constant(counters[name], tf.int64) for name in self._counters}
         if special:
-            samples = next(o.n_samples for o in self._optimizers.values() if not o.is_plain)
-            facts["n_samples"] = tf.constant(samples, tf.float32)
+            facts["n_samples"] = tf.constant(special[0].n_samples, tf.float32)
         result = self._traces((arrays, facts), kind)
         for optimizer in self._applied[kind]:
             optimizer.has_stepped = True
@@ -230,8 +228,7 @@ def _total(losses: ByName) -> Any:
 
 def as_float32(value: Tree) -> Any:
     """A tensor of half precision in float32; other values as they are."""
-    is_half = tf.is_tensor(value) and value.dtype in (tf.bfloat16, tf.float16)
-    if not is_half:
+    if not tf.is_tensor(value) or value.dtype not in (tf.bfloat16, tf.float16):
         return value
     precise = tf.cast(value, tf.float32)
     if (mask := getattr(value, "_keras_mask", None)) is not None:  # which of its entries a loss of Keras counts

@@ -1,7 +1,7 @@
 """Functions of trees of tensors as graphs: traced once for each kind of tree."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,14 +75,10 @@ class Traces:
         runtime = runtime_of(self._network)
         with noting(_NOTE, spared=(DeliraError,)):  # whose errors say what to do
             graph = tf.function(self._function, **self._options).get_concrete_function(specs)
-        runtime.draws = runtime.draws or any(kind in _DRAWING for kind in _operations(graph.graph))
+        kinds = {operation.type for operation in graph.graph.get_operations()}
+        kinds.update(node.op for inner in graph.graph.as_graph_def().library.function for node in inner.node_def)
+        runtime.draws = runtime.draws or not kinds.isdisjoint(_DRAWING)
         return graph
-
-
-def _operations(graph: Any) -> Iterator[str]:
-    yield from (operation.type for operation in graph.get_operations())
-    for function in graph.as_graph_def().library.function:
-        yield from (node.op for node in function.node_def)
 
 
 def _structure(tree: object) -> Any:
@@ -112,8 +108,7 @@ def options_of(network: object) -> dict[str, Any]:
     """Options of ``tf.function`` for what is compiled of a network."""
     runtime = runtime_of(network)
     options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}
-    if runtime.jit:
-        options["jit_compile"] = True
+    options |= {"jit_compile": True} if runtime.jit else {}
     if runtime.strategy is not None and options.get("jit_compile"):
         raise ConfigError("jit_compile=True does not work with several devices; leave it out, or use one device")
     if unknown := options.keys() - inspect.signature(tf.function).parameters.keys():

@@ -26,10 +26,8 @@ _TRANSPOSED = (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras
 
 _DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 
-_NORMALISED = renamed(gamma="weight", beta="bias", moving_mean="running_mean", moving_variance="running_var")
-
 _LAYOUTS: Layouts = (
-    (_NORMALISATIONS, _NORMALISED),
+    (_NORMALISATIONS, renamed(gamma="weight", beta="bias", moving_mean="running_mean", moving_variance="running_var")),
     (keras.layers.Embedding, renamed(embeddings="weight")),
     (keras.layers.Dense, {"kernel": Layout("weight", (1,))}),
     (_DEPTHWISE, {"kernel": Layout("weight", (-2, -1), is_merged=True)}),
