@@ -79,7 +79,7 @@ class RunRequest:
             "batches": yaml_codec.fingerprint(batches),
         }
 
-    @property
+    @functools.cached_property
     def _learned(self) -> dict[str, Any]:
         return {} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}
 

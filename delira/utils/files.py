@@ -55,7 +55,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
     refuse_moved(path.parent)
     if not path.parent.is_dir():
         make_folder(path.parent)
-    partial = _partial_of(path)
+    partial = path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
     refused: list[OSError] = []
     try:
         with open(partial, "xb") as file:
@@ -108,10 +108,6 @@ def _sweep_abandoned(path: Path) -> None:
             partial.unlink()
 
 
-def _partial_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
-
-
 def _name(error: BaseException, path: Path) -> None:
     """Let an error of writing or syncing name the file: they come without it."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is None:
@@ -139,7 +135,7 @@ def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
     durable
         ``False`` leaves the syncing of the folder to who writes into it next.
     """
-    partial = _partial_of(target)
+    partial = target.with_name(f"{target.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
     try:
         try:
             os.link(source, partial)
