@@ -1,6 +1,6 @@
 """The learned numbers of linear models and multilayer perceptrons by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,15 +47,13 @@ def own_weights(estimator: object) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def _weights(estimator: object, prefix: str) -> list[tuple[str, tuple[Any, Any]]]:
-    found: list[tuple[str, tuple[Any, Any]]] = []
+def _weights(estimator: object, prefix: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
     for name, step in getattr(estimator, "steps", ()):
-        found += _weights(step, f"{prefix}{name}.")
+        yield from _weights(step, f"{prefix}{name}.")
     attributes: dict[str, Any] = getattr(estimator, "__dict__", {})
     for name in _NAMES:
         value = attributes.get(name)
         if isinstance(value, list):
-            found += [(f"{prefix}{name}.{number}", (value, number)) for number in range(len(value))]
+            yield from ((f"{prefix}{name}.{number}", (value, number)) for number in range(len(value)))
         elif isinstance(value, (np.ndarray, np.floating, float)):
-            found.append((f"{prefix}{name}", (attributes, name)))
-    return found
+            yield f"{prefix}{name}", (attributes, name)
