@@ -178,23 +178,21 @@ def with_known(metric: object, known: Criterion) -> Any:
         metric = copy.copy(metric)
         metric.output = known.output
     if known.class_axis == -1 and metric in (accuracy, dice):
-        return AlongAxis(metric, -1)
+        return AlongAxis(metric)
     return metric
 
 
 class AlongAxis:
-    """A function of delira whose class scores have their classes on another axis than it takes by itself.
+    """A function of delira whose class scores have their classes on the last axis, or on the first where only it fits.
 
     Parameters
     ----------
     function
         With a ``class_axis``, of all samples, or of one (:class:`~delira.metrics.PerSample`).
-    axis
-        Where the classes of a batch lie, 1 or -1; the other of the two where only that fits.
     """
 
-    def __init__(self, function: Callable[..., Any], axis: int):
-        self.function, self.axis = function, axis
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
         functools.update_wrapper(self, function)
         #: ``"sample"`` or ``"dataset"``, as the function has it
         self.over = getattr(function, "over", "dataset")
@@ -205,12 +203,10 @@ class AlongAxis:
         first = 0 if self.over == "sample" else 1
         if pred.ndim < first + 2 or pred.dtype.kind != "f" or pred.ndim < true.ndim:
             return self.function(y_true, y_pred)
-        axis = first if self.axis == 1 else -1
+        fits = [-1]
         if pred.ndim == true.ndim + 1:  # where the other axes are those of the target
-            tried = (axis, first if axis == -1 else -1)
-            fits = [at for at in tried if tuple(np.delete(pred.shape, at)) == true.shape]
-            axis = fits[0] if fits else axis
-        return self.function(y_true, y_pred, class_axis=axis)
+            fits = [at for at in (-1, first) if tuple(np.delete(pred.shape, at)) == true.shape] or fits
+        return self.function(y_true, y_pred, class_axis=fits[0])
 
     def __repr__(self) -> str:
-        return f"AlongAxis({self.function!r}, {self.axis})"
+        return f"AlongAxis({self.function!r}, -1)"

@@ -322,10 +322,7 @@ def statistic_of(metric: object, arrays: Sequence[Any], evaluate: Callable[..., 
     call, n = call_of(metric, arrays), len(arrays[0])
     if call is None or not n or len(call.true) % n or len(call.pred) != len(call.true):
         return None
-    for candidate in _candidates(call, n):
-        if _agrees(candidate, arrays, evaluate):
-            return candidate
-    return None
+    return next((found for found in _candidates(call, n) if _agrees(found, arrays, evaluate)), None)
 
 
 def _agrees(statistic: Statistic, arrays: Sequence[Any], evaluate: Callable[..., float]) -> bool:
@@ -360,10 +357,9 @@ def _candidates(call: Call, n: int) -> Iterator[Statistic]:
     elif call.name in _OF_PAIRS and call.true.ndim == call.pred.ndim == 1:
         if any(call.settings.get(name) is not None for name in ("labels", "sample_weight")):
             return
-        settings = dict(call.settings)
-        averages = ["binary", "macro"] if settings.get("average", "binary") is None else [settings.get("average")]
-        for average in averages:
-            if (found := _of_pairs(call, n, {**settings, "average": average})) is not None:
+        given = call.settings.get("average", "binary")
+        for average in ("binary", "macro") if given is None else (call.settings.get("average"),):
+            if (found := _of_pairs(call, n, {**call.settings, "average": average})) is not None:
                 yield found
 
 
@@ -380,17 +376,14 @@ def _columns(call: Call) -> list[tuple[np.ndarray, np.ndarray]]:
     if unusual or call.settings.get("average", "macro") != "macro" or call.settings.get("labels") is not None:
         return []
     true, score = call.true, call.pred
-    if score.ndim == 1 and true.ndim == 1:
-        classes = np.unique(true)
-        return [(true == classes[1], score)] if len(classes) == 2 else []
-    if score.ndim != 2:
-        return []
     if true.ndim == 1:
+        classes = np.unique(true)
+        if score.ndim == 1:
+            return [(true == classes[1], score)] if len(classes) == 2 else []
         if call.name == "roc_auc_score" and call.settings.get("multi_class") != "ovr":
             return []
-        classes = np.unique(true)
         true = true[:, None] == classes
-    if true.shape != score.shape or not np.isin(true, (0, 1)).all():
+    if score.ndim != 2 or true.shape != score.shape or not np.isin(true, (0, 1)).all():
         return []
     return list(zip(true.T.astype(bool), score.T, strict=True))
 
