@@ -19,3 +19,10 @@ def test_the_text_of_every_fault_stands_once_in_the_code(tmp_path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(REPOSITORY / point.file, copy)
         point.apply_to(tmp_path)
+
+
+def test_the_test_of_every_fault_is_there() -> None:
+    for point in all_points():
+        path, _, name = point.test.partition("::")
+        function = name.rpartition("::")[2].partition("[")[0]
+        assert f"def {function}(" in (REPOSITORY / path).read_text(encoding="utf-8"), point.test

@@ -179,7 +179,7 @@ POINTS = [
         file="delira/runs/differences.py",
         old='        "callbacks": _lines_of_callbacks,\n',
         new="",
-        test=COMPARED + "test_a_run_is_not_continued_with_weight_decay_that_it_had_not",
+        test="tests/experiments/test_callback_settings.py::test_a_run_is_not_continued_with_weight_decay_that_it_had_not",
     ),
     PutBack(
         point="4",
@@ -187,7 +187,7 @@ POINTS = [
         file="delira/experiments/callback_settings.py",
         old="= yaml_codec.encode(inner)\n",
         new="= None\n",
-        test=COMPARED + "test_other_callbacks_are_refused_and_listed",
+        test="tests/experiments/test_callback_settings.py::test_other_callbacks_are_refused_and_listed",
     ),
     PutBack(
         point="4",
@@ -211,6 +211,6 @@ POINTS = [
         file="delira/runs/differences.py",
         old='        found.append(\n            f"code: that of the network cannot be compared',
         new='        str(\n            f"code: that of the network cannot be compared',
-        test=COMPARED + "test_another_python_says_that_code_cannot_be_compared",
+        test="tests/runs/test_code_of.py::test_another_python_says_that_code_cannot_be_compared",
     ),
 ]
