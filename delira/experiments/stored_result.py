@@ -23,7 +23,7 @@ from delira.runs.summary import SUMMARY
 from delira.runs.timings import FILE as TIMES
 from delira.runs.timings import read_timings
 from delira.training.outputs import read_outputs
-from delira.utils import yaml_codec
+from delira.utils import references, yaml_codec
 from delira.utils.foreign import harmless, refuse_link
 from delira.utils.patience import read_patiently
 from delira.utils.suggest import did_you_mean
@@ -297,11 +297,11 @@ def _progress(run: StoredRun, n_read: int) -> list[str]:
 
 @functools.cache
 def _known_metrics() -> dict[str, Any]:
-    """``module:name`` of all that a file may name: delira's own metrics."""
+    """``module:name``, as files know it, of all that a file may name: delira's own metrics."""
     import delira.metrics
 
     public = [getattr(delira.metrics, name) for name in delira.metrics.__all__ if name != "TimerMetric"]
-    return {f"{value.__module__}:{value.__qualname__}": value for value in public if hasattr(value, "__qualname__")}
+    return {name: value for value in public if (name := references.name_of(value))}
 
 
 def _as_metric(name: str, entry: Tree) -> Any:
