@@ -277,7 +277,7 @@ def _first_of(error: BaseException | None, failure: Exception, where: str) -> Ba
 
 def _has_state(callback: Any) -> bool:
     is_default = getattr(callback.state_dict, "__func__", None) is AbstractCallback.state_dict
-    return not is_default or bool(callback._kept or _memory_of(callback))
+    return not is_default or bool(callback.state_dict() or _memory_of(callback))
 
 
 def _memory_of(callback: object) -> dict[str, Any]:

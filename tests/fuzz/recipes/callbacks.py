@@ -35,13 +35,13 @@ HOOKS = [
 
 
 def entry(name, good, wrong, **more):
-    return Entry(name=f"delira.training.callbacks.{name}", good=lambda folder: dict(good), wrong=wrong, **more)
+    return Entry(name=f"delira.callbacks.{name}", good=lambda folder: dict(good), wrong=wrong, **more)
 
 
 def in_folder(name, parameter, wrong, **more):
     """A callback that writes below a path."""
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         good=lambda folder: {parameter: folder / "out"},
         wrong={parameter: NOT_A_PATH, **wrong},
         **more,
@@ -55,7 +55,7 @@ def runs_at(name):
         return getattr(callback, name)({"seen": 3})
 
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         good=lambda folder: {"*": [lambda state: state["seen"]]},
         use=told,
         expected=lambda arguments: 3,
@@ -197,7 +197,7 @@ ENTRIES = [
     ),
     *(
         Entry(
-            name=f"delira.training.callbacks.{name}",
+            name=f"delira.callbacks.{name}",
             good=lambda folder: {"loss": lambda prediction, target: 1.0},
             use=lambda made, folder: float(made(1, 2)),
             expected=lambda arguments: 1.0,
@@ -245,7 +245,7 @@ ENTRIES = [
     ),
     *(
         Entry(
-            name=f"delira.training.callbacks.{name}",
+            name=f"delira.callbacks.{name}",
             good=lambda folder: {"log_dir": folder / "logs"},
             wrong={
                 "log_dir": NOT_A_PATH,
@@ -287,7 +287,7 @@ ENTRIES = [
         )
     ),
     Entry(
-        name="delira.training.callbacks.TensorBoardProjector",
+        name="delira.callbacks.TensorBoardProjector",
         good=lambda folder: {"log_dir": folder / "logs"},
         wrong={
             "log_dir": NOT_A_PATH,

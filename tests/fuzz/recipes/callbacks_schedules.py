@@ -250,7 +250,7 @@ def entry(name, family, backend):
     monitor = {"monitor": NOT_A_TEXT} if backend == "PyTorch" and not is_plateau else {}
     step_on = {} if is_plateau else {"step_on": ["iter", "epoch", None]}
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         good=lambda folder: dict(good),
         use=rates_of,
         expected=expected,
@@ -271,7 +271,7 @@ def of_torch(name, good, expected=None, wrong=None, **more):
 
     numbers = {"step_size": NOT_POSITIVE_INT, "gamma": NOT_NEGATIVE_OR_ZERO, "step_sise": [1]}
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         good=arguments,
         use=rates_of,
         expected=expected or by_formula(stepped),
@@ -284,7 +284,7 @@ def of_torch(name, good, expected=None, wrong=None, **more):
 def plain_schedule(name, needs, **more):
     """A schedule without arguments of its own."""
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         use=rates_of,
         wrong={"step_on": STEP_ON, "optimizer": NO_OPTIMIZER, **more.pop("wrong", {})},
         needs=needs,

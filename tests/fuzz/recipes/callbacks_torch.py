@@ -23,7 +23,7 @@ PARAMS = [5, NAN, STRANGE, True, [1, 2], ["nonsense"], "nonsense"]
 
 def entry(name, good, expected=None, **more):
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         good=lambda folder: dict(good),
         use=trained_weights,
         expected=expected,

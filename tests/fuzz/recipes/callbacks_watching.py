@@ -33,7 +33,7 @@ def weights_with(callback, folder):
 def watcher(name, good, wrong, **more):
     """A callback that changes no weight."""
     return Entry(
-        name=f"delira.training.callbacks.{name}",
+        name=f"delira.callbacks.{name}",
         good=good,
         use=weights_with,
         expected=lambda arguments: by_hand_of_torch(),
@@ -138,7 +138,7 @@ APPEARANCE = {"nclasses": 2, "input_size": (1, 2, 2)}
 ENTRIES = [
     *(
         Entry(
-            name=f"delira.training.callbacks.{name}",
+            name=f"delira.callbacks.{name}",
             good=lambda folder: {},
             make=doubling(name),
             use=weights_with,
@@ -168,7 +168,7 @@ ENTRIES = [
         right={"label": ["", "fold 0"], "display": [None]},
     ),
     Entry(
-        name="delira.training.callbacks.TensorBoardWriter",
+        name="delira.callbacks.TensorBoardWriter",
         good=lambda folder: {"folder": folder / "events"},
         use=epochs_written,
         expected=lambda arguments: True,
@@ -227,7 +227,7 @@ ENTRIES = [
         is_slow=True,
     ),
     Entry(
-        name="delira.training.callbacks.MixedTargets",
+        name="delira.callbacks.MixedTargets",
         good=lambda folder: {"*": [np.array([1.0, 2.0]), np.array([3.0, 5.0])]},
         use=pairs_of,
         expected=lambda arguments: [float(np.sum(one)) for one in arguments["*"]],
@@ -235,7 +235,7 @@ ENTRIES = [
         free={"first": "any target", "second": "any target"},
     ),
     Entry(
-        name="delira.training.callbacks.ClassAppearanceModel",
+        name="delira.callbacks.ClassAppearanceModel",
         good=lambda folder: dict(APPEARANCE),
         wrong={
             "nclasses": NOT_POSITIVE_INT,

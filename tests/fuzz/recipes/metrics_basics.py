@@ -529,7 +529,7 @@ ENTRIES = [
         free={"metrics": "it is `metrics_given` here"},
     ),
     Entry(
-        name="delira.metrics.TimerMetric",
+        name="delira.callbacks.TimerMetric",
         good=lambda folder: {"*": ["forward"]},
         use=lambda metric, folder: metric.parts,
         expected=lambda arguments: tuple(arguments["*"]),
