@@ -3,20 +3,16 @@
 import contextlib
 import dataclasses
 import logging
-import random
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
-from delira.contract import Backend
 from delira.errors import ConfigError
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.refusals import REFUSALS
 from delira.testing.spec.under_test import FEATURES, BackendUnderTest, check_filled_in
+from delira.training.generators import own_generators
 from delira.utils.checks import check_choice, check_functions, check_texts
 
 PASSED = "passed"
@@ -72,8 +68,12 @@ class Check:
         """
         check_filled_in(tested)
         missing = [feature for feature in self.needs if feature in tested.lacks]
-        with undisturbed(tested.backend), _quiet(), _folder() as folder:
-            bench = Bench(tested, folder)
+        with (
+            own_generators(tested.backend),
+            _quiet(),
+            tempfile.TemporaryDirectory(prefix="delira-spec-", ignore_cleanup_errors=True) as folder,
+        ):
+            bench = Bench(tested, Path(folder))
             if not missing:
                 self.function(bench)
                 return PASSED, ""
@@ -97,37 +97,15 @@ def demand_refusal(bench: Bench, feature: str) -> None:
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="delira-spec-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Scope without warnings: what a check asks for on purpose is no news to the user."""
     log = logging.getLogger("delira")
     before, log.disabled = log.disabled, True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         log.disabled = before
-
-
-@contextlib.contextmanager
-def undisturbed(backend: Backend) -> Iterator[None]:
-    """Scope after which the generators of Python, numpy and the framework go on as if nothing had been."""
-    python, legacy, framework = random.getstate(), np.random.get_state(), backend.generators.state()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(legacy)  # noqa: NPY002
-        backend.generators.set_state(framework)
 
 
 _CHECKS: dict[str, Check] = {}

@@ -58,13 +58,15 @@ def check_backend(
         )
     check_filled_in(tested)
     check_flags("check_backend", raises=raises)
-    if only is not None and not callable(only):
+    wanted = checks = spec_checks()
+    if callable(only):
+        wanted = [check for check in checks if only(check)]
+    elif only is not None:
         check_names("check_backend", only=only)
-    wanted = [check for check in spec_checks() if _is_wanted(check, only)]
-    names = [only] if isinstance(only, str) else [] if only is None or callable(only) else list(only)
-    known = {name for check in wanted for name in _names(check)}
-    if unknown := [name for name in names if name not in known]:
-        raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(AREAS)}")
+        names = [only] if isinstance(only, str) else list(only)
+        if unknown := [name for name in names if all(name not in _names(check) for check in checks)]:
+            raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(AREAS)}")
+        wanted = [check for check in checks if not _names(check).isdisjoint(names)]
     if not wanted:
         raise ConfigError(f"only={only!r} chooses no check; areas are {', '.join(AREAS)}")
     report = SpecReport(tested.name, [_outcome(check, tested) for check in wanted], tested.lacks)
@@ -73,24 +75,14 @@ def check_backend(
     return report
 
 
-def _is_wanted(check: Check, only: str | Sequence[str] | Callable[[Check], bool] | None) -> bool:
-    if only is None:
-        return True
-    if callable(only):
-        return bool(only(check))
-    names = [only] if isinstance(only, str) else only
-    return bool(_names(check) & set(names))
-
-
 def _names(check: Check) -> set[str]:
     return {str(check), check.name, check.area}
 
 
 def _outcome(check: Check, tested: BackendUnderTest) -> Outcome:
-    begin = time.perf_counter()
+    begin, failure = time.perf_counter(), None
     try:
         kind, reason = check.run(tested)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return Outcome(check, FAILED, reason, error, time.perf_counter() - begin)
-    return Outcome(check, kind, reason, None, time.perf_counter() - begin)
+        kind, reason, failure = FAILED, f"{type(error).__name__}: {error}", error
+    return Outcome(check, kind, reason, failure, time.perf_counter() - begin)
