@@ -4,8 +4,10 @@ import contextlib
 import dis
 import functools
 import importlib.util
+import itertools
 import mmap
 import os
+import re
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -374,8 +376,7 @@ def _imported(code: types.CodeType, package: str) -> set[str]:
             with contextlib.suppress(ImportError):  # relative to no package
                 module = importlib.util.resolve_name("." * level + step.argval, package)
                 found |= {module, *(f"{module}.{name}" for name in names)}
-    parts = [name.split(".") for name in found]
-    found |= {".".join(part[:end]) for part in parts for end in range(1, len(part))}
+    found |= {above for name in found for above in itertools.accumulate(name.split("."), "{}.{}".format)}
     return found.union(*(_imported(inner, package) for inner in codes_inside(code)))
 
 
@@ -385,15 +386,13 @@ def _own_spec(name: str) -> Any:
         return None
     spec: ModuleSpec | None = None
     folders: list[str] | None = None
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        spec = PathFinder.find_spec(".".join(parts[:end]), folders)
+    for full_name in itertools.accumulate(name.split("."), "{}.{}".format):
+        spec = PathFinder.find_spec(full_name, folders)
         if spec is None:
             return None
         folders = spec.submodule_search_locations or []
-    if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        return None
-    return spec if is_own_file(spec.loader.path) else None
+    loader = None if spec is None else spec.loader
+    return spec if isinstance(loader, SourceFileLoader) and is_own_file(loader.path) else None
 
 
 # ------------------------------------------------------------------ whether a sample is made of its own item alone
@@ -401,14 +400,11 @@ def _own_spec(name: str) -> Any:
 
 #: these look at nothing but ``self.data[index]``
 _OURS = tuple(cls.__getitem__ for cls in (BaseLazyDataset, BaseCacheDataset, IterableDataset, WrappedDataset))
-_SELF, _INDEX = "self", "index"
 _PASSED_OVER = ("CACHE", "RESUME", "NOP", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "COPY_FREE_VARS", "MAKE_CELL")
-
-_MEANINGS = {"BINARY_SUBSCR": "item", "CALL": "call"} | dict.fromkeys(
-    ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"), "attribute"
-)
-
-Step = tuple[str, Any]
+_MEANINGS = {"BINARY_SUBSCR": "item", "CALL": "call"}
+#: steps that are ``super().__getitem__(index)`` and ``self.data[index]``, where ``index`` is what was asked for
+_ITS_ITEM = re.compile(r"(?<!\S)(super (class |self |call )*\.__getitem__ index|self \.data index item)(?!\S)")
+_ATTRIBUTE = re.compile(r"(?<!\S)self \.(?!__)(\w+)")
 
 
 def reads_only_its_item(dataset: AbstractDataset, methods: list[types.FunctionType]) -> bool:
@@ -477,58 +473,38 @@ def _attributes_read(function: types.FunctionType, is_getter: bool) -> set[str] 
     """
     code = function.__code__
     places = code.co_varnames[: code.co_argcount]
-    if not places or places[0] in code.co_cellvars or _is_stored(code, places[0]):
+    if not places or _is_stored(code, places[0]):
         return None
-    index = places[1] if is_getter and len(places) > 1 else None
-    if index is not None and (index in code.co_cellvars or _is_stored(code, index)):
-        index = None
-    steps = [*_steps(code, places[0], index), *[("", None)] * 5]
-    names = set()
-    number = 0
-    while number < len(steps):
-        step = steps[number][0]
-        number += 1
-        if step == "super":
-            while steps[number][0] in ("class", _SELF, "call"):
-                number += 1
-            if [steps[number], steps[number + 1][0]] != [("attribute", "__getitem__"), _INDEX]:
-                return None
-        elif step == _SELF:
-            what, name = steps[number]
-            if what != "attribute" or name[:2] == "__":
-                return None
-            if name != "data":
-                names.add(name)
-            elif [steps[number + 1][0], steps[number + 2][0]] != [_INDEX, "item"]:
-                return None
-    return names
+    index = places[1] if is_getter and len(places) > 1 and not _is_stored(code, places[1]) else None
+    steps = _ITS_ITEM.sub("other", " ".join(_steps(code, places[0], index)))
+    names = set(_ATTRIBUTE.findall(steps))
+    is_clear = "data" not in names and not {"self", "super"} & {*_ATTRIBUTE.sub("other", steps).split()}
+    return names if is_clear else None
 
 
 def _is_stored(code: types.CodeType, name: str) -> bool:
-    return any(
-        step.opname.startswith(("STORE_FAST", "DELETE_FAST")) and name in _names_of(step)
-        for step in dis.get_instructions(code)
-    )
+    """Return True if code, or a function inside of it, may give a variable another value."""
+    stores = (step for step in dis.get_instructions(code) if step.opname.startswith(("STORE_FAST", "DELETE_FAST")))
+    return name in code.co_cellvars or any(name in _names_of(step) for step in stores)
 
 
 def _names_of(step: dis.Instruction) -> tuple[str, ...]:
     return step.argval if isinstance(step.argval, tuple) else (step.argval,)
 
 
-def _steps(code: types.CodeType, own: str, index: str | None) -> Iterator[Step]:
+def _steps(code: types.CodeType, own: str, index: str | None) -> Iterator[str]:
     """Return what code does, as far as it matters here, whatever release of Python compiled it."""
     for step in dis.get_instructions(code):
         name = step.opname
         if name in _PASSED_OVER:
             continue
         if name.startswith("LOAD_FAST"):
-            for local in _names_of(step):
-                yield (_SELF if local == own else _INDEX if local == index else "local", local)
+            yield from ("self" if local == own else "index" if local == index else "local" for local in _names_of(step))
         elif name in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == "super":
-            yield "super", None
+            yield "super"
         elif name == "LOAD_DEREF" and step.argval == "__class__":
-            yield "class", None
-        elif name == "BINARY_OP" and step.argrepr == "[]":
-            yield "item", None
+            yield "class"
+        elif name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            yield f".{step.argval}"
         else:
-            yield _MEANINGS.get(name, "other"), step.argval
+            yield "item" if (name, step.argrepr) == ("BINARY_OP", "[]") else _MEANINGS.get(name, "other")

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,30 +45,28 @@ def _add(digest: Any, value: Any) -> None:
     # each value starts with its type and length: ["ab"] and ["a", "b"] must differ
     if isinstance(value, Mapping):
         digest.update(b"mapping %d;" % len(value))
-        for key in sorted(value, key=repr):
-            _add(digest, key)
-            _add(digest, value[key])
+        _add_each(digest, (part for key in sorted(value, key=repr) for part in (key, value[key])))
     elif isinstance(value, (set, frozenset)):  # their order differs from process to process
-        digest.update(b"set %d;" % len(value))
-        for element in sorted(map(fingerprint_of, value)):
-            digest.update(element.encode())
+        digest.update(b"set %d;%s" % (len(value), "".join(sorted(map(fingerprint_of, value))).encode()))
     elif isinstance(value, (list, tuple)):
         digest.update(b"sequence %d;" % len(value))
-        for element in value:
-            _add(digest, element)
+        _add_each(digest, value)
     elif isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         _add_array(digest, np.asarray(value))
     else:
         text = f"{type(value).__name__} {_stable_repr(value)}".encode()
-        digest.update(b"value %d;" % len(text))
-        digest.update(text)
+        digest.update(b"value %d;%s" % (len(text), text))
+
+
+def _add_each(digest: Any, values: Iterable[Any]) -> None:
+    for value in values:
+        _add(digest, value)
 
 
 def _add_array(digest: Any, array: np.ndarray) -> None:
     digest.update(f"array {array.dtype.str} {array.shape};".encode())
     if array.dtype.hasobject or array.dtype.kind == "T":  # the bytes are addresses
-        for element in array.reshape(-1).tolist():
-            _add(digest, element)
+        _add_each(digest, array.reshape(-1).tolist())
         return
     rows = array if array.ndim else array.reshape(1)
     step = max(1, _CHUNK * len(rows) // max(1, rows.nbytes))

@@ -1,5 +1,6 @@
 """What a dataset holds, at a glance: shapes, value ranges, classes, and what cannot be read."""
 
+import contextlib
 import dataclasses
 import html
 import os
@@ -65,12 +66,9 @@ class DatasetDescription:
     missing_files: tuple[str, ...]
     """Those that do not exist or may not be read."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [line for section in _sections(self) for line in ("", *section)][1:]
         return "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in lines)
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -107,11 +105,10 @@ def describe(
     """
     check_texts("describe", label_key=label_key)
     length = len(dataset)
+    indices = [*range(length)]
     if limit is not None and check_count(limit, "limit", 1) < length:
         # drawn, not every so many: classes may take turns
         indices = np.sort(np.random.default_rng(0).choice(length, limit, replace=False)).tolist()
-    else:
-        indices = list(range(length))
     tallies: dict[str, _Tally] = {}
     failures: dict[int, str] = {}
     with seeded_globals(derive(0, stream="describe")):
@@ -192,11 +189,9 @@ def _classes(
         values: Sequence[Any] = tally.values
         if len(values) != tally.shapes.total() or not _are_classes(values, key == label_key):
             continue
-        try:
+        with contextlib.suppress(Exception):  # a sample that was not looked at cannot be read, or has another shape
             of_all = values_of(key)
-        except Exception:  # a sample that was not looked at cannot be read, or has another shape
-            of_all = None
-        values = values if of_all is None else of_all
+            values = values if of_all is None else of_all
         if _are_classes(values, key == label_key):
             counts = Counter(int(value) if isinstance(value, float) else value for value in values)
             found[key] = dict(sorted(counts.items(), key=lambda item: (isinstance(item[0], str), item[0])))
@@ -207,8 +202,7 @@ def _are_classes(values: Sequence[Any], is_label: bool) -> bool:
     """Return True if values are whole numbers or names and, unless they are labels for sure, few of them."""
     if not all(isinstance(value, (int, str)) or (isinstance(value, float) and value.is_integer()) for value in values):
         return False
-    n_different = len(set(values))
-    return is_label or (n_different <= _MAX_CLASSES and n_different < len(values))
+    return is_label or len(set(values)) < min(_MAX_CLASSES + 1, len(values))
 
 
 # ------------------------------------------------------------------ as text
@@ -299,10 +293,7 @@ def identical_samples(dataset: Any, keys: Sequence[str]) -> list[tuple[int, ...]
         for index in with_progress(list(range(len(dataset)))):
             if not is_deterministic:  # what is drawn while reading must not make copies differ
                 seed_globals(sequence)
-            try:
+            with contextlib.suppress(Exception):
                 sample = dataset[index]
-                digest = fingerprint_of([sample[key] for key in keys])
-            except Exception:
-                continue
-            places.setdefault(digest, []).append(index)
+                places.setdefault(fingerprint_of([sample[key] for key in keys]), []).append(index)
     return [tuple(indices) for indices in places.values() if len(indices) > 1]

@@ -23,8 +23,7 @@ def refuse_masked(value: object, what: str) -> None:
     DataError
         If there is such a value; ``what`` names it.
     """
-    values = value if isinstance(value, (list, tuple)) else (value,)
-    for inner in values:
+    for inner in value if isinstance(value, (list, tuple)) else (value,):
         if isinstance(inner, np.ndarray) and type(inner) is not np.ndarray and np.ma.is_masked(inner):
             raise DataError(
                 f"{what} is a masked array of which {np.ma.count_masked(inner)} values are masked, and a batch has no "
@@ -120,7 +119,8 @@ def common_dtype(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np
     if "f" not in kinds:
         return _of_integers(arrays, name)
     for place, array in enumerate(arrays):
-        if array.dtype.kind in "iu" and array.dtype.itemsize > 4 and not _fit_floats(array):
+        is_long = array.dtype.kind in "iu" and array.dtype.itemsize > 4 and array.size > 0
+        if is_long and max(-int(array.min()), int(array.max())) > 2**53:
             raise DataError(
                 f"{name(place)} holds integers that the floating-point numbers of the others would round, e.g. "
                 f"{array.max()}; {_CURE}"
@@ -129,9 +129,8 @@ def common_dtype(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np
 
 
 def _of_integers(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np.dtype:
-    filled = [array for array in arrays if array.size]
-    low = min((int(array.min()) for array in filled), default=0)
-    high = max((int(array.max()) for array in filled), default=0)
+    extremes = [int(extreme) for array in arrays if array.size for extreme in (array.min(), array.max())]
+    low, high = min(extremes, default=0), max(extremes, default=0)
     if low >= 0:
         return np.dtype(np.uint64)
     if high <= np.iinfo(np.int64).max:
@@ -140,11 +139,6 @@ def _of_integers(arrays: Sequence[np.ndarray], name: Callable[[int], str]) -> np
         f"{name(0)} and those after it are integers from {low} to {high}, which fit into no one type; as float64 they "
         f"would be rounded; {_CURE}"
     )
-
-
-def _fit_floats(array: np.ndarray) -> bool:
-    limit = 2**53
-    return not array.size or (-limit <= int(array.min()) and int(array.max()) <= limit)
 
 
 def _named(array: np.ndarray) -> str:
@@ -322,10 +316,8 @@ def collate(samples: Sequence[Any], indices: Sequence[int], entry: str = "") -> 
             )
     batch: dict[str, Any] = {}
     for key, first in samples[0].items():
-        values = [sample[key] for sample in samples]
-        path = f"{entry}/{key}" if entry else str(key)
         join = collate if isinstance(first, Mapping) else stack
-        batch[key] = join(values, indices, path)
+        batch[key] = join([sample[key] for sample in samples], indices, f"{entry}/{key}" if entry else str(key))
     return batch
 
 

@@ -97,10 +97,8 @@ def parts_of(value: Any) -> Any:
 def is_generator(value: object) -> bool:
     """Return True if it is a generator of random numbers of Python, numpy or torch."""
     cls = type(value)
-    is_known = cls.__name__ in _GENERATORS
-    return (is_known and (package_of(cls) == "numpy" or hasattr(cls, "initial_seed"))) or isinstance(
-        value, random.Random
-    )
+    is_of_arrays = package_of(cls) == "numpy" or hasattr(cls, "initial_seed")
+    return isinstance(value, random.Random) or (cls.__name__ in _GENERATORS and is_of_arrays)
 
 
 def _seed_of(value: object) -> Any:
@@ -148,13 +146,15 @@ def is_own(code: types.FunctionType | type) -> bool:
         return is_own_file(code.__code__.co_filename)
     if str(code.__module__).startswith("_cython_"):  # the class of functions that Cython compiled, in no file
         return False
-    return not is_foreign(code.__module__) and is_own_file(
-        getattr(sys.modules.get(code.__module__), "__file__", None) or ""
-    )
+    return _is_own(code.__module__, sys.modules.get(code.__module__))
 
 
 def is_own_module(module: types.ModuleType) -> bool:
-    return not is_foreign(module.__name__) and is_own_file(getattr(module, "__file__", None) or "")
+    return _is_own(module.__name__, module)
+
+
+def _is_own(name: str, module: types.ModuleType | None) -> bool:
+    return not is_foreign(name) and is_own_file(getattr(module, "__file__", None) or "")
 
 
 def is_foreign(module: str) -> bool:

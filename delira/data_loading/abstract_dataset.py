@@ -136,7 +136,7 @@ class AbstractDataset(abc.ABC):
         known: dict[str, tuple[list[Any], np.ndarray]] = self.__dict__.setdefault("_delira_labels", {})
         marks = _marks_of(self, key)
         kept = known.get(key)
-        if kept is None or len(kept[1]) != len(self) or not _are_same(kept[0], marks):
+        if kept is None or len(kept[1]) != len(self) or [*map(id, kept[0])] != [*map(id, marks)]:
             with seeded_globals(derive(0, stream="labels")):  # does not disturb the caller's generators
                 labels = np.asarray(self._read_labels(key)).view()
             refuse_mixed(labels, key)
@@ -420,10 +420,6 @@ def _marks_of(dataset: AbstractDataset, key: str) -> list[Any]:
     # the arrays themselves: each call of set_labels makes a new one
     marks = [vars(dataset).get("_delira_given_labels", {}).get(key)]
     return marks + [mark for part in dataset._label_parts() for mark in _marks_of(part, key)]
-
-
-def _are_same(marks: list[Any], others: list[Any]) -> bool:
-    return len(marks) == len(others) and all(mark is other for mark, other in zip(marks, others, strict=True))
 
 
 def _check_length(labels: np.ndarray, key: str, dataset: AbstractDataset) -> np.ndarray:

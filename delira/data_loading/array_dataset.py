@@ -88,7 +88,7 @@ class WrappedDataset(AbstractDataset):
 
     def _named(self, sample: object, index: int) -> Mapping[str, Any]:
         if isinstance(sample, Mapping):
-            return self._select(sample, index)
+            return sample if self._keys is None else self._select(sample, self._keys, index)
         parts = sample if isinstance(sample, (tuple, list)) else (sample,)
         if isinstance(names := self._names, Mapping):
             raise DataError(
@@ -103,10 +103,8 @@ class WrappedDataset(AbstractDataset):
             )
         return dict(zip(names, parts, strict=True))
 
-    def _select(self, sample: Mapping[str, Any], index: int) -> Mapping[str, Any]:
-        if self._keys is None:
-            return sample
-        wanted = self._keys if isinstance(self._keys, Mapping) else {name: name for name in self._keys}
+    def _select(self, sample: Mapping[str, Any], keys: Iterable[str], index: int) -> Mapping[str, Any]:
+        wanted = keys if isinstance(keys, Mapping) else {name: name for name in keys}
         if missing := [there for there in wanted.values() if there not in sample]:
             raise MissingKeyError(
                 f"sample {index} has no entries {missing} that keys names; it has {sorted(map(str, sample))}"
@@ -142,11 +140,9 @@ class WrappedDataset(AbstractDataset):
         places = _to_compare(targets)
         if 2 * len(places) > max(len(self), 2 * _N_COMPARED):
             return None
-        for index in places:
-            sample = self[index]
-            if key not in sample or not np.array_equal(sample[key], targets[index]):
-                return None
-        return targets
+        samples = ((self[index], targets[index]) for index in places)
+        are_same = all(key in sample and np.array_equal(sample[key], target) for sample, target in samples)
+        return targets if are_same else None
 
 
 def labels_at_hand(dataset: WrappedDataset, key: str) -> np.ndarray | None:

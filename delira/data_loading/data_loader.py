@@ -96,7 +96,12 @@ class BaseDataLoader:
         if not len(indices):
             raise ConfigError("a batch needs at least one index, got none")
         try:
-            return self._batch(indices)
+            batch = self.dataset.get_batch(indices)
+            if batch is not None:
+                return batch
+            # Python integers: users' datasets may look them up anywhere
+            samples = [self._load(number) for number in indices.tolist()]
+            return collate(samples, numbers_of(self.dataset, indices).tolist())
         except (IndexError, KeyError):
             refuse_outside(indices, len(self.dataset), self.dataset)  # names the index, unless it is not to blame
             raise
@@ -116,13 +121,6 @@ class BaseDataLoader:
             with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):
                 batch = self(indices)
             yield batch
-
-    def _batch(self, indices: np.ndarray) -> Batch:
-        batch = self.dataset.get_batch(indices)
-        if batch is not None:
-            return batch
-        numbers = indices.tolist()  # Python integers: users' datasets may look them up anywhere
-        return collate([self._load(number) for number in numbers], numbers_of(self.dataset, indices).tolist())
 
     def _load(self, index: int) -> Any:
         if self.watch is not None:
@@ -227,13 +225,10 @@ def check_order(order: np.ndarray, sampler: AbstractSampler, length: int) -> np.
 
 
 def _built(cls: type[AbstractSampler], kwargs: Mapping[str, Any], dataset: AbstractDataset) -> NamedSampler:
-    parameters = {
-        name: parameter
-        for function in (cls.__init__, cls.from_dataset)
-        for name, parameter in inspect.signature(function).parameters.items()
-    }
+    own = inspect.signature(cls.__init__).parameters
+    parameters = {**own, **inspect.signature(cls.from_dataset).parameters}
     known = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
-    is_open = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls.__init__).parameters.values())
+    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in own.values())
     if not is_open and (unknown := [name for name in kwargs if name not in known]):
         known = [name for name in known if name not in ("self", "dataset", "indices")]
         raise ConfigError(f"{cls.__name__} takes no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}")

@@ -107,9 +107,8 @@ class BatchRecipe:
             return Made(self.loader(good) if good.size else None, tuple(bad))
         except Exception:  # which of them?
             reasons = [_failure(self.loader, index) for index in good]
-        if not any(reasons):  # each alone can be loaded: they do not fit together
-            return Made(self.loader(good), tuple(bad))
         bad += [(int(index), reason) for index, reason in zip(good, reasons, strict=True) if reason]
+        # where each alone can be loaded, they do not fit together: it is raised again
         good = good[[reason is None for reason in reasons]]
         return Made(self.loader(good) if good.size else None, tuple(bad))
 

@@ -26,14 +26,16 @@ class _LoadingDataset(AbstractDataset):
         gt_extensions: str | Iterable[str] | None = None,
         **load_kwargs: Any,
     ) -> None:
-        super().__init__(data_path)
-        self._load_fn, self._img_extensions, self._gt_extensions = load_fn, img_extensions, gt_extensions
+        super().__init__(data_path, load_fn, img_extensions, gt_extensions)
         if not callable(load_fn):
             raise ConfigError(
                 f"{type(self).__name__} needs load_fn, a function that turns an item into a sample, got {load_fn!r}"
             )
         self._load_kwargs = load_kwargs
         self.data = self._make_dataset(data_path)
+
+    def _make_dataset(self, path: object) -> list[Any]:
+        return self._list(path)
 
     def _list(self, path: object) -> list[Any]:
         if self._img_extensions is None and not self._gt_extensions:
@@ -72,9 +74,6 @@ class BaseLazyDataset(_LoadingDataset):
         If there is no image, an image has no ground truth or lacks one that is not the last, ground truth has
         no image, or two images have one name.
     """
-
-    def _make_dataset(self, path: object) -> list[Any]:
-        return self._list(path)
 
     def __getitem__(self, index: int) -> Sample:
         return _load(self, at(self.data, index, self), index)

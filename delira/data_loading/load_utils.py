@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -168,13 +169,18 @@ def _files_of(sample_ext: object) -> dict[str, list[str]]:
 
 
 def _to_dtype(value: Any, key: str) -> np.dtype:
-    error = None
     try:
-        if (dtype := np.dtype(value)).kind != "V":  # of several parts
-            return dtype
-    except TypeError as wrong:
-        error = wrong
-    raise ConfigError(f"dtype of {key!r} must be one of numpy's, e.g. 'float32', got {value!r}") from error
+        dtype = np.dtype(value)
+        if dtype.kind == "V":
+            raise TypeError("it has several parts")
+    except TypeError as error:
+        raise ConfigError(f"dtype of {key!r} must be one of numpy's, e.g. 'float32', got {value!r}") from error
+    return dtype
+
+
+def _check_known(setting: str, given: Iterable[str], known: Collection[str]) -> None:
+    if unknown := [name for name in given if name not in known]:
+        raise ConfigError(f"{setting} names {unknown[0]!r}, which is not loaded{did_you_mean(unknown[0], known)}")
 
 
 class LoadSample:
@@ -222,15 +228,8 @@ class LoadSample:
         for name, function in (("sample_fn", sample_fn), ("norm_fn", norm_fn)):
             if not callable(function):
                 raise ConfigError(f"{name} must be a function, got {function!r}")
-        names = [name for files in self._files.values() for name in files]
-        for setting, given, known in (
-            ("dtype", self._dtype, [*self._files]),
-            ("normalize", self._normalize, [*self._files, *names]),
-        ):
-            if unknown := [name for name in given if name not in known]:
-                raise ConfigError(
-                    f"{setting} names {unknown[0]!r}, which is not loaded{did_you_mean(unknown[0], known)}"
-                )
+        _check_known("dtype", self._dtype, self._files)
+        _check_known("normalize", self._normalize, [*self._files, *itertools.chain(*self._files.values())])
 
     def __call__(self, path: str) -> dict[str, Any]:
         """Load the sample in the folder ``path``.
@@ -259,9 +258,7 @@ class LoadSample:
                     f"but {files[0]!r} has {arrays[0].shape}"
                 )
         stacked = np.stack(arrays)
-        if key not in self._dtype:
-            return stacked
-        return cast(stacked, self._dtype[key], f"entry {key!r} of {path!r}")
+        return cast(stacked, self._dtype[key], f"entry {key!r} of {path!r}") if key in self._dtype else stacked
 
     def _load_file(self, file: str, names: set[str]) -> np.ndarray:
         with noting(f"while {file!r} was loaded"):

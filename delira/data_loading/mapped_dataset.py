@@ -214,18 +214,20 @@ class ZarrRows(Rows):
 
     def glance(self) -> Any:
         """Return samples from all over the store."""
-        n_rows, row_bytes = self.shape[0], int(np.prod(self.shape[1:])) * self.dtype.itemsize
-        if n_rows * row_bytes <= _WHOLE:
+        if self.shape[0] * self._row_bytes <= _WHOLE:
             return self.whole()
-        some = min(max(2, _WHOLE // row_bytes), _N_BLOCKS)
-        return self.take(np.unique(np.linspace(0, n_rows - 1, some).astype(np.int64)))
+        some = min(max(2, _WHOLE // self._row_bytes), _N_BLOCKS)
+        return self.take(np.unique(np.linspace(0, self.shape[0] - 1, some).astype(np.int64)))
 
     def digest(self) -> str:
         """Return a sha256 (hex) of all values, which are read block by block."""
-        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
-        step = max(1, _WHOLE // row_bytes)
-        starts = range(0, self.shape[0], step)
-        return fingerprint_of([fingerprint_of(self.take(np.arange(self.shape[0])[start:][:step])) for start in starts])
+        step = max(1, _WHOLE // max(1, self._row_bytes))
+        blocks = (np.arange(start, min(start + step, self.shape[0])) for start in range(0, self.shape[0], step))
+        return fingerprint_of([fingerprint_of(self.take(block)) for block in blocks])
+
+    @property
+    def _row_bytes(self) -> int:
+        return int(np.prod(self.shape[1:])) * self.dtype.itemsize
 
     def _read(self, read: Any, what: Any) -> Any:
         try:

@@ -123,9 +123,8 @@ def _paths_of(files: object) -> list[str]:
     images = files["img"]
     several = isinstance(images, Collection) and not isinstance(images, (str, Mapping)) and len(images) > 0
     paths = list(images) if several else [images]
-    names = {f"img[{number}]": path for number, path in enumerate(paths)}
-    mask = {"mask": files["mask"]} if "mask" in files else {}
-    check_paths("files of load_sample_nii", **names, **mask)
+    named = {f"img[{number}]": path for number, path in enumerate(paths)}
+    check_paths("files of load_sample_nii", **named, **{name: files[name] for name in {"mask"} & files.keys()})
     return [os.fspath(path) for path in paths]
 
 

@@ -12,6 +12,7 @@ from delira.data_loading._exact import check_mapping, common_dtype, refuse_maske
 from delira.data_loading.data_loader import Batch
 from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.utils.checks import check_flags
+from delira.utils.notes import noting
 
 Transform = Callable[..., Mapping[str, Any]]
 
@@ -133,7 +134,9 @@ class PerSampleTransform:
         channels_last: bool = False,
         convert: Callable[[np.ndarray], Any] | None = None,
     ) -> None:
-        if keys is not None and not _are_names(keys):
+        names = list(keys.values()) if isinstance(keys, Mapping) else []
+        are_names = bool(names) and all(isinstance(name, str) for name in names) and len({*names}) == len(names)
+        if keys is not None and not are_names:
             raise ConfigError(
                 f"keys must give each entry of the batch a name of its own in the transform, "
                 f'e.g. {{"data": "image"}}, or be None for all entries; got {keys!r}'
@@ -194,11 +197,8 @@ class PerSampleTransform:
         return self.convert(value) if self.convert and isinstance(value, np.ndarray) else value
 
     def _taken(self, value: object, position: int, name: str) -> np.ndarray:
-        try:
+        with noting(f"while {name!r} of sample {position} of the batch was turned into an array"):
             array = np.asarray(value)
-        except Exception as error:
-            error.add_note(f"while {name!r} of sample {position} of the batch was turned into an array")
-            raise
         return np.moveaxis(array, -1, 0) if self.channels_last and array.ndim >= 3 else array
 
 
@@ -230,16 +230,10 @@ class Compose:
         return batch
 
 
-def _are_names(keys: object) -> bool:
-    names = list(keys.values()) if isinstance(keys, Mapping) else []
-    return bool(names) and all(isinstance(name, str) for name in names) and len({*names}) == len(names)
-
-
 def _set_generators(transform: object, rng: np.random.Generator) -> None:
     """Set the generators that a transform keeps, or else those that its parts keep."""
-    setter = getattr(transform, "set_random_state", None)
+    setter, parts = getattr(transform, "set_random_state", None), getattr(transform, "transforms", ())
     if setter is None:
-        parts = getattr(transform, "transforms", ())
         for part in parts if isinstance(parts, (list, tuple)) else ():
             _set_generators(part, rng)
         return

@@ -143,8 +143,8 @@ def values_for(dataset: Any, values: Any, name: str) -> np.ndarray:
 def _one_for_each(values: np.ndarray, needed: str) -> np.ndarray:
     if values.ndim == 0:
         raise ConfigError(f"{needed}, got {values!r}; pass a list or array of shape (n,)")
-    is_number = values.dtype.kind in "biuf"
-    if is_number and values.ndim == 2 and values.shape[1] > 1 and _are_one_hot(values):
+    is_table = values.dtype.kind in "biuf" and values.ndim == 2 and values.shape[1] > 1
+    if is_table and (values.sum(axis=1) == 1).all() and (values.max(axis=1) == 1).all():  # one-hot
         return values.argmax(axis=1)
     if values.size != len(values):
         raise ConfigError(f"{needed}, got values of shape {values.shape[1:]}; choose another entry by key")
@@ -154,10 +154,6 @@ def _one_for_each(values: np.ndarray, needed: str) -> np.ndarray:
             f"{needed}, got continuous or missing values; round or bin them, or choose another entry by key"
         )
     return values
-
-
-def _are_one_hot(rows: np.ndarray) -> bool:
-    return bool((rows.sum(axis=1) == 1).all() and (rows.max(axis=1) == 1).all())
 
 
 class _PrevalenceSampler(AbstractSampler):

@@ -58,6 +58,11 @@ class Place(NamedTuple):
             return [*(self.keeper.values() if isinstance(self.keeper, Mapping) else self.keeper)]
         return [self.keeper.get(name) for name in self.names]
 
+    def named_values(self) -> list[Any]:
+        """Return the names that count, each before its part, and the parts."""
+        values = self.values()
+        return values if self.names is None else [*itertools.chain(*zip(self.names, values, strict=True))]
+
 
 def places_in(value: object) -> list[Place] | None:
     """Return where the parts of an object are; None if only its identity can tell it from another.
@@ -70,19 +75,21 @@ def places_in(value: object) -> list[Place] | None:
         return None
     try:
         places = _attributes(value)
-        if isinstance(value, types.FunctionType):
-            return places + _places_of_function(value)
-        if isinstance(value, types.MethodType):
-            return [*places, _fixed(value.__func__, value.__self__)]
-        if isinstance(value, functools.partial):
-            return [*places, _fixed(value.func, value.args, value.keywords)]
-        if isinstance(value, CONTAINERS):  # other containers may read from disk
-            if len(value) > LONG:
+        match value:
+            case types.FunctionType():
+                return places + _places_of_function(value)
+            case types.MethodType():
+                return [*places, _fixed(value.__func__, value.__self__)]
+            case functools.partial():
+                return [*places, _fixed(value.func, value.args, value.keywords)]
+            case list() | tuple() | dict() | set() | frozenset() if len(value) > LONG:
                 return places
-            if isinstance(value, (set, frozenset)):
+            case set() | frozenset():
                 return [*places, _fixed(*sorted(map(repr, value)))]
-            names = _fixed(*value) if isinstance(value, dict) else None
-            return [*places, Place(value, None), *([names] if names else [])]
+            case dict():
+                return [*places, Place(value, None), _fixed(*value)]
+            case list() | tuple():
+                return [*places, Place(value, None)]
         if is_own(type(value)):
             places.append(_fixed(type(value)))
     except Exception:  # a closed file, an object that answers nothing
@@ -92,18 +99,19 @@ def places_in(value: object) -> list[Place] | None:
 
 def own_state(value: Any) -> Any:
     """Return what is not among the parts of arrays of one value and of random generators; None for all others."""
-    if isinstance(value, np.generic):
-        return value.tobytes()
-    if not is_generator(value):
-        return None
-    if isinstance(value, random.Random):
-        return value.getstate()
-    if isinstance(value, np.random.RandomState):
-        return repr(value.get_state(legacy=False))
-    if isinstance(value, np.random.Generator):
-        return repr(value.bit_generator.state)
-    if isinstance(value, np.random.BitGenerator):
-        return repr(value.state)
+    match value:
+        case np.generic():
+            return value.tobytes()
+        case _ if not is_generator(value):
+            return None
+        case random.Random():
+            return value.getstate()
+        case np.random.RandomState():
+            return repr(value.get_state(legacy=False))
+        case np.random.Generator():
+            return repr(value.bit_generator.state)
+        case np.random.BitGenerator():
+            return repr(value.state)
     return value.get_state().numpy().tobytes()  # of torch
 
 
@@ -123,7 +131,7 @@ def generators_in(*objects: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     seen: set[int] = set()
     waiting: list[tuple[str, Any]] = [(type(value).__name__, value) for value in objects]
-    while waiting and len(seen) < 20_000:
+    while waiting and len(seen) < _MOST:
         name, value = waiting.pop()
         if isinstance(value, PLAIN) or id(value) in seen:
             continue
@@ -163,13 +171,10 @@ def _attributes(value: object) -> list[Place]:
 
 def _places_of_class(cls: type) -> list[Place]:
     names = tuple(name for name in vars(cls) if (name[:2] != "__" and name[:5] != "_abc_") or name in _MAKING)
-    functions = [
-        function
-        for name in names
-        for function in [getattr(vars(cls)[name], "__func__", None) or getattr(vars(cls)[name], "fget", None)]
-        if function is not None
-    ]
-    return [Place(vars(cls), names), _fixed(*functions), _fixed(*(base for base in cls.__bases__ if is_own(base)))]
+    kept = [vars(cls)[name] for name in names]
+    functions = [getattr(value, "__func__", None) or getattr(value, "fget", None) for value in kept]
+    bases = [base for base in cls.__bases__ if is_own(base)]
+    return [Place(vars(cls), names), _fixed(*(one for one in functions if one is not None)), _fixed(*bases)]
 
 
 def _places_of_function(function: types.FunctionType) -> list[Place]:
@@ -260,7 +265,7 @@ class Outline:
             places = places_in(value)
             if places is None:
                 return None
-            parts = [part for place in places for part in _named(place)]
+            parts = [part for place in places for part in place.named_values()]
             if not isinstance(value, CONTAINERS) and is_own(type(value)) and has_hidden_state(type(value)):
                 self._kept.append(value)
                 parts.append(id(value))
@@ -299,9 +304,7 @@ class Outline:
             entries = [part for entry in entries for part in entry]
         self._kept.append(entries)
         identities = np.fromiter(map(id, entries), np.int64, len(entries))
-        inside = self._samples(_spread(entries, _MOST_SAMPLES))
-        if inside is None:
-            inside = _spread(entries)
+        inside = self._samples(_spread(entries, _MOST_SAMPLES)) or _spread(entries)
         return [len(entries), _checksum_of(identities), *inside]
 
     def _samples(self, samples: list[Any]) -> list[Any] | None:
@@ -363,16 +366,11 @@ class StepWatch:
     def has_changed(self) -> bool:
         """Return True if anything was."""
         for keeper, names, before, length in self._checks:
-            now: Any
-            if names is not None:
-                now = map(keeper.get, names)
-            elif len(keeper) != len(before):
+            if (names is None and len(keeper) != len(before)) or 0 <= length != len(keeper):
                 return True
-            else:
-                now = keeper.values() if isinstance(keeper, Mapping) else keeper
+            now: Any = keeper.values() if isinstance(keeper, Mapping) else keeper
+            now = now if names is None else map(keeper.get, names)
             if not all(map(operator.is_, now, before)) and not _are_equal(Place(keeper, names).values(), before):
-                return True
-            if 0 <= length != len(keeper):
                 return True
         return any(_checksum_of(array) != before for array, before in self._arrays)
 
@@ -388,12 +386,6 @@ def _checksum_of(array: np.ndarray, before: int = 0) -> int:
     """Go on with a checksum by the bytes of an array, which lie one behind the other."""
     # of dates and texts numpy gives no memory
     return zlib.crc32(array.data if array.dtype.kind in "biufc" else array.reshape(-1).view(np.uint8).data, before)
-
-
-def _named(place: Place) -> list[Any]:
-    """Return the names and values of a place."""
-    values = place.values()
-    return values if place.names is None else [part for pair in zip(place.names, values, strict=True) for part in pair]
 
 
 def _plain_checksum(entries: list[Any]) -> int | None:

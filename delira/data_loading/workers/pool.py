@@ -189,8 +189,7 @@ class WorkerPool:
         self.number, self.settings, self.outline = number, settings, outline
         self._starter, self._dataset = Starter(recipe, settings.method), recipe.loader.dataset
         self._skips_bad = recipe.skips_bad
-        self._session = 0
-        self._losses = 0
+        self._session = self._losses = 0
         self._deaths = deaths
         self._ready: dict[int, Made | Failure] = {}
         self._workers: list[Worker] = []
@@ -200,14 +199,14 @@ class WorkerPool:
                 self._workers.append(Worker(self._starter, f"delira worker {index}", self._dataset))
         except OSError as error:
             started = len(self._workers)
-            self._end_all()
+            _end(self._workers, self._starter)
             raise WorkerError(
                 f"only {started} of {number} worker processes could be started: {error}; set n_process_augmentation="
                 f"{started * 3 // 4} or less, as batches need files too, or raise the limits of this system "
                 "(ulimit -u, ulimit -n, memory)"
             ) from error
         except BaseException:
-            self._end_all()
+            _end(self._workers, self._starter)
             raise
         # it holds the workers: a socket that the garbage collector found first would complain. At exit it runs
         # before multiprocessing waits for its children, for a stopped one for ever
@@ -278,17 +277,17 @@ class WorkerPool:
         for worker in self._workers:
             sources[worker.connection] = sources[worker.process.sentinel] = worker
         came = connections.wait(list(sources), max(0.0, timeout))
-        heard = {id(sources[source]): sources[source] for source in came}
+        heard = list(dict.fromkeys(sources[source] for source in came))
         if not came and timeout:  # a process forked at the same moment may keep the sentinel open
-            heard = {id(worker): worker for worker in self._workers if not worker.process.is_alive()}
-        for worker in heard.values():
+            heard = [worker for worker in self._workers if not worker.process.is_alive()]
+        for worker in heard:
             is_dead = worker.process.sentinel in came or not came
             while worker.tasks or not worker.is_ready or is_dead:
                 if not connections.wait([worker.connection], 0) or not self._take(worker):
                     break
             if is_dead:
                 self._lost(worker, _cause_of(worker.process))
-        return awaited is not None and id(awaited) in heard
+        return awaited in heard
 
     def _take(self, worker: Worker) -> bool:
         """Take one answer; False if there will be none."""
@@ -321,7 +320,7 @@ class WorkerPool:
         worker.end(wait=0)
         self._losses += culprit is None or not self._skips_bad  # else it counts against the sample
         if self._losses > self.settings.replacements:
-            self._end_all()
+            _end(self._workers, self._starter)
             raise WorkerError(
                 f"{what}; {self._losses} workers were lost in this epoch, and replacements={self.settings.replacements}"
                 + (f"\nIt was at (most recent call first)\n{stack}" if stack else "")
@@ -331,7 +330,7 @@ class WorkerPool:
         try:
             new = Worker(self._starter, name, self._dataset)
         except OSError as error:
-            self._end_all()
+            _end(self._workers, self._starter)
             raise WorkerError(f"{what}, and no new one could be started: {error}") from error
         self._workers.insert(position, new)
         culprits = [] if culprit is None else [culprit]
@@ -353,9 +352,6 @@ class WorkerPool:
     def is_whole(self) -> bool:
         """Return True if all workers are there and alive."""
         return self.is_usable and all(worker.process.is_alive() for worker in self._workers)
-
-    def _end_all(self) -> None:
-        _end(self._workers, self._starter)
 
 
 def _cause_of(process: Any) -> str:

@@ -166,7 +166,7 @@ POINTS = [
         what="a sample that does not fit is named by its number in the part",
         file="delira/data_loading/data_loader.py",
         old="numbers_of(self.dataset, indices).tolist()",
-        new="numbers",
+        new="indices.tolist()",
         test="tests/training/test_where_errors_happen.py::"
         "test_a_sample_of_another_shape_is_named_by_its_number_in_the_dataset",
     ),
