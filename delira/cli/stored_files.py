@@ -286,7 +286,7 @@ def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold |
 
 
 def _check_independent(folder: Path, endings: set[str], place: str) -> Iterator[Check]:
-    """Whether the last state and the one before it are two files: one damaged file must not be both."""
+    """Check that the last state and the one before it are two files: one damaged file must not be both."""
     for ending in sorted(endings):
         last, previous = (folder / f"checkpoint_{name}{ending}" for name in ("last", "previous"))
         if last.exists() and previous.exists() and last.samefile(previous):
@@ -295,7 +295,7 @@ def _check_independent(folder: Path, endings: set[str], place: str) -> Iterator[
 
 
 def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:
-    """Whether the settings say that ``checkpoint_last`` was written; where they are not known, or let it fail, not."""
+    """Return True if ``checkpoint_last`` was written for certain, by settings that are known and let no writing fail."""
     settings = mapping(run.manifest.get("settings"))
     if not run.manifest or settings.get("on_save_error") == "warn":
         return False

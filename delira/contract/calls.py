@@ -95,7 +95,7 @@ class ModelCall:
 
 
 def is_ours(model: Network) -> bool:
-    """Whether a network, or the one that it wraps, is one of ours, which name their outputs."""
+    """Return True if a network, or the one that it wraps, is one of ours, which name their outputs."""
     while not hasattr(type(model), "__delira_backend__"):
         model = wrapped(model, _own_parameters(model))
         if model is None:
@@ -109,7 +109,7 @@ def single_output(output: Any) -> Any:
 
 
 def _plan(model: Network, n_inputs: int) -> tuple[bool, bool, bool, bool]:
-    """Whether a network takes the state, needs an argument though there is no input, or a list; whether it is ours."""
+    """Tell whether a network takes the state, needs an argument though there is no input, needs a list, and is ours."""
     parameters = parameters_of(model)
     names = [parameter.name for parameter in positional(parameters)]
     takes = "state" in parameters and "state" not in names[:n_inputs] and _is_for_state(parameters["state"])
@@ -262,12 +262,12 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
 
 
 def takes_state_only(criterion: Criterion) -> bool:
-    """Whether a criterion is one of the state, so that no target is read for it; so is none at all."""
+    """Return True if a criterion is one of the state, so that no target is read for it; so is none at all."""
     return criterion is None or (takes_state(criterion) and not hasattr(criterion, TARGET_FIRST))
 
 
 def takes_state(function: Any) -> bool:
-    """Whether a function is one of the state rather than of predictions and targets."""
+    """Return True if a function is one of the state rather than of predictions and targets."""
     if isinstance(function, StateKey):
         return True
     given, is_alone = _first_parameter(function)

@@ -73,7 +73,7 @@ class StepHooks:
 
     @property
     def traceable(self) -> bool:
-        """Whether a compiled step may contain all of the hooks."""
+        """Return True if a compiled step may contain all of the hooks."""
         return not self.untraceable
 
     @property

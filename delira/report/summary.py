@@ -93,7 +93,7 @@ def summarise(result: "KFoldResult") -> dict[str, dict[str, Any]]:
 
 
 def _is_row_of(stored: Stored, key: str | None, keys: Keys, name: str, metric: object) -> bool:
-    """Whether a row is that of a metric: by its function, or, where that is not at hand, by all that was predicted."""
+    """Return True if a row is that of a metric, by its function, or by its predictions where that is not at hand."""
     if key is not None:
         return stored.key == key
     return metric is None and stored.unknown is not None and stored.unknown == keys.of_unknown(name)

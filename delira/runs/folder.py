@@ -302,7 +302,7 @@ class RunFolder:
             return []
 
     def is_unfinished(self) -> bool:
-        """Whether the ledger shows a run that began, or was continued, and did not end, or not with all its folds."""
+        """Return True if the ledger shows a run that began, or was continued, and did not end with all of its folds."""
         events = self.events()
         return bool(events) and (events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))
 

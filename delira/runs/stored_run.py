@@ -86,7 +86,7 @@ class StoredRun:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether there is a checkpoint to continue from, and the manifest that is asked whether this is the run."""
+        """Return True if there is a checkpoint to continue from, and the manifest that tells whose it is."""
         is_trainer = self.kind == "run" and not self.has_ledger and not (self.path / "manifest.json").exists()
         if not self.manifest.get("fingerprint") and not is_trainer:
             return False
@@ -245,7 +245,7 @@ class StoredRun:
         return f"val_{key.removeprefix('val_')}" if isinstance(key, str) else ""
 
     def prefers_low(self, metric: str) -> bool:
-        """Whether less of a metric is better: as the run says of its score, of losses, and as is known of a name."""
+        """Return True if less of a metric is better, as the run says of its score, or as is known of its name."""
         settings = mapping(self.manifest.get("settings"))
         name = metric.removeprefix("val_")
         if name == self.score_key.removeprefix("val_"):

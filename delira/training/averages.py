@@ -278,7 +278,7 @@ class AveragedWeights:
 
 
 def _is_spent(data: Data) -> bool:
-    """Whether it is an iterator, which nobody can go through twice."""
+    """Return True if it is an iterator, which nobody can go through twice."""
     return hasattr(batches_source(data), "__next__")
 
 

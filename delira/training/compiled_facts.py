@@ -22,7 +22,7 @@ PRESENT, ABSENT = object(), object()
 
 
 def is_of_arrays(value: Tree) -> bool:
-    """Whether a value is an array, or a structure of nothing else."""
+    """Return True if a value is an array, or a structure of nothing else."""
     leaves = [leaf for _, leaf in iterate_leaves(value)]
     return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
 
@@ -107,7 +107,7 @@ class CompiledFacts:
         return leaves
 
     def _differs(self, facts: Mapping[Any, Any], key: Any, before: Any) -> bool:
-        """Whether the state has something else under a key than what was noted of it."""
+        """Return True if the state has something else under a key than what was noted of it."""
         if before is PRESENT or before is ABSENT:
             return (key in facts) is (before is ABSENT)
         now = facts.get(key)

@@ -43,17 +43,17 @@ def batches_source(data: Data) -> Any:
 
 
 def has_epochs(data: Data) -> bool:
-    """Whether the data gives the batches of any epoch, as data managers do; a loader may count its own epochs."""
+    """Return True if the data give the batches of any epoch, as managers do; a loader may count its own epochs."""
     return callable(getattr(data, "epoch", None))
 
 
 def is_foreign_loader(data: Data) -> bool:
-    """Whether the data is a loader of the user's that can save and load its position."""
+    """Return True if the data is a loader of the user's that can save and load its position."""
     return not has_epochs(data) and hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
 
 
 def can_be_entered(data: Data) -> bool:
-    """Whether an epoch of the data can be continued at any of its batches."""
+    """Return True if an epoch of the data can be continued at any of its batches."""
     if has_epochs(data):
         return bool(getattr(data, "is_enterable", True))  # a trial's data may be drawn by a function of the user's
     return isinstance(data, (list, tuple)) or is_foreign_loader(data)

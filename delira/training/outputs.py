@@ -139,12 +139,12 @@ MOST_CLASSES = 1000
 
 
 def is_one_hot(true: np.ndarray, pred: np.ndarray) -> bool:
-    """Whether targets of the shape of the predictions are one-hot labels."""
+    """Return True if targets of the shape of the predictions are one-hot labels."""
     return true.shape == pred.shape and true.ndim == 2 and one_of_each_row(true)
 
 
 def is_classification(true: np.ndarray, pred: np.ndarray) -> bool:
-    """Whether it matters what floating-point predictions are: their targets are classes, or yes and no."""
+    """Return True if it matters what floating-point predictions are: their targets are classes, or yes and no."""
     if pred.dtype.kind != "f" or true.dtype.kind not in "biuf":
         return False
     if pred.size == true.size:

@@ -23,7 +23,7 @@ class TrainingPlan:
     reduce_mode: str
 
     def validates(self, epoch: int, val_freq: int) -> bool:
-        """Whether ``epoch`` (from 1) ends with a validation."""
+        """Return True if ``epoch`` (from 1) ends with a validation."""
         return self.val_data is not None and epoch % val_freq == 0
 
 

@@ -243,7 +243,7 @@ class RunningEpoch:
 
     @property
     def is_storable(self) -> bool:
-        """Whether all of it can be put into a checkpoint; not if a streaming metric hides its state."""
+        """Return True if all of it can be put into a checkpoint; not if a streaming metric hides its state."""
         return self.over_epoch is None or self.over_epoch.is_storable
 
     def state_dict(self) -> dict[str, Any]:

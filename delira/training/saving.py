@@ -57,13 +57,13 @@ class Saver:
 
     @property
     def watches_steps(self) -> bool:
-        """Whether there may be something to do after a step."""
+        """Return True if there may be something to do after a step."""
         config = self.config
         return config.background or config.steps is not None or config.minutes is not None
 
     @property
     def is_late(self) -> bool:
-        """Whether the last checkpoint is older than ``save_freq_minutes``."""
+        """Return True if the last checkpoint is older than ``save_freq_minutes``."""
         minutes = self.config.minutes
         return minutes is not None and time.monotonic() - self._written_at >= 60 * minutes
 

@@ -92,7 +92,7 @@ class TrainingState:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was trained yet."""
+        """Return True if nothing was trained yet."""
         return self.global_step == 0
 
     def to_tree(self) -> dict[str, Any]:

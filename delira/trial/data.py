@@ -121,7 +121,7 @@ class TrialData:
 
     @property
     def is_enterable(self) -> bool:
-        """Whether an epoch can be continued at any of its batches: not where a loader of the user's draws them."""
+        """Return True if an epoch can be continued at any of its batches, which no loader of the user's draws."""
         if self.loader is not None or self.keeps_iterator:
             return False
         if self.generator is None or isinstance(self.generator, Sequence):

@@ -128,7 +128,7 @@ class EstimatorObjective(TrialObjective):
 
 
 def _needs_target(estimator: Network) -> bool:
-    """Whether it learns from labels: others, that of clusters for one, need none."""
+    """Return True if it learns from labels: others, that of clusters for one, need none."""
     tags = estimator.__sklearn_tags__() if hasattr(estimator, "__sklearn_tags__") else None
     # a pipeline says of which kind it is, but not that it needs labels
     return tags is None or tags.target_tags.required or tags.estimator_type in ("classifier", "regressor")

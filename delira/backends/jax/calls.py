@@ -109,7 +109,7 @@ def be_eager(network: nnx.Module, eager: bool = True) -> None:
 
 
 def is_eager(network: nnx.Module) -> bool:
-    """Whether predictions of the network are not compiled."""
+    """Return True if predictions of the network are not compiled."""
     return network in _EAGER
 
 

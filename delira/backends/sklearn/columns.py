@@ -35,7 +35,7 @@ def class_scores(network: Network, rows: np.ndarray, labels: np.ndarray) -> np.n
 
 
 def _has_pairs(estimator: Network, classes: np.ndarray) -> bool:
-    """Whether scores are of pairs of classes (``SVC(decision_function_shape="ovo")``): of 3 there are 3, too."""
+    """Return True if scores are of pairs of classes (``SVC(decision_function_shape="ovo")``): of 3 there are 3, too."""
     parameters = estimator.get_params(deep=True).items()
     return len(classes) == 3 and any(
         n.rpartition("__")[2] == "decision_function_shape" and v == "ovo" for n, v in parameters
@@ -67,7 +67,7 @@ def _columns(own: np.ndarray, network: Network) -> tuple[np.ndarray, int]:
 
 
 def _are_numbers(classes: np.ndarray) -> bool:
-    """Whether labels are numbers of columns."""
+    """Return True if labels are numbers of columns."""
     if classes.dtype.kind not in "iuf" or not len(classes):
         return False
     return bool(classes.min() >= 0 and classes.max() < _MAX_COLUMNS and (classes == classes.astype(np.int64)).all())

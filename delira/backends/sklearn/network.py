@@ -98,12 +98,12 @@ class SklearnEstimator(AbstractNetwork):
 
     @property
     def is_incremental(self) -> bool:
-        """Whether it learns batch by batch."""
+        """Return True if it learns batch by batch."""
         return hasattr(self.estimator, "partial_fit") if self.partial_fit is None else self.partial_fit
 
     @property
     def needs_classes(self) -> bool:
-        """Whether its next ``partial_fit`` must be told all classes."""
+        """Return True if its next ``partial_fit`` must be told all classes."""
         return (
             self.is_incremental
             and "classes" in inspect.signature(self.estimator.partial_fit).parameters
@@ -112,7 +112,7 @@ class SklearnEstimator(AbstractNetwork):
 
     @property
     def needs_columns(self) -> bool:
-        """Whether the columns of ``pred`` are to be found in the data."""
+        """Return True if the columns of ``pred`` are to be found in the data."""
         return self.target is not None and self.classes is None and is_classifier(self.estimator)
 
     def set_random_states(self, seed: int, fold: int) -> None:
@@ -238,7 +238,7 @@ def as_network(network: object) -> Any:
 
 
 def is_estimator(value: object) -> bool:
-    """Whether a value has what every scikit-learn estimator has."""
+    """Return True if a value has what every scikit-learn estimator has."""
     return not isinstance(value, type) and callable(getattr(value, "fit", None)) and hasattr(value, "get_params")
 
 

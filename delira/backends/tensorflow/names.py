@@ -64,7 +64,7 @@ def generators_of(network: keras.Model) -> list[Any]:
 
 
 def is_built(network: keras.Model) -> bool:
-    """Whether all weights have a shape."""
+    """Return True if all weights have a shape."""
     return bool(network.built) or all(layer.built for layer in layers_of(network)[1:])
 
 

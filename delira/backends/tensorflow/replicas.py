@@ -56,12 +56,12 @@ def mirrored(value: Tree, strategy: Any, name: str) -> Any:
 
 
 def is_mirrored(value: object) -> bool:
-    """Whether a variable is on several devices."""
+    """Return True if a variable is on several devices."""
     return isinstance(value, tf.distribute.DistributedValues)
 
 
 def in_share() -> bool:
-    """Whether this is computed with a share of a batch."""
+    """Return True if this is computed with a share of a batch."""
     return tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
 
 

@@ -60,7 +60,7 @@ def _is_script(layer: torch.nn.Module) -> bool:
 
 
 def _keeps_statistics(layer: torch.nn.Module) -> bool:
-    """Whether a layer follows the data; one with a momentum of 0 does not."""
+    """Return True if a layer follows the data; one with a momentum of 0 does not."""
     if not isinstance(layer, _NormBase) and not _is_script(layer):
         return False
     buffers = {name for name, one in layer.named_buffers(recurse=False) if not is_lazy(one)}  # without those of None

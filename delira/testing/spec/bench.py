@@ -133,7 +133,7 @@ class Bench:
 
     @property
     def is_differentiable(self) -> bool:
-        """Whether networks learn by gradients."""
+        """Return True if networks learn by gradients."""
         return "gradients" not in self.tested.lacks
 
     # ------------------------------------------------------------------ comparisons
@@ -231,7 +231,7 @@ class Bench:
         self.assert_same(before, look(), what)
 
     def is_same(self, left: object, right: object) -> bool:
-        """Whether two trees are equal bit for bit."""
+        """Return True if two trees are equal bit for bit."""
         return not self.differences(left, right)
 
     def differences(self, left: object, right: object) -> list[str]:

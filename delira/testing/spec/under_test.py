@@ -110,7 +110,7 @@ class BackendUnderTest:
     # ------------------------------------------------------------------ looking at the framework
 
     def is_learning(self, network: object) -> bool:
-        """Whether the network is in training mode, or gradients are being recorded."""
+        """Return True if the network is in training mode, or gradients are being recorded."""
         raise NotImplementedError
 
     def draw(self) -> float:

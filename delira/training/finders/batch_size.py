@@ -108,7 +108,7 @@ def _next(good: int, bad: int | None, limit: int | None, start: int, is_exact: b
 
 
 def _fits(trainer: "BaseNetworkTrainer", rehearsal: Rehearsal, first: Any, size: int, steps: int) -> bool:
-    """Whether the device has memory for batches of a size, which repeat the samples of the first one."""
+    """Return True if the device has memory for batches of a size, which repeat the samples of the first one."""
     batch = resized(first, batch_length(first), size)
     is_good = True
     try:
