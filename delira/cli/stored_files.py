@@ -295,7 +295,7 @@ def _check_independent(folder: Path, endings: set[str], place: str) -> Iterator[
 
 
 def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:
-    """Return True if ``checkpoint_last`` was written for certain, by settings that are known and let no writing fail."""
+    """Return True if ``checkpoint_last`` was written for certain: settings are known and let no writing fail."""
     settings = mapping(run.manifest.get("settings"))
     if not run.manifest or settings.get("on_save_error") == "warn":
         return False
