@@ -37,9 +37,10 @@ def labelled(prepare_batch: Callable[..., dict[str, Any]], change: Callable[...,
 
     @backend_default
     def prepare_with_labels(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
-        """Make arrays of a batch, as every network of the backend; ``"label"`` becomes what the losses take."""
         return change(prepare_batch(batch, input_device, output_device), batch=batch)
 
+    text = getattr(change, "func", change).__doc__
+    prepare_with_labels.__doc__ = f"Make arrays of a batch, as every network of the backend.\n\nLabels: {text}\n"
     return prepare_with_labels
 
 

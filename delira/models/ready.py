@@ -336,7 +336,7 @@ class Labels:
     """The same numbers in float32."""
 
     def class_numbers(self, prepared: dict[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-        """For classification: integers, of shape (B,) instead of (B, 1); ``batch`` is what was prepared."""
+        """For classification, integers of shape (B,), also of those of shape (B, 1); ``batch`` is what was prepared."""
         label: Any = prepared.get("label")
         if self.is_numeric(label):
             _check_classes(batch["label"])
@@ -345,14 +345,17 @@ class Labels:
         return prepared
 
     def values(self, prepared: dict[str, Any], batch: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """For regression: float32, of shape (B, 1) instead of (B,)."""
+        """For regression, float32 of shape (B, n_outputs).
+
+        Those of shape (B,) get a last axis: beside predictions of shape (B, 1) they would be broadcast to (B, B).
+        """
         label: Any = prepared.get("label")
         if self.is_numeric(label):
             prepared["label"] = self.floats(label[:, None] if len(label.shape) == 1 else label)
         return prepared
 
     def masks(self, prepared: dict[str, Any], n_axes: int, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """For segmentation of ``n_axes`` dimensions: class numbers instead of masks of one channel, else float32."""
+        """For segmentation of ``n_axes`` dimensions, class numbers instead of masks of one channel, else float32."""
         label: Any = prepared.get("label")
         if self.is_numeric(label):
             has_axis = len(label.shape) == n_axes + 2
