@@ -1,6 +1,7 @@
 """What the closures of the ready networks of all backends have in common."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,7 +40,7 @@ def labelled(prepare_batch: Callable[..., dict[str, Any]], change: Callable[...,
     def prepare_with_labels(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
         return change(prepare_batch(batch, input_device, output_device), batch=batch)
 
-    text = getattr(change, "func", change).__doc__
+    text = inspect.getdoc(getattr(change, "func", change))
     prepare_with_labels.__doc__ = f"Make arrays of a batch, as every network of the backend.\n\nLabels: {text}\n"
     return prepare_with_labels
 
