@@ -80,6 +80,8 @@ class Belonging:
                     for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
                         if name in modules:
                             users[modules[name]].add(path)
+                elif isinstance(node, ast.Constant) and node.value in modules:  # a table of public names
+                    users[modules[node.value]].add(path)
         return users
 
     def tests(self, path: str) -> list[str]:

@@ -29,13 +29,13 @@ BACKENDS = ("torch", "tensorflow", "jax")
 FRAMEWORK = re.compile(r"\b(torch|pytorch|tensorflow|keras|jax|flax|optax|nnx)\b", re.IGNORECASE)
 #: files that may name frameworks: the table, what tells about installations, and what projects begin with
 NAMES_FRAMEWORKS = ("backends.py", "frameworks.py", "utils/doctor.py", "cli/doctor", "cli/templates", "cli/new")
-#: methods that users override or call on ``self`` since the older library, wherever they are defined
+#: what users override or use of ``self`` since the older library, wherever it is defined
 HISTORIC = {
     "_train_single_epoch", "_setup", "_at_training_begin", "_at_training_end", "_at_epoch_begin", "_at_epoch_end",
     "_at_iter_begin", "_at_iter_end", "_update_state", "_search_for_prev_state", "_is_better_val_scores",
     "save_state", "load_state", "update_state", "try_resume_training", "register_callback", "train", "predict",
     "predict_data_mgr", "predict_data_mgr_cache_metrics_only", "predict_data_mgr_cache_all", "calc_metrics",
-    "evaluate", "fold", "_build_model", "_build_models",
+    "evaluate", "fold", "_build_model", "_build_models", "_load_fn", "_img_extensions",
 }  # fmt: skip
 #: names with an underscore of objects of the frameworks, which their backends have to use
 OF_FRAMEWORKS = {"_version", "_value", "_layers"}

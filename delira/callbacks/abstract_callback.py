@@ -332,7 +332,7 @@ def _advice(callback: object) -> str:
     if isinstance(callback, type):
         return ": it is a class, pass an instance"
     if inspect.isroutine(callback):
-        return ": decorate the function with its moment, e.g. @delira.callbacks.on_step_training"
+        return ": decorate the function with its moment, e.g. @delira.training.callbacks.on_step_training"
     name = type(callback).__name__
     own = importlib.import_module("delira.callbacks")
     here = f"; use delira.training.callbacks.{name}" if name in own.__all__ else ""

@@ -529,7 +529,7 @@ def test_batches_that_come_once_are_named_as_the_cause(tmp_path, caplog):
 
 
 def result_of(bench, callbacks, cls, folder):
-    experiment = bench.experiment(cls)
+    experiment = bench.experiment(cls=cls)
     result = experiment.kfold(bench.manager(16), {"off": mse}, num_splits=2, callbacks=callbacks)
     return result, KFoldResult.load(result.path)
 
@@ -555,7 +555,7 @@ def test_a_result_says_nothing_where_all_is_right(callback, cls, tmp_path):
 def test_a_stored_single_training_says_so(tmp_path):
     bench = bench_of("torch", tmp_path)
     for update in (False, True):
-        experiment = bench.experiment(bench.tested.Mlp)
+        experiment = bench.experiment(cls=bench.tested.Mlp)
         experiment.run(bench.manager(8), callbacks=[average(update)])
         texts = KFoldResult.load(experiment.save_path).warnings
         assert [text.startswith("the network has averaged") for text in texts if SAID in text] == [True] * (not update)

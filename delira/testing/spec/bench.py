@@ -125,11 +125,11 @@ class Bench:
         assert network is trainer.module, "train returned another network than that of the trainer"
         return trainer
 
-    def experiment(self, model: Mapping[str, Any] | None = None, **training: Any) -> Any:
+    def experiment(self, model: Mapping[str, Any] | None = None, cls: type | None = None, **training: Any) -> Any:
         """An experiment in a new folder, of two epochs unless told otherwise."""
         settings = {**_QUIET, "num_epochs": 2, **self.tested.settings(), **training}
         parameters = {"fixed": {"model": dict(model or {}), "training": settings}}
-        return self.tested.experiment_cls(parameters, self.tested.Linear, save_path=self.new_folder())
+        return self.tested.experiment_cls(parameters, cls or self.tested.Linear, save_path=self.new_folder())
 
     @property
     def is_differentiable(self) -> bool:
