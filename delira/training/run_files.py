@@ -17,7 +17,7 @@ from delira.training import guards
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run
 from delira.training.saving import Saver
-from delira.utils.files import make_folder
+from delira.utils.files import writable_folder
 from delira.utils.lock import locked
 
 #: where no file can be
@@ -41,12 +41,19 @@ class NoSaver(Saver):
 
 
 def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
-    """Scope in which the folder of a run is nobody else's; it is made again if it is gone."""
+    """Scope in which the folder of a run is nobody else's; it is made again if it is gone.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be a folder any more, or is not writable.
+    """
     if run.save_path is None or not run.ranks.is_first:
         return contextlib.nullcontext()
-    if not run.save_path.is_dir():
-        make_folder(run.save_path)
-    return locked(run.save_path, alone=alone)
+    folder = run.save_path
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):  # cheaper than a file for a trial
+        writable_folder(folder)
+    return locked(folder, alone=alone)
 
 
 class RunFiles:

@@ -1,5 +1,7 @@
 """Training without a folder: nothing is written, nothing is continued, the rest is as with one."""
 
+import os
+
 import numpy as np
 import pytest
 from small_backends import build_kit
@@ -130,3 +132,20 @@ def test_the_folder_is_locked_by_the_first_of_several_processes_alone(tmp_path):
         pass
     with lock(first, alone=True), pytest.raises(FolderInUseError):
         lock(first, alone=True).__enter__()
+
+
+def test_a_folder_that_cannot_be_made_again_is_refused_before_the_training(tmp_path):
+    run = run_of(tmp_path / "run")
+    (tmp_path / "run").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot be a folder: .* is a file"):
+        lock(run).__enter__()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_writable_any_more_is_refused_before_the_training(tmp_path):
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(ConfigError, match="is not writable"):
+            lock(run_of(tmp_path)).__enter__()
+    finally:
+        tmp_path.chmod(0o755)
