@@ -156,12 +156,21 @@ class TerminateOnNaN(Callback):
     def on_end_training(self, state: State) -> None:
         """Read what is left, and look at the metrics."""
         self._read(state)
-        self.on_end_epoch(state)
+        self._look_at_metrics(state)
 
-    on_step_validation, on_end_validation = on_step_training, on_end_training
+    def on_step_validation(self, state: State) -> None:
+        """Keep the loss as in training."""
+        self.on_step_training(state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Read what is left, and look at the metrics."""
+        self.on_end_training(state)
 
     def on_end_epoch(self, state: State) -> None:
         """Look at the metrics."""
+        self._look_at_metrics(state)
+
+    def _look_at_metrics(self, state: State) -> None:
         for name in (self.monitor, f"val_{self.monitor}"):
             if name in state[keys.METRICS] and not math.isfinite(number(state[keys.METRICS][name])):
                 state[keys.STOP_TRAINING] = True

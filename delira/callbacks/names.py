@@ -119,7 +119,13 @@ class PassChoice(Callback):
         if self.looks_at(state):
             self._give_out(state)
 
-    on_step_validation, on_end_validation = on_step_training, on_end_training
+    def on_step_validation(self, state: State) -> None:
+        """Look at a batch."""
+        self.on_step_training(state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Give out what was seen in the pass."""
+        self.on_end_training(state)
 
     def _look(self, state: State) -> None: ...
 

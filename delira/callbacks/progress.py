@@ -343,7 +343,15 @@ class Tqdm(_Printer):
         if not self.on_epoch:
             self._close(self._values(state))
 
-    on_start_validation, on_step_validation, on_end_validation = on_start_training, on_step_training, on_end_training
+    on_start_validation = on_start_training
+
+    def on_step_validation(self, state: State) -> None:
+        """Move the bar on by a step."""
+        self.on_step_training(state)
+
+    def on_end_validation(self, state: State) -> None:
+        """End the bar of the pass."""
+        self.on_end_training(state)
 
     def on_end_epoch(self, state: State) -> None:
         """Move the bar over the epochs on, or print the line of the epoch, or of an evaluation."""
@@ -400,7 +408,17 @@ class ConsolePrinter(_Printer):
         """Leave the line as it is at the end of the pass."""
         self._show(f"{self._place(state)}: {self._values(state)}", end="\n")
 
-    on_start_validation, on_step_validation, on_end_validation = on_start_training, on_step_training, on_end_training
+    def on_start_validation(self, state: State) -> None:
+        """Begin the line of a pass."""
+        self.on_start_training(state)
+
+    def on_step_validation(self, state: State) -> None:
+        """Rewrite the line, if it is time."""
+        self.on_step_training(state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Leave the line as it is at the end of the pass."""
+        self.on_end_training(state)
 
     def on_end(self, state: State) -> None:
         """Leave a line that an error has broken off."""

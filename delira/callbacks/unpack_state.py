@@ -60,4 +60,10 @@ class UnpackState(Callback):
         if self.output_to_state and isinstance(output, Mapping):
             state.update(output)
 
-    on_sample_validation, on_forward_validation = on_sample, on_forward
+    def on_sample_validation(self, state: State) -> None:
+        """Make the input."""
+        self.on_sample(state)
+
+    def on_forward_validation(self, state: State) -> None:
+        """Take the output apart."""
+        self.on_forward(state)

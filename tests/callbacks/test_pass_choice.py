@@ -67,3 +67,20 @@ def test_a_name_that_several_passes_would_share_is_refused(template, passes, mis
 )
 def test_other_names_are_taken(template, passes):
     check_name(template, frozenset(passes), "Test")
+
+
+def test_a_validation_goes_through_what_a_subclass_does_in_training():
+    class Listening(PassChoice):
+        def __init__(self):
+            self.heard = []
+
+        def on_step_training(self, state):
+            self.heard.append("step")
+
+        def on_end_training(self, state):
+            self.heard.append("end")
+
+    listening = Listening()
+    listening.on_step_validation(State({}))
+    listening.on_end_validation(State({}))
+    assert listening.heard == ["step", "end"]

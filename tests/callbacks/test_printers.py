@@ -8,6 +8,7 @@ import pytest
 from small_backends import build_kit, toy_kit
 
 from delira.callbacks.decorators import on_end_epoch, on_step_training
+from delira.state import DATA, VALIDATION_DATA
 from delira.training.callbacks import ConsolePrinter, Tqdm
 
 
@@ -223,3 +224,19 @@ def test_lines_and_bars_of_a_cross_validation_say_which_fold_they_are_of(tmp_pat
     terminal = stream(Terminal)
     experiment.kfold(manager(), num_splits=2, verbose=2)
     assert all(place.replace("epoch ", "") + "(t)" in terminal.getvalue() for place in places)
+
+
+@pytest.mark.parametrize("printer", [ConsolePrinter, Tqdm])
+def test_a_validation_goes_through_what_a_subclass_does_in_training(torch_fit, stream, printer):
+    class Listening(printer):
+        heard = ()
+
+        def on_step_training(self, state):
+            self.heard = (*self.heard, state[DATA])
+
+        def on_end_training(self, state):
+            self.heard = (*self.heard, "end")
+
+    listening = Listening()
+    torch_fit.trial(listening).with_val_data(torch_fit.x, torch_fit.y, len(torch_fit.x)).run(1, verbose=0)
+    assert listening.heard[-3:] == ("end", VALIDATION_DATA, "end")

@@ -7,7 +7,7 @@ from small_backends import build_kit
 
 from delira.callbacks.decorators import on_criterion, on_step_training
 from delira.errors import NonFiniteLossError
-from delira.state import BATCH, LOSS
+from delira.state import BATCH, DATA, LOSS, VALIDATION_DATA
 from delira.training.callbacks import TerminateOnNaN
 
 
@@ -84,3 +84,21 @@ def test_an_experiment_without_its_guard_ends_after_the_epoch(tmp_path, manager)
     assert trainer.state.epoch == 1
     with pytest.raises(NonFiniteLossError):
         kit.trainer(tmp_path / "b", callbacks=[poisoned(1), TerminateOnNaN()]).train(5, manager())
+
+
+def test_a_subclass_hears_the_end_of_an_epoch_once_and_validations_as_training(torch_fit):
+    class Listening(TerminateOnNaN):
+        heard = ()
+
+        def on_step_training(self, state):
+            super().on_step_training(state)
+            self.heard = (*self.heard, state[DATA])
+
+        def on_end_epoch(self, state):
+            super().on_end_epoch(state)
+            self.heard = (*self.heard, "epoch")
+
+    listening = Listening()
+    torch_fit.trial(listening).with_val_data(torch_fit.x, torch_fit.y, len(torch_fit.x)).run(1)
+    assert listening.heard[-2:] == (VALIDATION_DATA, "epoch")
+    assert listening.heard.count("epoch") == 1

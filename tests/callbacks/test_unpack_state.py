@@ -139,3 +139,21 @@ def test_what_cannot_be_is_refused(torch_fit):
         UnpackState([])
     with pytest.raises(MissingKeyError, match="the state has no 'xx'"):
         torch_fit.trial(UnpackState(["xx"])).run(1)
+
+
+def test_what_a_subclass_does_to_a_batch_it_does_in_a_validation_too():
+    class Counted(UnpackState):
+        n_samples = n_forwards = 0
+
+        def on_sample(self, state):
+            super().on_sample(state)
+            self.n_samples += 1
+
+        def on_forward(self, state):
+            super().on_forward(state)
+            self.n_forwards += 1
+
+    counted = Counted([X])
+    counted.on_sample_validation({X: 1})
+    counted.on_forward_validation({Y_PRED: 2})
+    assert (counted.n_samples, counted.n_forwards) == (1, 1)
