@@ -158,7 +158,7 @@ def _inner(metric: object) -> Any:
         elif isinstance(metric, TorchMetric):
             metric = metric.metric
         elif isinstance(metric, TreeMetric):
-            metric = metric.tree
+            metric = metric.metrics.trees[0]  # with its children, of which a deviation has no direction
         elif isinstance(metric, MetricTree) and not metric.children:
             metric = metric.root
         elif isinstance(metric, DefaultAccuracy) and metric.delegate is not None:

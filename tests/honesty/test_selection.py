@@ -12,6 +12,7 @@ from delira import metrics as ours
 from delira.errors import ConfigError
 from delira.experiments.run_request import merged
 from delira.metrics.direction import higher_is_better
+from delira.metrics.forms import TreeMetric
 from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
 from delira.training.callbacks import Best, EarlyStopping, ReduceLROnPlateau
 
@@ -205,6 +206,14 @@ def test_what_is_wrapped_has_no_direction_of_its_own():
     assert higher_is_better(sklearn.metrics.get_scorer("neg_log_loss"), "x") is True
     assert higher_is_better(ours.SklearnHammingLoss(), "x") is higher_is_better(ours.CalibrationError, "x") is False
     assert higher_is_better(ours.dice, "x") is higher_is_better(ours.accuracy, "x") is True
+
+
+def test_a_deviation_has_no_direction_though_the_metric_chosen_by_the_criterion_has_one():
+    torch = pytest.importorskip("torch")
+    for deviation in (ours.std, ours.var):
+        metric = TreeMetric(deviation(ours.DefaultAccuracy()), torch.nn.CrossEntropyLoss())
+        assert higher_is_better(metric, "x") is None
+    assert higher_is_better(TreeMetric(ours.DefaultAccuracy(), torch.nn.CrossEntropyLoss()), "x") is True
 
 
 def test_torchmetrics_say_it_themselves():
