@@ -348,7 +348,13 @@ class FluentData:
 
     def data_of(self, data_key: Any) -> TrialData | None:
         """One of the data sets as a trainer takes it; None if there is neither data nor a number of steps."""
-        return data_of(self, data_key)
+        state, (generator, steps) = self.state, self.state[data_key]
+        if generator is None and steps is None:
+            return None
+        if self._data[data_key] is None:
+            keeps = data_key == keys.TRAIN_DATA and state[keys.INF_TRAIN_LOADING]
+            self._data[data_key] = TrialData(generator, steps, state, state[keys.LOADER], keeps)
+        return self._data[data_key]
 
     # ------------------------------------------------------------------ generators
 
@@ -527,14 +533,3 @@ def _as_array(values: Tree) -> Any:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     return values.numpy() if hasattr(values, "numpy") else values
-
-
-def data_of(trial: FluentData, data_key: Any) -> TrialData | None:
-    """Return one of the data sets of a trial as its trainer takes it; see :meth:`FluentData.data_of`."""
-    state, (generator, steps) = trial.state, trial.state[data_key]
-    if generator is None and steps is None:
-        return None
-    if trial._data[data_key] is None:
-        keeps = data_key == keys.TRAIN_DATA and state[keys.INF_TRAIN_LOADING]
-        trial._data[data_key] = TrialData(generator, steps, state, state[keys.LOADER], keeps)
-    return trial._data[data_key]

@@ -14,7 +14,7 @@ from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
-from delira.trial.data import FluentData, data_of
+from delira.trial.data import FluentData
 from delira.trial.objective import TrialObjective
 from delira.utils.trees import iterate_leaves
 
@@ -55,7 +55,7 @@ class Passes(FluentData):
         ConfigError
             If there is nothing to fit to: neither training data nor a number of steps.
         """
-        train, validation = data_of(self, keys.TRAIN_DATA), data_of(self, keys.VALIDATION_DATA)
+        train, validation = self.data_of(keys.TRAIN_DATA), self.data_of(keys.VALIDATION_DATA)
         if train is None:
             raise ConfigError(
                 "there is nothing to fit to; give training data (with_train_data, with_train_generator), or a number "
@@ -158,7 +158,7 @@ class Passes(FluentData):
 
     def _pass(self, watcher: Watcher, data_key: Any) -> dict[str, Any]:
         """One pass without learning, from on_start_validation to on_end_validation."""
-        trainer, data = self.trainer, data_of(self, data_key)
+        trainer, data = self.trainer, self.data_of(data_key)
         trainer.events.begin_pass(data_key, data, "on_start_validation")
         trainer.evaluate(data, metrics={}, keep_predictions=False, watcher=watcher)
         self.objective.tell_stopped(watcher, data, f"the pass over the {_TITLES[data_key]} data")
@@ -209,7 +209,7 @@ class Passes(FluentData):
         """Scope of an evaluation or a prediction; its end is told whatever happens."""
         if not isinstance(data_key, str) or data_key not in _TITLES:
             raise ConfigError(f"data_key is one of TRAIN_DATA, VALIDATION_DATA and TEST_DATA, got {data_key!r}")
-        if data_of(self, data_key) is None:
+        if self.data_of(data_key) is None:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
         with self.trainer.evaluator.aside(phase):
             yield

@@ -352,3 +352,18 @@ def test_the_history_of_an_experiment_is_replayed(tmp_path, capsys):
     trial.replay([look], verbose=-1)
     assert passes == [(0, ["loss"]), (0, ["val_loss"]), (1, ["loss"]), (1, ["val_loss"])]
     assert capsys.readouterr().out == ""
+
+
+def test_a_subclass_may_say_which_data_a_pass_has():
+    pytest.importorskip("torch")
+
+    class Asked(delira.Trial):
+        asked = ()
+
+        def data_of(self, data_key):
+            self.asked = (*self.asked, data_key)
+            return super().data_of(data_key)
+
+    trial = Asked(None, metrics=[], verbose=0).for_val_steps(2)
+    trial.evaluate()
+    assert set(trial.asked) == {keys.VALIDATION_DATA}
