@@ -36,6 +36,7 @@ HISTORIC = {
     "save_state", "load_state", "update_state", "try_resume_training", "register_callback", "train", "predict",
     "predict_data_mgr", "predict_data_mgr_cache_metrics_only", "predict_data_mgr_cache_all", "calc_metrics",
     "evaluate", "fold", "_build_model", "_build_models", "_load_fn", "_img_extensions",
+    "data_of",  # of a trial, which users may override as well
 }  # fmt: skip
 #: names with an underscore of objects of the frameworks, which their backends have to use
 OF_FRAMEWORKS = {"_version", "_value", "_layers"}

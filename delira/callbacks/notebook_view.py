@@ -58,24 +58,27 @@ class PassBar(Panel):
 
     def __init__(self, total: int | None = None, initial: int = 0, desc: str = "", **others: Any):
         self._total, self._done, self._desc, self._text = total, initial, desc, ""
-        self.close()
+        self._draw()
 
     def update(self) -> bool:
         """Move on by one step; whether it was drawn."""
         self._done += 1
         is_due = perf_counter() >= self._next
         if is_due:
-            self.close()
+            self._draw()
         return is_due
 
     def set_postfix_str(self, text: str, refresh: bool = True) -> None:
         """Show a text after the numbers, at once or the next time."""
         self._text = text
         if refresh:
-            self.close()
+            self._draw()
 
     def close(self) -> None:
-        """Draw it, as it is by now; it needs no other end."""
+        """Draw it as it is by now; it needs no other end."""
+        self._draw()
+
+    def _draw(self) -> None:
         self._next = perf_counter() + _PAUSE
         of_all = "" if self._total is None else f"/{self._total}"
         parts = (self._desc, f"{self._done}{of_all}", self._text)

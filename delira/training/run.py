@@ -123,7 +123,7 @@ class Run:
         self._fold = self.state.fold = check_fold(fold)
 
     #: fold of the cross-validation, which is read at each step
-    fold = property(operator.attrgetter("_fold"), _set_fold)
+    fold: int = property(operator.attrgetter("_fold"), _set_fold)  # type: ignore[assignment]
 
     def set_seed(self, seed: int) -> None:
         """Derive every random decision from another seed from now on."""

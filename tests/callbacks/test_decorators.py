@@ -2,6 +2,8 @@
 
 import pytest
 
+from delira.callbacks import decorators
+from delira.callbacks.hooks import HOOKS
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, State
 from delira.training import callbacks as cb
@@ -177,3 +179,9 @@ def test_decorators_are_those_of_their_module_and_say_when_they_run():
     assert cb.on_step_training is decorators.on_step_training
     assert cb.on_step_training.__name__ == "on_step_training"
     assert "a step is done" in cb.on_step_training.__doc__
+
+
+def test_every_moment_has_the_decorator_of_its_name():
+    for name in HOOKS:
+        decorate = getattr(decorators, name)
+        assert (decorate.__name__, decorate(lambda state: None).hooks) == (name, (name,))

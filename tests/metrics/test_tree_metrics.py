@@ -515,6 +515,8 @@ def test_what_is_no_metric_cannot_be_decorated():
             mean(target)
     with pytest.raises(ConfigError, match="f1_score of scikit-learn is computed over whole data sets"):
         mean(sk.f1_score)
+    with pytest.raises(ConfigError, match="f1_score of scikit-learn is computed over whole data sets"):
+        mean(functools.partial(sk.f1_score, average="macro"))
 
 
 def test_lists_are_flattened():

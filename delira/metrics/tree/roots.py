@@ -133,6 +133,7 @@ def root_of(target: Array) -> Metric:
         raise ConfigError(f"{target!r} is neither a metric, nor a class of metrics, nor a state key, nor a function")
     name = getattr(target, "__name__", type(target).__name__)
     if is_of_sklearn(target):
+        name = getattr(getattr(target, "func", target), "__name__", name)
         raise ConfigError(
             f"{name} of scikit-learn is computed over whole data sets: put it into the list of metrics as it is, "
             f"or, for a value of each batch, lambda_metric({name!r})(lambda y_pred, y_true: ...)"
