@@ -128,7 +128,12 @@ class WrappedDataset(AbstractDataset):
         # a transform of the user's may change labels, and would get all rows with all columns at once
         if not isinstance(layout, Mapping) or layout.get("type") == "custom":
             return None
-        return _as_array(self.data[there][:]) if there in getattr(self.data, "column_names", ()) else None
+        if there not in getattr(self.data, "column_names", ()):
+            return None
+        try:
+            return as_array(self.data[there][:])
+        except ValueError:  # of different shapes, which a library may refuse itself: reading the samples names the one
+            return None
 
     def _targets(self, key: str) -> np.ndarray | None:
         if isinstance(self._names, Mapping) or key not in self._names[1:]:

@@ -45,3 +45,19 @@ def test_they_are_the_mean_over_the_calls_and_stay_without_any(make):
     np.testing.assert_allclose(mean(), BATCHES.mean((0, 1)), rtol=1e-5)
     renew(network, [])
     np.testing.assert_allclose(mean(), BATCHES.mean((0, 1)), rtol=1e-5)
+
+
+def test_a_layer_of_torch_that_no_call_reaches_may_hold_another_layer():
+    layer, calls, renew_statistics, _, mean = torch_layer()
+    import torch
+
+    class Outer(torch.nn.BatchNorm1d):
+        def __init__(self):
+            super().__init__(2)
+            self.inner = torch.nn.BatchNorm1d(2)
+
+    unused = Outer()
+    unused.running_mean.fill_(5.0)
+    renew_statistics(torch.nn.ModuleList([layer, unused]), calls)
+    np.testing.assert_allclose(mean(), BATCHES.mean((0, 1)), rtol=1e-5)
+    assert unused.running_mean.tolist() == [5.0, 5.0]

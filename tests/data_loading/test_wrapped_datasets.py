@@ -290,3 +290,19 @@ def test_a_hugging_face_stream_and_a_dict_of_splits_are_refused():
         WrappedDataset(hugging_face().to_iterable_dataset())
     with pytest.raises(ConfigError, match=r"a DatasetDict cannot be wrapped.*\['train'\]"):
         WrappedDataset(datasets.DatasetDict(train=hugging_face()))
+
+
+def test_a_column_that_its_library_cannot_join_is_named_by_the_sample_that_differs():
+    class Ragged:
+        def __getitem__(self, rows):
+            raise ValueError("setting an array element with a sequence")
+
+    class Columns(Plain):
+        column_names, format = ("data", "label"), {"type": "numpy"}
+
+        def __getitem__(self, index):
+            return Ragged() if isinstance(index, str) else super().__getitem__(index)
+
+    columns = Columns(lambda i: {"data": np.zeros(2), "label": np.zeros(i + 1)})
+    with pytest.raises(DataError, match=r"entry 'label' of sample 1 has shape \(2,\)"):
+        WrappedDataset(columns).labels("label")

@@ -2,8 +2,7 @@
 
 import functools
 import inspect
-from collections import UserDict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -196,15 +195,24 @@ class SklearnEstimator(AbstractNetwork):
         return values, {}, step.predictions
 
 
-class _Predictions(UserDict[str, Any]):
+class _Predictions(Mapping[str, Any]):
     """Predictions of a step that are computed when somebody reads them, which few trainings do."""
 
     def __init__(self, network: Network, inputs: ByName):
         self._network, self._inputs = network, inputs
 
     @functools.cached_property
-    def data(self) -> ByName:  # type: ignore[override]
+    def _values(self) -> ByName:
         return named_outputs(self._network, self._network(**self._inputs))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 def _check_arguments(target: Array, classes: Any, partial_fit: Any, trusted: Any) -> None:

@@ -71,7 +71,9 @@ def _keeps_statistics(layer: torch.nn.Module) -> bool:
 @contextlib.contextmanager
 def _cumulative(layers: list[Any]) -> Iterator[None]:
     """Scope in which layers begin anew and let each of their calls count alike; those that none reaches keep all."""
-    before = [(layer.momentum, {name: one.clone() for name, one in layer.named_buffers()}) for layer in layers]
+    before = [  # without buffers of layers that are part of one
+        (layer.momentum, {name: one.clone() for name, one in layer.named_buffers(recurse=False)}) for layer in layers
+    ]
     try:
         for layer in layers:
             layer.reset_running_stats()
