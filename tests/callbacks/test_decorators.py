@@ -1,6 +1,7 @@
 """Decorators over each other in any order, and on methods."""
 
 import pytest
+from decorated_methods import Decorated
 
 from delira.callbacks import decorators
 from delira.callbacks.hooks import HOOKS
@@ -11,9 +12,7 @@ from delira.training.callbacks import (
     Callback,
     CallbackList,
     add_to_loss,
-    bind_to,
     on_end_epoch,
-    on_start,
     on_step_training,
     once,
     once_per_epoch,
@@ -74,37 +73,6 @@ def test_the_loss_is_added_to_under_a_condition_in_every_backend(fit):
 def test_hooks_under_a_loss_are_refused():
     with pytest.raises(ConfigError, match=r"add_to_loss decorates a function .*: on_end_epoch>; leave its hooks out"):
         add_to_loss(on_end_epoch(lambda state: 1.0))
-
-
-class Decorated(Callback):
-    def __init__(self):
-        self.seen = []
-
-    def on_start_epoch(self, state):
-        self.seen.append("plain")
-
-    @bind_to("on_start_epoch")  # in the body of the class its name is the method's
-    @on_end_epoch
-    def both(self, state):
-        self.seen.append("both")
-
-    @on_start
-    def on_start(self, state):
-        self.seen.append("start")
-
-    @once
-    @on_step_training
-    def first(self, state):
-        self.seen.append("first")
-
-    @once_per_epoch
-    def on_step_training(self, state):
-        self.seen.append("step")
-
-    @add_to_loss
-    @only_if(lambda self, state: "step" not in self.seen)
-    def penalty(self, state):
-        return 100.0
 
 
 def test_decorated_methods_run_at_their_hooks():
