@@ -4,8 +4,7 @@
 """
 
 from delira.testing.spec.check import Check
-from delira.testing.spec.report import Outcome, SpecReport
-from delira.testing.spec.runner import check_backend, spec_checks
+from delira.testing.spec.runner import Outcome, SpecReport, check_backend, spec_checks
 from delira.testing.spec.under_test import FEATURES, BackendUnderTest
 from delira.utils.lazy import public_names
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.testing.spec.bench import Bench, caught
-from delira.testing.spec.check import check, demand_refusal
+from delira.testing.spec.check import REFUSALS, check, demand_refusal
 from delira.testing.spec.reference import rmse
-from delira.testing.spec.refusals import REFUSALS
 
 
 @check()
