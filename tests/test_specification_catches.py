@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -639,6 +640,79 @@ def predicts_with_a_fresh_network(faulty):
         return ToyExperiment.test(self, type(network)(n_features=3), *args, **kwargs)
 
     faulty.experiment_changes["test"] = test
+
+
+@fault("guards-knows_bad_weights")
+def hides_negative_infinities(faulty):
+    def nonfinite(self, weights):
+        return [name for name, value in weights.items() if np.isnan(value).any() or (value == np.inf).any()]
+
+    faulty.backend_changes["nonfinite"] = nonfinite
+
+
+@fault("guards-knows_bad_weights")
+def takes_large_weights_for_infinite_ones(faulty):
+    def nonfinite(self, weights):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [name for name, value in weights.items() if not np.isfinite(value.sum())]
+
+    faulty.backend_changes["nonfinite"] = nonfinite
+
+
+@fault("errors-keeps_the_users_errors")
+def wraps_errors_of_steps(faulty):
+    def change(closure, *args, **kwargs):
+        try:
+            return closure(*args, **kwargs)
+        except Exception as error:
+            raise RuntimeError(str(error)) from error
+
+    faulty.network_changes["closure"] = default_closure(change)
+
+
+def ignores(name: str) -> Callable[[Faulty], None]:
+    """A fault: the closure does not know of a setting."""
+
+    def fault(faulty: Faulty) -> None:
+        def change(closure, *args, **kwargs):
+            return closure(*args, **{**kwargs, name: None})
+
+        faulty.network_changes["closure"] = default_closure(change)
+
+    return fault
+
+
+for setting in ("key_mapping", "loss_keys", "metric_keys"):
+    FAULTS[f"ignores {setting}"] = (ignores(setting), ("steps-reads_entries_of_other_names",))
+
+
+@fault("errors-refuses_what_it_lacks")
+def ignores_the_limit_of_values(faulty):
+    def build_optimizers(self, network, builder, optimizer_cls, optimizer_params, update):
+        update = dataclasses.replace(update, clip_value=None)
+        return plain("build_optimizers")(self, network, builder, optimizer_cls, optimizer_params, update)
+
+    faulty.backend_changes["build_optimizers"] = build_optimizers
+
+
+@fault("errors-refuses_what_it_lacks")
+def ignores_jit_compile(faulty):
+    def bind_step(self, closure, network, arguments, compiling):
+        return plain("bind_step")(self, closure, network, arguments, dataclasses.replace(compiling, jit=False))
+
+    faulty.backend_changes["bind_step"] = bind_step
+
+
+@fault("checkpoints-returns_the_best")
+def predicts_with_the_weights_of_its_first_prediction(faulty):
+    def call(self, x):
+        if self.is_training:
+            self.traced = None
+        elif getattr(self, "traced", None) is None:
+            self.traced = self.weight.copy()
+        return {"pred": x @ (self.weight if self.is_training else self.traced)}
+
+    faulty.network_changes["__call__"] = call
 
 
 # ---- they are found

@@ -182,3 +182,21 @@ def test_the_module_is_the_command(packages, capsys, monkeypatch):
         runpy.run_module("delira", run_name="__main__")
     assert stopped.value.code == 0
     assert json.loads(capsys.readouterr().out)["frameworks"] == []
+
+
+def test_a_package_may_say_something_when_the_process_ends(tmp_path, monkeypatch):
+    source = "import atexit\n__version__ = '1'\natexit.register(print, 'bye')\n"
+    (tmp_path / "says_goodbye.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(doctor, "FRAMEWORKS", {})
+    monkeypatch.setattr(doctor, "OPTIONAL", {"says_goodbye": ("images", "pictures")})
+    assert [finding.state for finding in doctor.examine().optional] == ["works"]
+
+
+def test_a_working_folder_that_was_deleted_is_told(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setattr(doctor, "FRAMEWORKS", {})
+    monkeypatch.setattr(doctor, "OPTIONAL", {})
+    assert "cannot be written to" in doctor.examine().folder["problem"]

@@ -259,3 +259,29 @@ def test_a_flattened_layer_that_is_none_is_refused():
     source = two(body=(3, 4))
     with pytest.raises(CheckpointError, match="flattened names 'bdoy', which is no dense layer"):
         transfer_weights(source, two(body=(3, 4)), flattened={"bdoy": (1, 1, 3)})
+
+
+class TwoLayers(AbstractPyTorchNetwork):
+    def __init__(self, is_tied, **buffers):
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+        if is_tied:
+            self.other.weight = self.one.weight
+        for name, value in buffers.items():
+            self.register_buffer(name, torch.tensor(value))
+
+
+def test_two_weights_that_differ_do_not_become_one():
+    source, target = TwoLayers(is_tied=False), TwoLayers(is_tied=True)
+    before = named_weights(target)
+    with pytest.raises(CheckpointError, match=r"one\.weight and other\.weight share their memory"):
+        transfer_weights(source, target)
+    assert all(np.array_equal(before[name], value) for name, value in named_weights(target).items())
+    transfer_weights(target, source)
+    assert np.array_equal(named_weights(source)["other.weight"], before["one.weight"])
+    transfer_weights(source, target)  # now they are equal
+
+
+def test_fractions_do_not_become_integers():
+    with pytest.raises(CheckpointError, match="level of the source is of float32, level of the destination of int64"):
+        transfer_weights(TwoLayers(False, level=[0.5]), TwoLayers(False, level=[3]))

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 from broken_off import Counting, Interrupted, InterruptOnce
-from small_backends import checkpoint_names
+from small_backends import build_kit, checkpoint_names
 
 import delira.io.checkpoint
 from delira.errors import CheckpointError
@@ -205,3 +205,14 @@ def test_a_stopped_training_that_is_asked_for_more_says_that_nothing_is_done(kit
     resumed.stop_training = False
     resumed.train(3, manager())
     assert resumed.state.epoch == 3
+
+
+@pytest.mark.parametrize("name", ["checkpoint_epoch_2", "checkpoint_epoch_2.zip"])
+def test_a_run_goes_back_to_a_checkpoint_by_its_name_with_or_without_the_ending(tmp_path, manager, name):
+    kit = build_kit("toy")
+    kit.trainer(tmp_path, save_freq=1).train(3, manager())
+    trainer = kit.trainer(tmp_path, save_freq=1, resume_from=tmp_path / "checkpoints" / name)
+    folder = tmp_path / "checkpoints"
+    assert trainer.state.epoch == 2
+    assert (folder / "checkpoint_last.zip").samefile(folder / "checkpoint_epoch_2.zip")
+    assert (folder / "checkpoint_epoch_3.zip.superseded").exists()
