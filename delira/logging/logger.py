@@ -72,7 +72,8 @@ class MessageLogger:
         check_reductions(reductions)
         if place is not None:
             check_functions(self, place=place)
-        if not isinstance(handlers, Iterable) or not all(isinstance(handler, logging.Handler) for handler in handlers):
+        listed = list(handlers) if isinstance(handlers, Iterable) else [handlers]
+        if not all(isinstance(handler, logging.Handler) for handler in listed):
             raise ConfigError(f"MessageLogger: handlers are handlers of Python's logging, got {handlers!r}")
         self.name, self.frequencies, self.reductions = name, frequencies, reductions
         self._place, self._process = place or (lambda: None), os.getpid()
@@ -81,7 +82,7 @@ class MessageLogger:
         #: names that were logged
         self.seen: set[str] = set()
         #: what messages are handed to
-        self.handlers: list[logging.Handler] = list(dict.fromkeys(handlers))
+        self.handlers: list[logging.Handler] = list(dict.fromkeys(listed))
 
     def add_handler(self, handler: logging.Handler) -> None:
         """Hand messages to one more handler.

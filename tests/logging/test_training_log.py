@@ -234,6 +234,12 @@ def test_every_reduction_is_that_of_its_name():
     }  # fmt: skip
 
 
+def test_handlers_may_come_from_a_generator():
+    keepers = [Keeper(), Keeper()]
+    logger = MessageLogger("mine", (keeper for keeper in keepers))
+    assert logger.handlers == keepers
+
+
 def test_a_frequency_of_a_name_that_nothing_logs_is_told(kit, tmp_path, batches, caplog):
     kit.trainer(tmp_path, logging_type=Keeper, logging_frequencies={"mse": 2, "msse": 2}).train(1, batches())
     (told,) = [record.getMessage() for record in caplog.records]
