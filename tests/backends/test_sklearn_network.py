@@ -1,13 +1,18 @@
-"""What can be wrapped as a network."""
+"""What can be wrapped as a network, and the columns of what estimators predict: one for each class."""
 
 import copy
 
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.svm import SVC
 
+from delira.data_loading import BaseDataManager
 from delira.errors import NetworkError
+from delira.metrics import accuracy
 
 pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
+from small_estimators import build, data
+
 from delira.models import SklearnEstimator
 
 
@@ -23,3 +28,13 @@ def test_predictions_that_nobody_has_read_can_be_copied_and_not_changed():
     assert dict(copy.copy(predictions)) == {"pred": 1}
     with pytest.raises(TypeError, match="item assignment"):
         predictions["pred"] = 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_scores_of_pairs_are_not_taken_for_scores_of_classes(tmp_path, n_classes):
+    arrays = data(n_classes)
+    estimator = SVC(decision_function_shape="ovo", gamma="scale")
+    network = build(tmp_path, estimator).train(1, BaseDataManager(arrays, 40))
+    predicted = network(arrays["data"])
+    assert predicted["pred"].shape == (120, n_classes)
+    assert accuracy(arrays["label"], predicted["pred"]) == accuracy(arrays["label"], predicted["label_pred"]) > 0.95

@@ -22,11 +22,13 @@ from delira.metrics import AurocMetric, SklearnAccuracyScore, SklearnLogLoss, ac
 
 pytest.importorskip("skops", reason="checkpoints of the scikit-learn backend need skops")
 
+from delira.backends.sklearn.training import find_classes, find_columns, name_of
 from delira.models import SklearnEstimator
 from delira.training import Parameters, SklearnExperiment, SklearnNetworkTrainer
 
 QUIET = {"logging_type": None, "verbose": False, "save_freq": None}
 IN_ORDER = {"sampler_cls": SequentialSampler}
+ARRAYS = {"data": np.zeros((6, 1)), "label": np.array([2, 0, 2, 5, 0, 5])}
 
 
 def exact(y_true, y_pred):
@@ -510,3 +512,46 @@ def test_the_report_shows_an_estimator(tmp_path):
     assert "RandomForestClassifier" in text
     loaded = SklearnExperiment.load(experiment.save(), objects={"RandomForestClassifier": RandomForestClassifier})
     assert repr(loaded.params.model_kwargs()["estimator"]) == "RandomForestClassifier(n_estimators=5)"
+
+
+def test_classes_are_sorted_whether_data_come_as_a_manager_or_as_batches():
+    assert find_classes("label", BaseDataManager(ARRAYS, 4)).tolist() == [0, 2, 5]
+    batches = [{"label": np.array([2, 0])}, {"label": np.array([5])}]
+    assert find_classes("label", batches).tolist() == [0, 2, 5]
+
+
+def test_several_labels_of_a_sample_have_classes_of_their_own():
+    found = find_classes("label", [{"label": np.array([[1, 7], [0, 7]])}])
+    assert [classes.tolist() for classes in found] == [[0, 1], [7]]
+
+
+def test_data_that_can_be_read_only_once_are_refused():
+    with pytest.raises(ConfigError, match="cannot be found in a generator; name them: SklearnEstimator"):
+        find_classes("label", (batch for batch in ()))
+
+
+def test_only_parts_of_a_data_set_have_columns_of_the_whole():
+    manager = BaseDataManager(ARRAYS, 4)
+    assert find_columns("label", manager) is None
+    assert find_columns("label", manager.get_subset([0, 1])) == [0, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (SVC(), "SVC"),
+        (SVC(kernel="linear", C=2.0), "SVC-C=2.0-kernel=linear"),
+        (SVC(verbose=True), "SVC"),
+        (make_pipeline(StandardScaler(), SVC(kernel="linear")), "StandardScaler+SVC-kernel=linear"),
+        (StandardScaler(with_mean=False), "StandardScaler-with_mean=False"),
+    ],
+    ids=str,
+)
+def test_a_name_has_the_steps_and_what_is_no_default(estimator, name):
+    assert name_of(estimator) == name
+
+
+def test_a_name_is_that_of_a_folder_and_not_too_long():
+    name = name_of(make_pipeline(*(SVC(kernel="linear", gamma="a/b") for _ in range(9))))
+    assert len(name) <= 80
+    assert "/" not in name

@@ -2,17 +2,21 @@
 
 import dataclasses
 import functools
+import inspect
 import logging
+import re
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
+
 from delira.backends.sklearn.backend import BACKEND
-from delira.backends.sklearn.checkpoints import check_writable
-from delira.backends.sklearn.labels import find_classes, find_columns
-from delira.backends.sklearn.naming import name_of
+from delira.backends.sklearn.checkpoints import SILENT, check_writable
 from delira.backends.sklearn.network import SklearnEstimator, as_network
 from delira.callbacks import ProgressBar
 from delira.contract.kinds import ByName, Network
+from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.run_request import RunRequest, as_parameters
@@ -183,3 +187,103 @@ def _refuse(config: TrainerConfig, network: SklearnEstimator) -> None:
             f"train_metrics are values of single steps, but {type(network.estimator).__name__} is fitted once; use "
             "metrics, which are computed over the epoch"
         )
+
+
+def find_classes(target: str | None, data: object) -> Any:
+    """All classes of the training data; an estimator that is told of more may divide by their number of samples.
+
+    Parameters
+    ----------
+    target
+        Entry that is learned.
+    data
+        The training data.
+
+    Returns
+    -------
+    ndarray or list of ndarray
+        The sorted labels; of several labels a sample, those of each.
+
+    Raises
+    ------
+    ConfigError
+        If the data can be read only once.
+    """
+    dataset = getattr(data, "dataset", None)
+    if target is not None and dataset is not None:
+        labels = read_labels(dataset, target)
+    elif target is not None and isinstance(data, (list, tuple)):
+        labels = np.concatenate([batch[target] for batch in data])
+    else:
+        raise ConfigError(
+            f"partial_fit must know all classes beforehand, which cannot be found in a {type(data).__name__}; name "
+            "them: SklearnEstimator(estimator, classes=[…])"
+        )
+    labels = np.asarray(labels).reshape(len(labels), -1)
+    if labels.shape[1] == 1:
+        return np.unique(labels)
+    return [np.unique(column) for column in labels.T]
+
+
+def find_columns(target: str, data: object) -> list[Any] | None:
+    """All labels of the data set that the training data are a part of, so that every fold has the same columns.
+
+    Parameters
+    ----------
+    target
+        Entry that is learned.
+    data
+        The training data.
+
+    Returns
+    -------
+    list or None
+        The sorted labels; ``None`` if the data are no part of a set, or a sample has several labels.
+    """
+    dataset = getattr(data, "dataset", None)
+    if type(dataset) is not Subset or target in given_labels(dataset):
+        return None
+    try:
+        labels = np.asarray(read_labels(dataset.parent, target))
+    except Exception as error:  # whatever reading a sample raises; the batches may have other labels than the samples
+        warnings.warn(
+            f"the classes of the whole data set cannot be found ({error!r}), so the columns of 'pred' may differ "
+            "between folds; name them: SklearnEstimator(estimator, classes=[…])",
+            stacklevel=2,
+        )
+        return None
+    is_single = labels.size == len(labels) and labels.dtype != object
+    return np.unique(labels).tolist() if is_single else None
+
+
+_LONGEST = 80
+
+
+def name_of(estimator: object) -> str:
+    """The class of an estimator, or of each step of a pipeline, and the plain parameters that are no defaults.
+
+    Parameters
+    ----------
+    estimator
+        The estimator.
+
+    Returns
+    -------
+    str
+        A name for a folder, e.g. ``"StandardScaler+SVC-kernel=linear"``, of at most 80 characters.
+    """
+    steps = [step for _, step in getattr(estimator, "steps", ()) if hasattr(step, "get_params")] or [estimator]
+    name = "+".join("-".join([type(step).__name__, *_changed(step)]) for step in steps)
+    return re.sub(r"[^\w.,+=-]", "_", name)[:_LONGEST].rstrip(".")
+
+
+def _changed(step: Any) -> list[str]:
+    defaults = inspect.signature(type(step)).parameters
+    return [
+        f"{name}={value}"
+        for name, value in sorted(step.get_params(deep=False).items())
+        if name not in SILENT
+        and isinstance(value, (str, int, float, tuple))
+        and name in defaults
+        and repr(value) != repr(defaults[name].default)
+    ]
