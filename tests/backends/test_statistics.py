@@ -8,11 +8,11 @@ BATCHES = np.random.default_rng(0).normal(3.0, 2.0, (2, 6, 2)).astype("f4")
 
 def torch_layer():
     torch = pytest.importorskip("torch", reason="the torch backend needs the package 'torch', which is not installed")
-    from delira.backends.torch.statistics import renew_statistics, statistics_names
+    from delira.backends.torch.backend import BACKEND
 
-    layer = torch.nn.BatchNorm1d(2)
+    layer, weights = torch.nn.BatchNorm1d(2), BACKEND.weights
     calls = [lambda batch=batch: layer(torch.from_numpy(batch)) for batch in BATCHES]
-    return layer, calls, renew_statistics, statistics_names, lambda: layer.running_mean.numpy()
+    return layer, calls, weights.renew_statistics, weights.statistics_names, lambda: layer.running_mean.numpy()
 
 
 def tensorflow_layer():

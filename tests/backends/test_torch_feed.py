@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from delira.backends.torch.feed import _one_ahead, feed  # noqa: E402
+from delira.backends.torch.backend import BACKEND  # noqa: E402
+from delira.backends.torch.step import _one_ahead  # noqa: E402
 from delira.data_loading import BaseDataManager  # noqa: E402
 from delira.models import AbstractPyTorchNetwork  # noqa: E402
 from delira.training import PyTorchNetworkTrainer  # noqa: E402
@@ -63,7 +64,7 @@ def test_nothing_to_feed_is_nothing():
 
 
 def test_on_the_cpu_nothing_is_prepared_ahead():
-    assert [ready for _, ready in feed(batches(), prepare_for(CPU))] == [None] * 5
+    assert [ready for _, ready in BACKEND.step.feed(batches(), prepare_for(CPU))] == [None] * 5
 
 
 def test_a_prepare_batch_of_the_networks_own_is_called_at_its_time():
@@ -73,7 +74,7 @@ def test_a_prepare_batch_of_the_networks_own_is_called_at_its_time():
             return {"data": torch.as_tensor(batch["data"]) + torch.rand(())}
 
     prepare = functools.partial(Own.prepare_batch, input_device=torch.device("cuda"), output_device=CPU)
-    assert [ready for _, ready in feed(batches(), prepare)] == [None] * 5
+    assert [ready for _, ready in BACKEND.step.feed(batches(), prepare)] == [None] * 5
 
 
 class Doubles(AbstractCallback):
@@ -105,7 +106,7 @@ def test_what_a_callback_makes_of_a_batch_is_what_is_prepared(device, tmp_path):
 def test_batches_arrive_on_the_gpu_as_prepare_batch_makes_them():
     prepare = prepare_for(torch.device("cuda:0"))
     many = [*batches(50), {"data": np.zeros((2, 4), ">f8"), "label": np.array([1, 2]), "name": ["a", "b"]}]
-    for batch, ready in feed(iter(many), prepare):
+    for batch, ready in BACKEND.step.feed(iter(many), prepare):
         expected = prepare(batch)
         assert ready.keys() == expected.keys()
         for key, value in expected.items():

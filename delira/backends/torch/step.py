@@ -1,21 +1,23 @@
-"""From losses to gradients and the update, and what a step is bound to."""
+"""A step: the batch on its way to the device, the network compiled for it, from losses to gradients and the update."""
 
 import contextlib
+import functools
+import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
-from delira.backends.torch.compiling import bind_step, explain
-from delira.backends.torch.feed import feed
-from delira.contract import Step, StepRole, mark, run_hooks
-from delira.contract.kinds import ByName, Network, Optimizer
+from delira.contract import CompileConfig, Devices, Step, StepRole, mark, run_hooks
+from delira.contract.kinds import ByName, Closure, Network, Optimizer
 from delira.contract.step import Compute, Hooks
-from delira.errors import NetworkError
+from delira.errors import ConfigError, NetworkError
 from delira.utils.seeding import CUBLAS_SETTING
 from delira.utils.single_numbers import added
-from delira.utils.trees import map_leaves
+from delira.utils.suggest import did_you_mean
+from delira.utils.trees import iterate_leaves, map_leaves
 
 _NOTHING = contextlib.nullcontext()
 
@@ -23,12 +25,64 @@ _LOSS = "computed with PyTorch on predictions that were not detached"
 
 _NO_IMPLEMENTATION = re.compile(r"(?P<name>.+?) does not have a deterministic implementation")
 
+#: a batch, and what was prepared of it ahead
+Fed = tuple[ByName, dict[str, Any] | None]
+Prepare = Callable[[ByName], dict[str, Any]]
+
 
 class TorchStep(StepRole):
     """Steps are Python; gradients are on the weights."""
 
-    feed = staticmethod(feed)
-    bind = staticmethod(bind_step)
+    def feed(self, batches: Iterable[ByName], prepare: Prepare) -> Iterator[Fed]:
+        """Prepare each batch during the step before it, where it goes to a GPU by the backend's ``prepare_batch``.
+
+        A network's own ``prepare_batch`` may draw random numbers, so it is left to be called at its time.
+        """
+        settings = getattr(prepare, "keywords", {})
+        devices = [settings.get(name) for name in ("input_device", "output_device")]
+        is_default = getattr(getattr(prepare, "func", None), "is_backend_default", False)
+        gpu = next((device for device in devices if getattr(device, "type", None) == "cuda"), None)
+        if gpu is None or not is_default:
+            return super().feed(batches, prepare)
+        return _one_ahead(batches, _copying(prepare, gpu))
+
+    def bind(self, closure: Closure, network: torch.nn.Module, arguments: ByName, compiling: CompileConfig) -> Closure:
+        """The closure bound to its arguments, with the network's forward compiled while it runs.
+
+        What the closure calls is compiled, the network as a whole or its direct parts (a GAN's generator); losses,
+        gradients, updates and hooks run as they are, so any closure and any hook will do. Outside of the step the
+        network is what it was: predictions, files and other trainers know nothing of it.
+
+        ``compiling.compiled`` is True, or a dict of options of ``torch.compile``. Unless its ``mode`` is chosen,
+        inductor is told to draw random numbers as PyTorch does (``fallback_random``), so that dropout drops the same.
+
+        Raises
+        ------
+        ConfigError
+            If ``torch.compile`` does not know the options, or ``jit_compile`` is set.
+        """
+        if compiling.jit:
+            raise ConfigError("jit_compile is a setting of TensorFlow; in PyTorch set compile=True")
+        step = functools.partial(closure, network, **arguments)
+        if compiling.compiled is None or compiling.compiled is False:
+            return step
+        options = _options({} if compiling.compiled is True else compiling.compiled)
+        parts = [_Part(module, options) for module in (network, *network.children()) if _has_forward(module)]
+
+        # else a hook that a module gets after the first step is silently never called
+        watching_hooks = torch._dynamo.config.patch(skip_nnmodule_hook_guards=False)
+
+        def compiled_step(batch: dict[str, Any], **counters: int) -> Any:
+            try:
+                for part in parts:
+                    part.switch_on()
+                with watching_hooks:
+                    return step(batch, **counters)
+            finally:
+                for part in parts:
+                    part.switch_off()
+
+        return compiled_step
 
     def learn(self, optimizer: Optimizer, step: Step, compute: Compute, backward: Hooks) -> None:
         with _grad_mode(True):
@@ -74,13 +128,19 @@ class TorchStep(StepRole):
                 f"set {CUBLAS_SETTING}=:4096:8 in the environment before Python starts, or call delira.seed_all(seed, "
                 "deterministic=True) before anything is computed on the GPU, or train with deterministic=False"
             )
-        return explain(error)
+        if any(kind.__name__ == "TorchDynamoException" for kind in type(error).__mro__):
+            return (
+                "this happened while torch.compile compiled the network: train with compile=False to see whether the "
+                "network itself is wrong, or with compile={'backend': 'aot_eager'} to see whether it is the code that "
+                "is generated"
+            )
+        return None
 
     def is_mistake(self, warning: str) -> bool:
         # MSELoss and its like broadcast (n, 1) against (n,) to (n, n) and learn nonsense
         return "different to the input size" in warning
 
-    def zero_loss(self, devices: Any) -> torch.Tensor:
+    def zero_loss(self, devices: Devices) -> torch.Tensor:
         return torch.zeros((), device=devices.output, requires_grad=True)
 
     def differentiate(self, network: Network, optimizer: Optimizer, compute: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -135,3 +195,102 @@ def _detached(tree: object) -> Any:
     if isinstance(tree, torch.Tensor):
         return tree.detach()
     return map_leaves(_detached, tree) if isinstance(tree, (Mapping, list, tuple)) else tree
+
+
+# ------------------------------------------------------------------ batches on their way to a GPU
+
+
+def _one_ahead(batches: Iterable[ByName], start: Callable[[ByName], Callable[[], dict[str, Any]]]) -> Iterator[Fed]:
+    """Start what is done with a batch before the one ahead of it is handed out.
+
+    An error in making a batch is kept until the batches ahead of it are used.
+    """
+    started = ((batch, start(batch)) for batch in batches)
+    waiting = next(started, None)
+    while waiting is not None:
+        following, error = None, None
+        try:
+            following = next(started, None)
+        except Exception as caught:
+            error = caught
+        yield waiting[0], waiting[1]()
+        if error is not None:
+            raise error
+        waiting = following
+
+
+def _copying(prepare: Prepare, device: torch.device) -> Callable[[ByName], Callable[[], dict[str, Any]]]:
+    """Return what starts copies on a stream of their own; what that returns makes the current stream wait for them."""
+    stream = torch.cuda.Stream(device)
+
+    def start(batch: ByName) -> Callable[[], dict[str, Any]]:
+        with torch.cuda.stream(stream):
+            prepared = prepare({key: map_leaves(_pinned, value) for key, value in batch.items()})
+            done = stream.record_event()
+
+        def arrive() -> dict[str, Any]:
+            current = torch.cuda.current_stream(device)
+            current.wait_event(done)
+            for _, value in iterate_leaves(prepared):
+                if isinstance(value, torch.Tensor) and value.is_cuda:
+                    value.record_stream(current)  # its memory is not given away while the step uses it
+            return prepared
+
+        return arrive
+
+    return start
+
+
+def _pinned(value: object) -> Any:
+    """An array as a tensor in pinned memory; what torch does not take stays as it is."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufc":
+        return value
+    try:
+        return torch.as_tensor(np.ascontiguousarray(value)).pin_memory()
+    except (TypeError, ValueError):  # e.g. foreign byte order: prepare_batch sees to it
+        return value
+
+
+# ------------------------------------------------------------------ compiled networks
+
+
+class _Part:
+    """A module whose forward is a compiled one during a step."""
+
+    def __init__(self, module: torch.nn.Module, options: ByName):
+        self._module, self._options = module, options
+        self._compile()
+
+    def _compile(self) -> None:
+        self._own = vars(self._module).get("forward")
+        try:
+            self._forward = torch.compile(self._module.forward, **self._options)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ConfigError(f"torch.compile does not take compile={dict(self._options)}: {error}") from error
+
+    def switch_on(self) -> None:
+        if vars(self._module).get("forward") is not self._own:  # somebody gave it another one
+            self._compile()
+        vars(self._module)["forward"] = self._forward
+
+    def switch_off(self) -> None:
+        if self._own is None:
+            vars(self._module).pop("forward", None)
+        else:
+            vars(self._module)["forward"] = self._own
+
+
+def _has_forward(module: torch.nn.Module) -> bool:
+    # what is a script was compiled by TorchScript
+    return not isinstance(module, torch.jit.ScriptModule) and type(module).forward is not torch.nn.Module.forward
+
+
+def _options(given: ByName) -> dict[str, Any]:
+    known = [name for name in inspect.signature(torch.compile).parameters if name != "model"]
+    unknown = [name for name in given if name not in known]
+    if lines := [f"compile has the unknown option {name!r}{did_you_mean(str(name), known)}" for name in unknown]:
+        raise ConfigError("\n".join([*lines, f"(torch.compile takes {', '.join(known)})"]))
+    options = dict(given)
+    if options.get("backend", "inductor") == "inductor" and options.get("mode") is None:
+        options["options"] = {"fallback_random": True, **(options.get("options") or {})}
+    return options

@@ -56,7 +56,7 @@ POINTS = [
     PutBack(
         point="45",
         what="of a layer that is called twice the later call counts more",
-        file="delira/backends/torch/statistics.py",
+        file="delira/backends/torch/weights.py",
         old="            layer.momentum = None\n",
         new="            pass\n",
         test=f"{_STATISTICS}::test_they_are_those_of_update_bn_bit_for_bit",

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
-from delira.backends.torch.networks.resnet import ResNet18
-from delira.backends.torch.networks.vgg import VGG3D
+from delira.backends.torch.networks.architectures import VGG3D, ResNet18
 from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
-from delira.backends.torch.networks.dcgan import Discriminator, Generator
+from delira.backends.torch.networks.architectures import Discriminator, Generator
 from delira.contract import mark, needs_losses
 from delira.contract.kinds import ByName
 from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results

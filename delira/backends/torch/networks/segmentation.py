@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
+from delira.backends.torch.networks.architectures import UNet, init_xavier
 from delira.backends.torch.networks.classification import LABELS
-from delira.backends.torch.networks.unet import UNet, init_xavier
 from delira.contract.ready_steps import labelled
 from delira.models import ready
 from delira.utils.docstrings import described_by_base

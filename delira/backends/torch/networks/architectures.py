@@ -1,0 +1,448 @@
+"""The architectures of the ready networks as modules of PyTorch, which TorchScript can read, too."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from delira.errors import DataError
+from delira.models.ready import check_modes
+
+
+def check_images(images: torch.Tensor, n_channels: int, n_axes: int) -> None:
+    """Refuse images of other axes or channels than a network takes, e.g. images that have the channels last.
+
+    PyTorch takes images without an axis of samples too, which some layers would then mistake for others.
+
+    Parameters
+    ----------
+    images
+        What was given.
+    n_channels, n_axes
+        What the network takes: channels, and axes of an image without them.
+
+    Raises
+    ------
+    DataError
+        Naming both.
+    """
+    if images.dim() != n_axes + 2:
+        raise DataError(
+            f"the images have the shape {list(images.shape)}, and the network takes {n_axes + 2} axes: samples, "
+            f"{n_channels} channels, and {n_axes} of an image"
+        )
+    if images.size(1) != n_channels:
+        raise DataError(
+            f"the images have {images.size(1)} channels (shape {list(images.shape)}), and the network is built for "
+            f"{n_channels}; the channels come first"
+        )
+
+
+class ResNet18(nn.Module):
+    """ResNet-18 (He et al. 2016, "Deep Residual Learning for Image Recognition"), for images of any size.
+
+    It has eight residual blocks of two 3x3 convolutions; weights have the names that torchvision gives them.
+
+    Images of at most 16 pixels are a single position in the last stages. There PyTorch 2.13 reads gradients of strided
+    convolutions from memory that was never written, in bfloat16 on a CPU: make them larger, or stay in 32 bit.
+
+    Parameters
+    ----------
+    in_channels
+        Channels of the images.
+    n_outputs
+        Numbers returned for each image.
+    start_filts
+        Channels of the first stage; each of the three others has twice as many as the one before.
+    """
+
+    def __init__(self, in_channels: int, n_outputs: int, start_filts: int = 64) -> None:
+        super().__init__()
+        width = start_filts
+        self.conv1 = nn.Conv2d(in_channels, width, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = _stage(width, width, 1)
+        self.layer2 = _stage(width, 2 * width, 2)
+        self.layer3 = _stage(2 * width, 4 * width, 2)
+        self.layer4 = _stage(4 * width, 8 * width, 2)
+        self.fc = nn.Linear(8 * width, n_outputs)
+        self.apply(init_for_relu)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Map images of shape (B, C, H, W) to (B, n_outputs)."""
+        check_images(images, self.conv1.in_channels, 2)
+        hidden = self.maxpool(functional.relu(self.bn1(self.conv1(images))))
+        hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))
+        return self.fc(hidden.mean(dim=(2, 3)))
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions beside a shortcut.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Channels of what comes in and goes out.
+    stride
+        Step of the first convolution.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out_channels)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out_channels)
+        self.downsample: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != out_channels:
+            projection = nn.Conv2d(in_channels, out_channels, 1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(projection, nn.BatchNorm2d(out_channels))
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, H, W) to (B, out_channels, H / stride, W / stride)."""
+        residual = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(hidden)))))
+        return functional.relu(residual + self.downsample(hidden))
+
+
+def _stage(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(ResidualBlock(in_channels, out_channels, stride), ResidualBlock(out_channels, out_channels, 1))
+
+
+def init_for_relu(module: nn.Module) -> None:
+    """Draw the weights of a convolution as He et al. 2015 do in front of ReLUs; others keep PyTorch's start."""
+    if isinstance(module, (nn.Conv2d, nn.Conv3d)):
+        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+class VGG3D(nn.Module):
+    """VGG-11 for volumes (after Simonyan & Zisserman 2015, "Very Deep Convolutional Networks", configuration A).
+
+    It has eight 3x3x3 convolutions with batch normalisation in five stages, then two fully connected layers. The mean
+    over all positions stands in front of the latter, so that volumes may have any size.
+
+    Parameters
+    ----------
+    in_channels
+        Channels of the volumes.
+    n_outputs
+        Numbers returned for each volume.
+    start_filts
+        Channels of the first stage; the last two have eight times as many.
+    """
+
+    def __init__(self, in_channels: int, n_outputs: int, start_filts: int = 64) -> None:
+        super().__init__()
+        width = start_filts
+        self.conv1, self.bn1 = _convolution(in_channels, width)
+        self.conv2, self.bn2 = _convolution(width, 2 * width)
+        self.conv3, self.bn3 = _convolution(2 * width, 4 * width)
+        self.conv4, self.bn4 = _convolution(4 * width, 4 * width)
+        self.conv5, self.bn5 = _convolution(4 * width, 8 * width)
+        self.conv6, self.bn6 = _convolution(8 * width, 8 * width)
+        self.conv7, self.bn7 = _convolution(8 * width, 8 * width)
+        self.conv8, self.bn8 = _convolution(8 * width, 8 * width)
+        # an odd end is a window of its own: a volume never shrinks to nothing
+        self.pool = nn.MaxPool3d(2, ceil_mode=True)
+        self.fc1 = nn.Linear(8 * width, 8 * width)
+        self.fc2 = nn.Linear(8 * width, n_outputs)
+        self.apply(init_for_relu)
+
+    def forward(self, volumes: torch.Tensor) -> torch.Tensor:
+        """Map volumes of shape (B, C, D, H, W) to (B, n_outputs)."""
+        check_images(volumes, self.conv1.in_channels, 3)
+        hidden = self.pool(functional.relu(self.bn1(self.conv1(volumes))))
+        hidden = self.pool(functional.relu(self.bn2(self.conv2(hidden))))
+        hidden = functional.relu(self.bn3(self.conv3(hidden)))
+        hidden = self.pool(functional.relu(self.bn4(self.conv4(hidden))))
+        hidden = functional.relu(self.bn5(self.conv5(hidden)))
+        hidden = self.pool(functional.relu(self.bn6(self.conv6(hidden))))
+        hidden = functional.relu(self.bn7(self.conv7(hidden)))
+        hidden = self.pool(functional.relu(self.bn8(self.conv8(hidden))))
+        return self.fc2(functional.relu(self.fc1(hidden.mean(dim=(2, 3, 4)))))
+
+
+def _convolution(in_channels: int, out_channels: int) -> tuple[nn.Conv3d, nn.BatchNorm3d]:
+    return nn.Conv3d(in_channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm3d(out_channels)
+
+
+#: axes -> convolution, transposed convolution, pooling
+_LAYERS: dict[int, tuple[Any, Any, Any]] = {
+    2: (nn.Conv2d, nn.ConvTranspose2d, nn.MaxPool2d),
+    3: (nn.Conv3d, nn.ConvTranspose3d, nn.MaxPool3d),
+}
+
+
+class UNet(nn.Module):
+    """A U-Net for images (Ronneberger et al. 2015) or volumes (Çiçek et al. 2016), with padded convolutions.
+
+    It has levels of two convolutions, down with pooling and up again, each beside the level it came from.
+
+    Parameters
+    ----------
+    n_axes
+        2 for images, 3 for volumes.
+    num_classes, in_channels
+        Channels that go out and come in.
+    depth
+        Number of levels; every spatial axis needs at least ``2 ** (depth - 1)`` entries.
+    start_filts
+        Channels of the first level; each further one has twice as many.
+    up_mode
+        ``"transpose"``: transposed convolutions; ``"upsample"``: every entry twice, and a 1x1 convolution.
+    merge_mode
+        ``"concat"``: channels side by side; ``"add"``: sums.
+    """
+
+    def __init__(
+        self,
+        n_axes: int,
+        num_classes: int,
+        in_channels: int,
+        depth: int,
+        start_filts: int,
+        up_mode: str,
+        merge_mode: str,
+    ) -> None:
+        super().__init__()
+        check_modes(up_mode, merge_mode)
+        self.in_channels, self.n_axes = in_channels, n_axes
+        self.min_size = 2 ** (depth - 1)
+        widths = [start_filts * 2**level for level in range(depth)]
+        self.pool = _LAYERS[n_axes][2](2)
+        self.down_convs = nn.ModuleList(
+            DownConv(n_axes, before, width) for before, width in zip([in_channels, *widths[:-1]], widths, strict=True)
+        )
+        self.up_convs = nn.ModuleList(
+            UpConv(n_axes, 2 * width, width, up_mode, merge_mode) for width in reversed(widths[:-1])
+        )
+        self.conv_final = _LAYERS[n_axes][0](widths[0], num_classes, 1)
+        self.apply(init_xavier)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
+        check_images(images, self.in_channels, self.n_axes)
+        if min(images.shape[2:]) < self.min_size:
+            raise DataError(
+                f"images of shape {list(images.shape[2:])} are too small: every axis needs at least {self.min_size} "
+                "entries (2 ** (depth - 1)); pad them, or build the network with a smaller depth"
+            )
+        skips: list[torch.Tensor] = []
+        hidden = images
+        for level, down in enumerate(self.down_convs):
+            hidden = down(hidden if level == 0 else self.pool(hidden))
+            skips.append(hidden)
+        for level, up in enumerate(self.up_convs):
+            hidden = up(hidden, skips[-2 - level])
+        return self.conv_final(hidden)
+
+
+class DownConv(nn.Module):
+    """Two convolutions with ReLU.
+
+    Parameters
+    ----------
+    n_axes
+        2 or 3.
+    in_channels, out_channels
+        Channels of what comes in and goes out.
+    """
+
+    def __init__(self, n_axes: int, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        convolution = _LAYERS[n_axes][0]
+        self.conv1 = convolution(in_channels, out_channels, 3, padding=1)
+        self.conv2 = convolution(out_channels, out_channels, 3, padding=1)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, *spatial) to (B, out_channels, *spatial)."""
+        return functional.relu(self.conv2(functional.relu(self.conv1(hidden))))
+
+
+class UpConv(nn.Module):
+    """Doubling of the resolution, merging with the level of that resolution, and two convolutions with ReLU.
+
+    Parameters
+    ----------
+    n_axes
+        2 or 3.
+    in_channels, out_channels
+        Channels of what comes in and goes out; the level has ``out_channels`` too.
+    up_mode, merge_mode
+        As in :class:`UNet`.
+    """
+
+    def __init__(self, n_axes: int, in_channels: int, out_channels: int, up_mode: str, merge_mode: str) -> None:
+        super().__init__()
+        convolution, transposed, _ = _LAYERS[n_axes]
+        self.upsample: nn.Module = nn.Identity()
+        if up_mode == "transpose":
+            self.upconv = transposed(in_channels, out_channels, 2, stride=2)
+        else:
+            # copies of entries and a 1x1 convolution can be exchanged, and so the latter has less to do
+            self.upconv = convolution(in_channels, out_channels, 1)
+            self.upsample = nn.Upsample(scale_factor=2.0, mode="nearest")
+        self.concatenates = merge_mode == "concat"
+        self.conv1 = convolution(out_channels * (2 if self.concatenates else 1), out_channels, 3, padding=1)
+        self.conv2 = convolution(out_channels, out_channels, 3, padding=1)
+
+    def forward(self, hidden: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, *half) and a level (B, out_channels, *spatial) to (B, out_channels, *spatial)."""
+        hidden = self.upsample(self.upconv(hidden))
+        missing: list[int] = []  # where the level has an odd size, pooling dropped its last entry
+        for axis in range(hidden.dim() - 1, 1, -1):
+            missing += [0, skip.size(axis) - hidden.size(axis)]
+        hidden = functional.pad(hidden, missing)
+        hidden = torch.cat([hidden, skip], 1) if self.concatenates else hidden + skip
+        return functional.relu(self.conv2(functional.relu(self.conv1(hidden))))
+
+
+def init_xavier(module: nn.Module) -> None:
+    """Draw the weights of a convolution as Glorot & Bengio 2010 do, biases 0; other modules stay as they are."""
+    if isinstance(module, (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)):
+        nn.init.xavier_normal_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+class Generator(nn.Module):
+    """The generator of DCGAN (Radford et al. 2016): images of 64 x 64 pixels out of noise.
+
+    It has five transposed convolutions.
+
+    Parameters
+    ----------
+    n_channels
+        Channels of the images.
+    noise_length
+        Numbers that an image is made of.
+    start_filts
+        Channels in front of the last convolution; each one before has twice as many.
+    """
+
+    def __init__(self, n_channels: int, noise_length: int, start_filts: int = 64) -> None:
+        super().__init__()
+        width = start_filts
+        self.conv1 = nn.ConvTranspose2d(noise_length, 8 * width, 4, bias=False)
+        self.bn1 = nn.BatchNorm2d(8 * width)
+        self.conv2, self.bn2 = _normalised(nn.ConvTranspose2d, 8 * width, 4 * width)
+        self.conv3, self.bn3 = _normalised(nn.ConvTranspose2d, 4 * width, 2 * width)
+        self.conv4, self.bn4 = _normalised(nn.ConvTranspose2d, 2 * width, width)
+        self.conv5 = nn.ConvTranspose2d(width, n_channels, 4, stride=2, padding=1, bias=False)
+        self.apply(init_dcgan)
+
+    def forward(self, noise: torch.Tensor) -> torch.Tensor:
+        """Map noise of shape (B, noise_length) to images of shape (B, n_channels, 64, 64) in [-1, 1]."""
+        hidden = noise[:, :, None, None]
+        hidden = functional.relu(self.bn1(self.conv1(hidden)))
+        hidden = functional.relu(self.bn2(self.conv2(hidden)))
+        hidden = functional.relu(self.bn3(self.conv3(hidden)))
+        hidden = functional.relu(self.bn4(self.conv4(hidden)))
+        return torch.tanh(self.conv5(hidden))
+
+
+class Discriminator(nn.Module):
+    """The discriminator of DCGAN: one logit for each image of 64 x 64 pixels, high for real ones.
+
+    It has five convolutions.
+
+    Parameters
+    ----------
+    n_channels
+        Channels of the images.
+    start_filts
+        Channels behind the first convolution; each one after has twice as many.
+    """
+
+    def __init__(self, n_channels: int, start_filts: int = 64) -> None:
+        super().__init__()
+        width = start_filts
+        self.conv1 = nn.Conv2d(n_channels, width, 4, stride=2, padding=1, bias=False)
+        self.conv2, self.bn2 = _normalised(nn.Conv2d, width, 2 * width)
+        self.conv3, self.bn3 = _normalised(nn.Conv2d, 2 * width, 4 * width)
+        self.conv4, self.bn4 = _normalised(nn.Conv2d, 4 * width, 8 * width)
+        self.conv5 = nn.Conv2d(8 * width, 1, 4, bias=False)
+        self.apply(init_dcgan)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
+        check_images(images, self.conv1.in_channels, 2)
+        if images.size(2) != 64 or images.size(3) != 64:
+            raise DataError(f"the images have {images.size(2)} x {images.size(3)} pixels; resize them to 64 x 64")
+        hidden = functional.leaky_relu(self.conv1(images), 0.2)
+        hidden = functional.leaky_relu(self.bn2(self.conv2(hidden)), 0.2)
+        hidden = functional.leaky_relu(self.bn3(self.conv3(hidden)), 0.2)
+        hidden = functional.leaky_relu(self.bn4(self.conv4(hidden)), 0.2)
+        return self.conv5(hidden).flatten(1)
+
+
+def _normalised(layer: type[nn.Module], in_channels: int, out_channels: int) -> tuple[nn.Module, nn.BatchNorm2d]:
+    """A convolution that halves or doubles the resolution, and the normalisation behind it."""
+    return layer(in_channels, out_channels, 4, stride=2, padding=1, bias=False), nn.BatchNorm2d(out_channels)
+
+
+def init_dcgan(module: nn.Module) -> None:
+    """Draw weights as Radford et al. do: N(0, 0.02) in convolutions, N(1, 0.02) as scale of batch normalisation."""
+    if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+    elif isinstance(module, nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 1.0, 0.02)
+
+
+class Encoder(nn.Module):
+    """Mean and logarithm of the variance of the latent variables of an image.
+
+    Parameters
+    ----------
+    in_channels
+        Channels of the images.
+    size
+        A quarter of their height and of their width.
+    latent_dim
+        Number of latent variables.
+    start_filts
+        Channels of the first convolution.
+    """
+
+    def __init__(self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, start_filts, 4, stride=2, padding=1)
+        self.conv2 = nn.Conv2d(start_filts, 2 * start_filts, 4, stride=2, padding=1)
+        self.height, self.width = 4 * size[0], 4 * size[1]
+        n_features = 2 * start_filts * size[0] * size[1]
+        self.mean = nn.Linear(n_features, latent_dim)
+        self.log_var = nn.Linear(n_features, latent_dim)
+
+    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Map images of shape (B, in_channels, H, W) to two tensors of shape (B, latent_dim)."""
+        check_images(images, self.conv1.in_channels, 2)
+        if images.size(2) != self.height or images.size(3) != self.width:
+            raise DataError(
+                f"the images have {images.size(2)} x {images.size(3)} pixels, but the network takes {self.height} x "
+                f"{self.width}"
+            )
+        hidden = functional.relu(self.conv2(functional.relu(self.conv1(images)))).flatten(1)
+        return self.mean(hidden), self.log_var(hidden)
+
+
+class Decoder(nn.Module):
+    """Images out of latent variables.
+
+    Parameters
+    ----------
+    in_channels, size, latent_dim, start_filts
+        As in :class:`Encoder`.
+    """
+
+    def __init__(self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int) -> None:
+        super().__init__()
+        self.height, self.width = size
+        self.fc = nn.Linear(latent_dim, 2 * start_filts * size[0] * size[1])
+        self.conv1 = nn.ConvTranspose2d(2 * start_filts, start_filts, 4, stride=2, padding=1)
+        self.conv2 = nn.ConvTranspose2d(start_filts, in_channels, 4, stride=2, padding=1)
+
+    def forward(self, latent: torch.Tensor) -> torch.Tensor:
+        """Map latent variables of shape (B, latent_dim) to (B, in_channels, H, W)."""
+        hidden = functional.relu(self.fc(latent)).reshape(latent.size(0), -1, self.height, self.width)
+        return self.conv2(functional.relu(self.conv1(hidden)))
