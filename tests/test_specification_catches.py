@@ -589,12 +589,12 @@ def keeps_python_objects(faulty):
     }  # fmt: skip
 
 
-@fault("moments-tells_moments_in_order", "moments-tells_the_end_of_a_failure")
+@fault("events-tells_events_in_order", "events-tells_the_end_of_a_failure")
 def forgets_a_moment(faulty):
     faulty.trainer_changes["_at_epoch_begin"] = lambda self, *args, **facts: None
 
 
-@fault("moments-tells_the_facts")
+@fault("events-tells_the_facts")
 def tells_no_score(faulty):
     def at_epoch_end(self, metrics_val, val_score_key, epoch, is_best, **facts):
         ToyTrainer._at_epoch_end(self, metrics_val, None, epoch, is_best, **facts)
@@ -602,7 +602,7 @@ def tells_no_score(faulty):
     faulty.trainer_changes["_at_epoch_end"] = at_epoch_end
 
 
-@fault("moments-tells_the_values_of_a_step", "learning-measures_training_exactly")
+@fault("events-tells_the_values_of_a_step", "learning-measures_training_exactly")
 def predicts_after_the_update(faulty):
     def change(closure, model, data, optimizers, **kwargs):
         metrics, losses, _ = closure(model, data, optimizers, **kwargs)
@@ -611,7 +611,7 @@ def predicts_after_the_update(faulty):
     faulty.network_changes["closure"] = default_closure(change)
 
 
-@fault("moments-stops_early", "moments-stops_when_told")
+@fault("events-stops_early", "events-stops_when_told")
 def goes_on(faulty):
     def at_epoch_end(self, *args, **facts):
         ToyTrainer._at_epoch_end(self, *args, **facts)

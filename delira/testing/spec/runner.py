@@ -133,7 +133,8 @@ def check_backend(
         wanted = [check for check in checks if only(check)]
     elif only is not None:
         check_names("check_backend", only=only)
-        names = [only] if isinstance(only, str) else list(only)
+        # an area had another name before
+        names = [name.replace("moments", "events") for name in ([only] if isinstance(only, str) else only)]
         if unknown := [name for name in names if all(name not in _names(check) for check in checks)]:
             raise ConfigError(f"only={unknown[0]!r} is no check and no area; areas are {', '.join(AREAS)}")
         wanted = [check for check in checks if not _names(check).isdisjoint(names)]

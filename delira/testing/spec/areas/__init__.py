@@ -8,7 +8,7 @@ AREAS = (
     "evaluation",
     "data",
     "seeds",
-    "moments",
+    "events",
     "average",
     "guards",
     "checkpoints",

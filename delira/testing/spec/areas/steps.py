@@ -154,17 +154,17 @@ def _descend_in_two(left: Dense, right: Dense, arrays: dict[str, np.ndarray], ha
 
 
 def _hooked(bench: Bench, **hooks: Callable[[Step], None]) -> Any:
-    """A trainer after one epoch with hooks by moment."""
+    """A trainer after one epoch with hooks by event."""
     trainer = bench.trainer()
-    trainer.hooks = StepHooks(**{moment: (hook,) for moment, hook in hooks.items()})
+    trainer.hooks = StepHooks(**{event: (hook,) for event, hook in hooks.items()})
     trainer.train(1, bench.manager())
     return trainer
 
 
-def _traced_or_not(bench: Bench, moment: str, hook: Any) -> Iterator[Any]:
+def _traced_or_not(bench: Bench, event: str, hook: Any) -> Iterator[Any]:
     """Trainers with one hook that is not traceable, and then is."""
     for hook.traceable in (False, True):
-        yield _hooked(bench, **{moment: hook})
+        yield _hooked(bench, **{event: hook})
 
 
 @check("gradients", "hooks")
@@ -214,16 +214,16 @@ def hooks_see_every_step(bench: Bench) -> None:
     seen: list[tuple[str, list[int]]] = []
     at_gradients: list[tuple[np.ndarray, float]] = []
 
-    def note(moment: str, step: Step) -> None:
+    def note(event: str, step: Step) -> None:
         numbers = bench.backend.arrays.to_numpy(step.batch["number"])
-        seen.append((moment, np.asarray(numbers).astype(int).tolist()))
-        if moment == "backward":
+        seen.append((event, np.asarray(numbers).astype(int).tolist()))
+        if event == "backward":
             losses = bench.backend.arrays.read_scalars([step.losses["mse"]])
             at_gradients.append((bench.tested.read(step.network)[0], float(losses[0])))
 
-    moments = ("sample", "forward", "criterion", "backward")
-    _hooked(bench, **{moment: functools.partial(note, moment) for moment in moments})
-    expected = [(moment, rows) for rows in ([0, 1, 2, 3], [4, 5, 6, 7]) for moment in moments]
+    events = ("sample", "forward", "criterion", "backward")
+    _hooked(bench, **{event: functools.partial(note, event) for event in events})
+    expected = [(event, rows) for rows in ([0, 1, 2, 3], [4, 5, 6, 7]) for event in events]
     assert seen == expected, f"the hooks saw {seen}"
     dense = bench.dense()
     bench.assert_close(at_gradients[0][0], dense.weight, "the weight before the first update")

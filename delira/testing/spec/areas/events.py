@@ -1,4 +1,4 @@
-"""Callbacks see the same moments, in the same order, with the same facts."""
+"""Callbacks see the same events, in the same order, with the same facts."""
 
 import functools
 from types import SimpleNamespace
@@ -28,19 +28,19 @@ class Recorder:
 
 
 @check("steps")
-def tells_moments_in_order(bench: Bench) -> None:
-    """Six moments in order: training begins; each epoch begins, its steps begin and end, it ends; training ends."""
+def tells_events_in_order(bench: Bench) -> None:
+    """Six events in order: training begins; each epoch begins, its steps begin and end, it ends; training ends."""
     recorder = Recorder()
     bench.trained(2, None, bench.manager(), callbacks=[recorder])
     step = ["at_iter_begin", "at_iter_end"]
     epoch = ["at_epoch_begin", *step * 2, "at_epoch_end"]
     found = [name for name, _ in recorder.calls]
-    assert found == ["at_training_begin", *epoch * 2, "at_training_end"], f"the moments were {found}"
+    assert found == ["at_training_begin", *epoch * 2, "at_training_end"], f"the events were {found}"
 
 
 @check("gradients")
 def tells_the_facts(bench: Bench) -> None:
-    """Every moment comes with the facts that are documented, and no others."""
+    """Every event comes with the facts that are documented, and no others."""
     recorder = Recorder()
     metrics = {"again": bench.tested.mse}
     trainer = bench.trained(2, None, bench.manager(), "mse", callbacks=[recorder], train_metrics=metrics)
