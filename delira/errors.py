@@ -16,6 +16,9 @@
 ``TrainingInterrupted`` (SystemExit) is no error: a signal ended the training.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 
 class DeliraError(Exception):
     """Base of all errors raised by delira."""
@@ -94,3 +97,19 @@ class TrainingInterrupted(SystemExit):
 
 class MissingBackendError(DeliraError, ImportError):
     """The package behind a public name is not installed."""
+
+
+@contextlib.contextmanager
+def noting(text: str) -> Iterator[None]:
+    """Scope whose errors are told where they happened; their type and their traceback stay.
+
+    Parameters
+    ----------
+    text
+        Where, e.g. ``"in the validation of epoch 3"``.
+    """
+    try:
+        yield
+    except Exception as error:
+        error.add_note(text)
+        raise

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from delira.utils.seal import KEY
+from delira.utils.files import CHECKSUM
 
 
 def plain(text: str) -> dict[str, Any]:
     """The entries of a text of JSON, but for its checksum."""
     content = json.loads(text)
-    content.pop(KEY, None)
+    content.pop(CHECKSUM, None)
     return content
 
 

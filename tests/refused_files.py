@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from delira.utils import patience
+from delira.utils import files
 
 
 class Refusing:
@@ -43,7 +43,7 @@ class Refusing:
         return opened
 
     def __enter__(self) -> "Refusing":
-        self.patch.setattr(patience, "_PAUSES", (0.001, 0.001, 0.001))
+        self.patch.setattr(files, "_PAUSES", (0.001, 0.001, 0.001))
         for module, name in ((builtins, "open"), (io, "open"), (os, "open"), (os, "listdir"), (os, "scandir")):
             self.patch.setattr(module, name, self._wrapped(getattr(module, name)))
         return self

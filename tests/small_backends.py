@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 #: backend -> its framework's package, and the module and function that make it
 KITS = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from delira.callbacks.events import EVENTS, HOOKS
 from delira.errors import ConfigError
 from delira.state import PHASE, State
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

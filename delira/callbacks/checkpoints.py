@@ -18,9 +18,8 @@ from delira.callbacks.monitor import (
 )
 from delira.callbacks.names import path_of
 from delira.state import State
-from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole
+from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole, import_optional
 from delira.utils.files import publish
-from delira.utils.optional import import_optional
 
 #: works without validation; the ending of the framework's checkpoints is added
 DEFAULT_PATH = "model.{epoch:02d}"

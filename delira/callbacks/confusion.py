@@ -14,9 +14,7 @@ from delira.metrics.tree.counts import ConfusionMatrix
 from delira.metrics.tree.metric import as_tree
 from delira.state import Y_PRED, Y_TRUE, State
 from delira.utils.arrays import Array
-from delira.utils.checks import check_whole, if_given
-from delira.utils.optional import import_optional
-from delira.utils.suggest import check_known
+from delira.utils.checks import check_known, check_whole, if_given, import_optional
 
 _log = logging.getLogger("delira")
 #: arguments of pycm.ConfusionMatrix that say what is counted: the fit does

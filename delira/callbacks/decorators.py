@@ -10,8 +10,7 @@ from delira.callbacks.abstract_callback import HOOKS, MEMORY, AbstractCallback
 from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, PHASE, State
-from delira.utils.checks import check_functions
-from delira.utils.suggest import check_known
+from delira.utils.checks import check_functions, check_known
 
 P = ParamSpec("P")
 R = TypeVar("R")

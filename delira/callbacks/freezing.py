@@ -9,8 +9,7 @@ from delira.callbacks.hooks import Callback
 from delira.callbacks.monitor import trainer_of
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.checks import check_names, check_whole
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_names, check_whole, did_you_mean
 
 
 class FreezeUnfreeze(Callback):

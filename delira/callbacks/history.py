@@ -16,8 +16,7 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.cells import as_text, csv_text
 from delira.utils.checks import check_flags, check_paths
-from delira.utils.files import publish_text
-from delira.utils.seal import KEY, sealed
+from delira.utils.files import CHECKSUM, publish_text, sealed
 
 _log = logging.getLogger("delira")
 
@@ -81,7 +80,7 @@ class HistoryWriter(AbstractCallback):
 
 def _line_of(record: dict[str, float]) -> str:
     """Return a line of JSON with a checksum, unless a value of the user's own has that name."""
-    line = record if KEY in record else sealed(record, json.JSONEncoder().default)
+    line = record if CHECKSUM in record else sealed(record, json.JSONEncoder().default)
     return json.dumps(line) + "\n"
 
 

@@ -15,19 +15,18 @@ from delira.callbacks.hooks import Callback
 from delira.callbacks.mixing.randomness import seed_and_fold
 from delira.errors import ConfigError, NetworkError
 from delira.state import State
-from delira.utils.arrays import ops_of
+from delira.utils.arrays import map_leaves, ops_of
 from delira.utils.checks import (
     check_choice,
     check_flags,
     check_functions,
+    check_known,
     check_names,
     check_numbers,
     check_whole,
     if_given,
 )
 from delira.utils.seeding import derive, derive_int, seeded_globals
-from delira.utils.suggest import check_known
-from delira.utils.trees import map_leaves
 
 _log = logging.getLogger("delira")
 #: parts of the names of classes whose layers are meant; Keras' Dense counts as a Linear one

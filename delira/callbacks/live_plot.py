@@ -15,7 +15,7 @@ from delira.callbacks.tensorboard_scalars import batch_values, epoch_values
 from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.checks import check_flags, check_whole
-from delira.utils.picture import picture_class
+from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,7 @@ from delira.callbacks.abstract_callback import Trainer
 from delira.errors import ConfigError, MissingKeyError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.state import State
-from delira.utils.arrays import read_arrays, to_plain
-from delira.utils.lazy_value import Lazy
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import Lazy, iterate_leaves, map_leaves, read_arrays, to_plain
 
 
 def check_watched(mode: object, monitor: object, who: str) -> None:

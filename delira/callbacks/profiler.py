@@ -16,8 +16,7 @@ from delira.callbacks.monitor import trainer_of
 from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric
 from delira.state import State
-from delira.utils.checks import check_flags, check_paths, check_whole, if_given
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_flags, check_paths, check_whole, did_you_mean, if_given
 
 #: parts that belong to steps
 STEP_PARTS = ("data", "prepare", "forward", "criterion", "backward", "update", "step", "compile", "callbacks")

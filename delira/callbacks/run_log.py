@@ -11,8 +11,8 @@ from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Pl
 from delira.logging.logger import of_name
 from delira.logging.messages import reduce_array
 from delira.logging.targets import given_handlers, identities_of, make_handlers
-from delira.utils.suggest import did_you_mean
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
+from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.run import Run

@@ -18,7 +18,7 @@ from delira.logging.writers import VisdomParams
 from delira.state import Y_PRED, State
 from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of
 from delira.utils.checks import check_flags, check_texts, check_whole
-from delira.utils.pixels import as_numbers
+from delira.utils.pictures import as_numbers
 
 
 class TensorBoardImages(AbstractTensorBoard):

@@ -14,8 +14,8 @@ from delira.callbacks.monitor import plain_values, trainer_of
 from delira.errors import ConfigError
 from delira.logging.writers import VisdomParams, close_writer, get_writer, since, write_values
 from delira.state import State
+from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.checks import check_flags, check_paths, check_whole
-from delira.utils.trees import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

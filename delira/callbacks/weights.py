@@ -12,8 +12,7 @@ from delira.callbacks.monitor import trainer_of
 from delira.errors import ConfigError
 from delira.state import State
 from delira.utils.arrays import cast, ops_of
-from delira.utils.checks import check_numbers, check_order
-from delira.utils.suggest import check_known
+from delira.utils.checks import check_known, check_numbers, check_order
 
 #: which weights: None for all that are learned, names, a function that is true for names, or the weights themselves
 Selection = None | str | Iterable[Any] | Callable[[str], bool]

@@ -8,8 +8,8 @@ from typing import Any
 import delira
 from delira.cli.output import Answer
 from delira.errors import ConfigError
+from delira.utils.checks import import_optional
 from delira.utils.files import publish_text, writable_folder
-from delira.utils.optional import import_optional
 
 _CROSS_ENTROPY = '{"ce": cross_entropy}'
 _TORCH = {"optimizer_cls": "torch.optim.Adam", "optimizer_params": '{"lr": 2e-3}'}

@@ -10,7 +10,7 @@ from delira.errors import ConfigError
 from delira.experiments.result import KFoldResult
 from delira.logging.handlers import file_name
 from delira.report import run_names, runs_page
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 FORMATS = ("csv", "tex", "png", "svg", "pdf")
 

@@ -16,8 +16,8 @@ from delira.errors import ConfigError
 from delira.runs.fold_file import FILE
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
 from delira.runs.summary import SUMMARY
-from delira.utils.foreign import harmless, open_regular
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
+from delira.utils.files import harmless, open_regular
 
 _LONG = 200  # characters of an error that are shown
 _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}

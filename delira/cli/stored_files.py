@@ -27,10 +27,19 @@ from delira.runs.summary import FORMAT as SUMMARY_FORMAT
 from delira.runs.summary import SUMMARY
 from delira.runs.timings import VERSION
 from delira.utils.cells import as_text
-from delira.utils.foreign import MOST_OF_MANY, check_unpacked, mapping, open_regular, read_bytes, read_json, refuse_link
-from delira.utils.patience import SAYS_NOTHING, read_patiently
-from delira.utils.seal import CHANGED as CHANGED_SEAL
-from delira.utils.seal import is_changed
+from delira.utils.files import (
+    MOST_OF_MANY,
+    OTHER_CHECKSUM,
+    SAYS_NOTHING,
+    check_unpacked,
+    is_changed,
+    mapping,
+    open_regular,
+    read_bytes,
+    read_json,
+    read_patiently,
+    refuse_link,
+)
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 #: what is said of a file that only a later delira understands
@@ -326,7 +335,7 @@ def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
     if not isinstance(content, dict):
         return content, "it cannot be read: it has no entries with names"
     if is_changed(content):
-        return content, f"it is damaged: {CHANGED_SEAL}"
+        return content, f"it is damaged: {OTHER_CHECKSUM}"
     is_there = not entry or content.get(entry) is not None
     return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
 

@@ -10,7 +10,7 @@ from delira.cli.output import Answer, wrapped
 from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, UNREADABLE, WHOLE, Check, check_files
 from delira.runs.folder import git_commit, versions
 from delira.runs.stored_run import StoredRun, read_run
-from delira.utils.foreign import mapping
+from delira.utils.files import mapping
 
 SAME, DIFFERENT = "same", "different"
 

@@ -10,8 +10,7 @@ import numpy as np
 from delira.contract.kinds import ByName, Tree
 from delira.contract.role import Role
 from delira.errors import NetworkError
-from delira.utils.single_numbers import read_numbers
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 
 
 class ArraysRole(Role):
@@ -95,3 +94,26 @@ class ArraysRole(Role):
         with np.errstate(over="ignore", invalid="ignore"):  # a sum is fast, and finite only if all of it is
             suspects = [name for name, array in arrays.items() if not np.isfinite(np.sum(array))]
         return [name for name in suspects if not np.isfinite(arrays[name]).all()]
+
+
+def read_numbers(values: Sequence[Any]) -> np.ndarray:
+    """Numbers of the host, and arrays with one each, as float64 of shape ``(len(values),)``.
+
+    Raises
+    ------
+    NetworkError
+        If a value is no real number, such as a text, a tuple or None.
+    """
+    numbers = [value.item() if hasattr(value, "item") else value for value in values]
+    return np.array([one if isinstance(one, (int, float)) else _as_float(one) for one in numbers], dtype=np.float64)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise NetworkError(
+        f"a loss or training metric is a {type(value).__name__}, {value!r:.60}; the closure returns single real numbers"
+    )

@@ -9,9 +9,18 @@ from delira.contract.kinds import Array, Criterion, Network, Tree
 from delira.errors import ConfigError, DataError
 from delira.frameworks import NETWORKS, WRITTEN_IN
 from delira.state import State, StateKey, StateView
-from delira.utils.binding import TARGET_FIRST, order_of, role_of, target_position, tell_criterion_order
-from delira.utils.parameters import has_more, needed, parameters_of_method, positional
-from delira.utils.trees import iterate_leaves, spread
+from delira.utils.arrays import iterate_leaves, spread
+from delira.utils.binding import (
+    TARGET_FIRST,
+    has_more,
+    needed,
+    order_of,
+    parameters_of_method,
+    positional,
+    role_of,
+    target_position,
+    tell_criterion_order,
+)
 
 #: what frameworks raise of values that are no arrays
 _OF_WRONG_TYPES = (TypeError, AttributeError, ValueError, RuntimeError)

@@ -9,7 +9,7 @@ from typing import Any
 from delira.contract.kinds import ByName, Network
 from delira.contract.role import Role
 from delira.errors import ConfigError, DataError
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 
 class ExportRole(Role):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from delira.contract.kinds import ByName, Network, Scope, Tree
 from delira.contract.role import Role
 from delira.errors import ConfigError
-from delira.utils.parameters import parameters_of_method
+from delira.utils.binding import parameters_of_method
 
 
 class CallsRole(Role):

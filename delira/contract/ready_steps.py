@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from delira.contract.kinds import ByName, Network
 from delira.contract.step import (
@@ -217,3 +217,19 @@ def _loss_keys_of(losses: ByName | None, loss_keys: ByName | None, key_mapping: 
     """What losses read: prediction and images, unless it is said."""
     images = next(iter(key_mapping.values()))
     return {name: loss_entries(one, "pred", images) for name, one in (losses or {}).items()} | dict(loss_keys or {})
+
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def described_by_base(cls: _Class) -> _Class:
+    """Show the docstring of the first base below the class' own; a decorator.
+
+    Parameters
+    ----------
+    cls
+        The class of a backend.
+    """
+    docstrings = (cls.__doc__, cls.__bases__[0].__doc__)
+    cls.__doc__ = "\n\n".join(inspect.cleandoc(text) for text in docstrings if text)  # none of them with python -OO
+    return cls

@@ -20,8 +20,7 @@ import numpy as np
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import as_array, check_mapping
 from delira.data_loading._object_state import is_own_file
-from delira.errors import DataError, MissingKeyError
-from delira.utils.notes import noting
+from delira.errors import DataError, MissingKeyError, noting
 
 _MAGIC = b"delira sample 1\n"
 _PREAMBLE = struct.Struct("<16s32sQ8x")  # magic, sha256 of the header, length of the header

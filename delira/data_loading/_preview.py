@@ -10,7 +10,7 @@ import numpy as np
 from delira.data_loading._checks import check_count
 from delira.errors import DataError, MissingKeyError
 from delira.utils.checks import check_names
-from delira.utils.picture import picture_class
+from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,8 @@ from delira.data_loading._checks import NO_INDEX, at, common_length, to_index
 from delira.data_loading._exact import as_array, check_mapping, convert_entry, exact_array
 from delira.data_loading._items import case_in, is_case, paths_of
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample
-from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError, noting
 from delira.utils.frameworks import is_of_framework
-from delira.utils.notes import noting
 
 _PAIR = ("data", "label")
 _N_COMPARED = 16  # samples from all over the dataset that must have the labels which ``targets`` promises

@@ -13,8 +13,8 @@ from delira.data_loading.abstract_dataset import AbstractDataset, name_sample, n
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.errors import ConfigError, DataError
+from delira.utils.checks import did_you_mean
 from delira.utils.seeding import check_seed, derive, seeded_globals
-from delira.utils.suggest import did_you_mean
 
 Batch = dict[str, Any]
 

@@ -23,10 +23,9 @@ from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
 from delira.data_loading.workers.pool import WorkerSettings, as_worker_settings
 from delira.data_loading.workers.process import can_have_workers
 from delira.errors import ConfigError, MissingKeyError
-from delira.utils.checks import check_flags
+from delira.utils.checks import check_flags, did_you_mean
 from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
-from delira.utils.suggest import did_you_mean
 
 SETTINGS = (
     "batch_size", "n_process_augmentation", "transforms", "data_loader_cls", "worker_settings", "bad_samples",

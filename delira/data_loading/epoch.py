@@ -14,8 +14,8 @@ from delira.data_loading.data_loader import BaseDataLoader, Batch
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.data_loading.transforms import TransformCall
 from delira.errors import ConfigError, DataError
+from delira.utils.arrays import map_leaves
 from delira.utils.seeding import can_seed_torch, derive, seeded_globals
-from delira.utils.trees import map_leaves
 
 
 class BatchTask(NamedTuple):

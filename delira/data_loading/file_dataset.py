@@ -9,9 +9,8 @@ from delira.data_loading._checks import at
 from delira.data_loading._content import describe_callable, describe_item
 from delira.data_loading._items import list_items, list_pairs, strings_in, with_progress
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, noting
 from delira.utils.checks import check_names, check_texts
-from delira.utils.notes import noting
 from delira.utils.path import subdirs
 
 

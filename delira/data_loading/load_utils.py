@@ -13,11 +13,8 @@ import numpy as np
 from delira.data_loading._content import describe_callable
 from delira.data_loading._exact import as_array, cast, exact_array
 from delira.data_loading._items import ending_of, to_endings
-from delira.errors import ConfigError, DataError
-from delira.utils.checks import check_names, check_paths, check_texts, check_whole
-from delira.utils.notes import noting
-from delira.utils.optional import import_optional
-from delira.utils.suggest import did_you_mean
+from delira.errors import ConfigError, DataError, noting
+from delira.utils.checks import check_names, check_paths, check_texts, check_whole, did_you_mean, import_optional
 
 _COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
 """Modes of Pillow whose channels are neither gray nor red, green and blue -> what is made of them."""

@@ -11,9 +11,8 @@ from delira.data_loading._checks import common_length, refuse_outside, to_index
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import exact_array, owner_of_memory
 from delira.data_loading.abstract_dataset import AbstractDataset
-from delira.errors import ConfigError, DataError, MissingKeyError
-from delira.utils.notes import noting
-from delira.utils.optional import import_optional
+from delira.errors import ConfigError, DataError, MissingKeyError, noting
+from delira.utils.checks import import_optional
 
 _WHOLE = 2**24  # bytes; what is larger is only glanced at
 _N_BLOCKS = 64

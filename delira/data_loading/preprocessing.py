@@ -9,7 +9,7 @@ from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import as_rows
 from delira.data_loading._threads import single_threaded
 from delira.errors import ConfigError, DataError, MissingKeyError
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 _ATTRIBUTE = "_delira_preprocessing"
 

@@ -9,9 +9,7 @@ import numpy as np
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample
 from delira.data_loading.load_utils import check_size, to_channels_first
 from delira.errors import ConfigError, DataError, MissingBackendError, MissingKeyError
-from delira.utils.checks import check_flags, check_paths
-from delira.utils.optional import import_optional
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_flags, check_paths, did_you_mean, import_optional
 
 _CLASSES = {
     "mnist": "MNIST",

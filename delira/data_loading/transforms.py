@@ -10,9 +10,8 @@ import numpy as np
 from delira.data_loading._checks import parameters_of
 from delira.data_loading._exact import check_mapping, common_dtype, refuse_masked
 from delira.data_loading.data_loader import Batch
-from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError, noting
 from delira.utils.checks import check_flags
-from delira.utils.notes import noting
 
 Transform = Callable[..., Mapping[str, Any]]
 

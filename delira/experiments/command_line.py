@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.utils.suggest import did_you_mean
-from delira.utils.yaml_text import read_yaml, write_yaml
+from delira.utils.checks import did_you_mean
+from delira.utils.yaml_codec import read_yaml, write_yaml
 
 if TYPE_CHECKING:
     from delira.experiments.parameters import Parameters

@@ -17,7 +17,7 @@ import numpy as np
 
 from delira.callbacks.abstract_callback import CallbackList
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError
+from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
 from delira.experiments.result import KFoldResult
 from delira.experiments.selection import other_weights, selection_of
@@ -39,10 +39,8 @@ from delira.training.outputs import computed_anew, settle
 from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
 from delira.utils import yaml_codec
-from delira.utils.files import publish, publish_text
-from delira.utils.foreign import read_json
-from delira.utils.notes import noting
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.files import publish, publish_text, read_json
 
 if TYPE_CHECKING:
     from delira.callbacks.fold_table import FoldTable, NoTable

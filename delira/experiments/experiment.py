@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, noting
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, ResumeKeywords, RunKeywords
 from delira.experiments.parameters import Parameters
@@ -48,11 +48,9 @@ from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
-from delira.utils.checks import expect
+from delira.utils.checks import did_you_mean, expect
 from delira.utils.files import as_path, publish_text, writable_folder
-from delira.utils.notes import noting
 from delira.utils.references import class_on_disk
-from delira.utils.suggest import did_you_mean
 
 _log = logging.getLogger("delira")
 

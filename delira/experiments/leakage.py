@@ -15,9 +15,9 @@ from delira.data_loading.abstract_dataset import reads_cheaply
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError, MissingKeyError, WorkerError
+from delira.utils.arrays import map_leaves
+from delira.utils.checks import did_you_mean, listed
 from delira.utils.seeding import derive, seeded_globals
-from delira.utils.suggest import did_you_mean, listed
-from delira.utils.trees import map_leaves
 
 if TYPE_CHECKING:
     from delira.data_loading.abstract_dataset import AbstractDataset

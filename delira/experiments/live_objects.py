@@ -8,7 +8,7 @@ from typing import Any
 
 from delira.errors import ConfigError
 from delira.frameworks import LIBRARIES
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 _log = logging.getLogger("delira")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from delira.errors import DataError
 from delira.metrics.gather import scratch_array
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
     from delira.runs.fold_result import FoldResult

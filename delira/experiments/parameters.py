@@ -11,8 +11,7 @@ from delira.errors import ConfigError
 from delira.experiments.command_line import add_parameters, read_parameters
 from delira.utils import yaml_codec
 from delira.utils.config import LookupConfig
-from delira.utils.files import publish_text, writable_folder
-from delira.utils.foreign import open_regular
+from delira.utils.files import open_regular, publish_text, writable_folder
 
 VARIABILITIES = ("fixed", "variable")
 PARTS = ("model", "training")

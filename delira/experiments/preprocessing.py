@@ -12,7 +12,7 @@ from delira.contract import DEFAULT_LOSS_KEYS
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._exact import as_rows
 from delira.data_loading.preprocessing import FittedPreprocessing, attach, missing
-from delira.errors import CheckpointError, ConfigError, MissingKeyError
+from delira.errors import CheckpointError, ConfigError, MissingKeyError, noting
 from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
@@ -20,7 +20,6 @@ from delira.runs.fold_result import PREPROCESSING as FILE
 from delira.training.generators import own_generators
 from delira.utils.checks import expect
 from delira.utils.files import as_path, publish
-from delira.utils.notes import noting
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from delira.runs.fold_result import FoldResult, check_dictionaries
 from delira.training.averages import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.utils.checks import check_choice, check_whole
-from delira.utils.files import publish_text
-from delira.utils.foreign import harmless
+from delira.utils.files import harmless, publish_text
 
 if TYPE_CHECKING:
     import pandas

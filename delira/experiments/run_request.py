@@ -18,8 +18,7 @@ from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
 from delira.settings.parts import positive
 from delira.utils import yaml_codec
-from delira.utils.checks import expect
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean, expect
 
 if TYPE_CHECKING:
     from delira.contract import Backend

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from delira.utils.suggest import listed
+from delira.utils.checks import listed
 
 if TYPE_CHECKING:
     from delira.runs.fold_result import FoldResult

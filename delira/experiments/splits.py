@@ -17,9 +17,8 @@ from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError
 from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
 from delira.settings.parts import flag
-from delira.utils.checks import expect
+from delira.utils.checks import did_you_mean, expect
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
-from delira.utils.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from delira.data_loading.abstract_dataset import AbstractDataset

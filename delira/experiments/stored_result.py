@@ -24,10 +24,9 @@ from delira.runs.timings import FILE as TIMES
 from delira.runs.timings import read_timings
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
-from delira.utils.foreign import harmless, refuse_link
-from delira.utils.patience import read_patiently
-from delira.utils.suggest import did_you_mean
-from delira.utils.yaml_text import write_yaml
+from delira.utils.checks import did_you_mean
+from delira.utils.files import harmless, read_patiently, refuse_link
+from delira.utils.yaml_codec import write_yaml
 
 #: entries of the manifest that a report says in other words
 _NOT_SHOWN = (

@@ -15,8 +15,7 @@ from typing import Any, BinaryIO
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.io.container import verify_zip
 from delira.utils.checks import check_functions
-from delira.utils.files import as_path, publish, publish_copy, publish_link, sweep_partials, sync_folder
-from delira.utils.patience import read_patiently
+from delira.utils.files import as_path, publish, publish_copy, publish_link, read_patiently, sweep_partials, sync_folder
 
 #: what a checkpoint may say of itself that it was saved under
 _NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")

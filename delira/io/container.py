@@ -22,9 +22,7 @@ import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
 from delira.utils.checks import check_flags, check_names, check_whole
-from delira.utils.files import as_path
-from delira.utils.foreign import open_regular
-from delira.utils.patience import read_patiently
+from delira.utils.files import as_path, open_regular, read_patiently
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _END = struct.Struct("<4s4H2LH")

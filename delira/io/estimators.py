@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import CheckpointError
-from delira.utils.optional import import_optional
+from delira.utils.checks import import_optional
 
 #: classes of scikit-learn itself, as skops names them (its functions and what it vendors are not among them), and
 #: the sparse matrices in which it keeps what it learned, and the types of arrays: imputers note that of their data

@@ -10,12 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError
-from delira.utils.backend_of import find_backend
-from delira.utils.files import as_path, as_target, publish
-from delira.utils.foreign import open_regular
-from delira.utils.optional import import_optional
-from delira.utils.patience import read_patiently
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean, import_optional
+from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
+from delira.utils.frameworks import find_backend
 
 
 def export(

@@ -15,10 +15,9 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.logging.messages import PLOTS, Message, read, read_messages
-from delira.utils.checks import check_paths, check_texts
+from delira.utils.checks import check_paths, check_texts, import_optional
 from delira.utils.files import make_folder, publish_text
-from delira.utils.optional import import_optional
-from delira.utils.pixels import write_picture
+from delira.utils.pictures import write_picture
 
 _log = logging.getLogger("delira")
 

@@ -18,7 +18,7 @@ from delira.logging.trackers import (
     is_trixi,
 )
 from delira.logging.writers import NO_VISDOM, VisdomLoggingHandler
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 #: name -> handler, package that must be installed, and how
 TARGETS: dict[str, tuple[type[logging.Handler], str, str]] = {

@@ -25,9 +25,8 @@ from delira.logging.handlers import (
     check_level,
 )
 from delira.logging.messages import PLOTS, Message
-from delira.utils.checks import check_flags, check_numbers, check_texts, check_whole
+from delira.utils.checks import check_flags, check_numbers, check_texts, check_whole, import_optional
 from delira.utils.files import as_path
-from delira.utils.optional import import_optional
 
 _log = logging.getLogger("delira")
 

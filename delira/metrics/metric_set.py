@@ -23,10 +23,9 @@ from delira.metrics.scoring import (
     raw_kind_of,
     stream_state,
 )
-from delira.utils.arrays import Array
+from delira.utils.arrays import Array, iterate_leaves, map_leaves
 from delira.utils.binding import tell_order
 from delira.utils.checks import check_mappings, check_whole
-from delira.utils.trees import iterate_leaves, map_leaves
 
 
 class MetricSet:

@@ -11,12 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError
-from delira.utils.arrays import as_tensor, ops_of
-from delira.utils.binding import Order, order_of, ordered
-from delira.utils.checks import check_functions
-from delira.utils.parameters import needed
-from delira.utils.suggest import did_you_mean
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import as_tensor, iterate_leaves, map_leaves, ops_of
+from delira.utils.binding import Order, needed, order_of, ordered
+from delira.utils.checks import check_functions, did_you_mean
 
 Kind = Literal["dataset", "sample", "stream"]
 

@@ -13,8 +13,7 @@ from delira.errors import ConfigError, DataError, DeliraError
 from delira.metrics.tree.criteria import class_scores, one_score, probabilities
 from delira.metrics.tree.labels import check_labels
 from delira.utils.arrays import Array
-from delira.utils.checks import check_choice, check_flags, check_functions
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_choice, check_flags, check_functions, did_you_mean
 
 #: functions of scikit-learn that compare labels: scores are argmaxed, or compared with a threshold
 OF_LABELS = {

@@ -8,9 +8,8 @@ import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
 from delira.models.layer_settings import differences
-from delira.utils.backend_of import find_backend
-from delira.utils.checks import check_flags
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_flags, did_you_mean
+from delira.utils.frameworks import find_backend
 
 #: how many weights a message names
 _SHOWN = 3

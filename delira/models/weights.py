@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
-from delira.utils.backend_of import find_backend
+from delira.utils.frameworks import find_backend
 
 
 def named_weights(network: object) -> dict[str, np.ndarray]:

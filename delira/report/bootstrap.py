@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.checks import check_functions, check_whole
 from delira.utils.seeding import derive
-from delira.utils.trees import iterate_leaves, map_leaves
 
 N_DRAWS = 2000
 LEVEL = 0.95

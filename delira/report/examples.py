@@ -14,8 +14,7 @@ import numpy as np
 from delira.errors import DataError
 from delira.report.ranking import Ranking, rank, why_unranked
 from delira.report.thumbnail import fullest_slice, mask_slice, picture, plane_of
-from delira.utils.files import publish
-from delira.utils.foreign import check_unpacked, harmless, open_regular, parse_json, refuse_link
+from delira.utils.files import check_unpacked, harmless, open_regular, parse_json, publish, refuse_link
 
 if TYPE_CHECKING:
     from delira.experiments.result import KFoldResult

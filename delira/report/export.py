@@ -17,10 +17,9 @@ from delira.report.svg import SALT
 from delira.report.table import Seconds, Table
 from delira.report.tables import fold_table
 from delira.report.thumbnail import outlined
-from delira.utils.checks import check_paths
+from delira.utils.checks import check_paths, did_you_mean
 from delira.utils.files import publish, publish_text
-from delira.utils.picture import picture_class
-from delira.utils.suggest import did_you_mean
+from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ import numpy as np
 from delira.metrics.of_cases import CaseValues, Statistic, statistic_of
 from delira.report.bootstrap import CHUNK, MIN_UNITS, Interval, Resampling, too_few
 from delira.report.parts import Part
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 RESAMPLING_LIMIT = 1 << 25
 """Arrays above this size (32 MiB) are not resampled 2,000 times for an interval."""

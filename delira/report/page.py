@@ -20,7 +20,7 @@ from delira.report.table import DASH, Section, Table, duration, number_format
 from delira.report.tables import footnotes, gap_notes, metric_columns
 from delira.report.thumbnail import data_uri, outlined
 from delira.report.timing import time_section
-from delira.utils.optional import import_optional
+from delira.utils.checks import import_optional
 
 STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from delira.errors import ConfigError, MissingKeyError
 from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
     from delira.experiments.result import KFoldResult

@@ -10,7 +10,7 @@ from delira.errors import DataError
 from delira.report.bands import Band, curve_band
 from delira.report.checks import check_folds
 from delira.report.classified import N_BINS, Reliability
-from delira.utils.picture import picture_class
+from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

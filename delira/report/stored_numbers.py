@@ -16,11 +16,9 @@ from delira.report.bootstrap import N_DRAWS
 from delira.report.parts import Part, arrays_of
 from delira.runs.function_identity import function_identity
 from delira.utils import yaml_codec
-from delira.utils.files import publish_text
-from delira.utils.foreign import read_json
+from delira.utils.arrays import iterate_leaves
+from delira.utils.files import publish_text, read_json, sealed, unsealed
 from delira.utils.references import class_on_disk
-from delira.utils.seal import sealed, unsealed
-from delira.utils.trees import iterate_leaves
 
 FILE = "numbers.json"
 FORMAT = 1

@@ -12,7 +12,7 @@ from delira.report.bootstrap import N_DRAWS
 from delira.report.checks import check_result
 from delira.report.summary import fold_values
 from delira.report.table import DASH, latex_table, number_format
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 WIDTH = 80
 """Columns of a terminal."""

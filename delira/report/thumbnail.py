@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.utils.optional import import_optional
+from delira.utils.checks import import_optional
 
 MAX_PIXELS = 160
 """Longer sides are thinned out."""

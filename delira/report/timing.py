@@ -11,8 +11,7 @@ import numpy as np
 from delira.report.plots import time_panel
 from delira.report.table import Seconds, Section, Share, Table
 from delira.runs.timings import FILE, VERSION
-from delira.utils.foreign import mapping, read_json
-from delira.utils.seal import unsealed
+from delira.utils.files import mapping, read_json, unsealed
 
 #: phases in the order in which they are shown; colours that the page does not change, told apart in light and dark
 COLOURS = {

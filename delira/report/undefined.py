@@ -7,7 +7,7 @@ import numpy as np
 
 from delira.report.intervals import classes_of
 from delira.report.parts import Part, arrays_of, target_of
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 if TYPE_CHECKING:
     from delira.experiments.result import KFoldResult

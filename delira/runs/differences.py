@@ -7,7 +7,7 @@ from typing import Any
 
 from delira.metrics.direction import MODES
 from delira.settings.config import SILENT
-from delira.utils.foreign import mapping
+from delira.utils.files import mapping
 from delira.utils.yaml_codec import Unresolved
 
 #: parts of the fingerprint that must be equal whatever the user allows -> why

@@ -12,9 +12,8 @@ from delira.errors import CheckpointError
 from delira.io.container import read_tree, write_tree
 from delira.metrics.gather import LIMIT_BYTES
 from delira.runs.fold_result import FoldResult
-from delira.utils.files import publish
-from delira.utils.foreign import refuse_link
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
+from delira.utils.files import publish, refuse_link
 
 FILE = "result.zip"
 #: of the file; a later one may mean something else by the same names

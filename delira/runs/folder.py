@@ -19,10 +19,20 @@ from delira.errors import CheckpointError, ConfigError, FolderInUseError, Unread
 from delira.frameworks import DISTRIBUTIONS
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
 from delira.runs.locate import locate_run
-from delira.utils.files import make_folder, publish_text, sweep_partials, sync_folder, writable_folder
-from delira.utils.foreign import read_bytes, read_json, read_json_lines
+from delira.utils.files import (
+    OTHER_CHECKSUM,
+    is_changed,
+    make_folder,
+    publish_text,
+    read_bytes,
+    read_json,
+    read_json_lines,
+    sealed,
+    sweep_partials,
+    sync_folder,
+    writable_folder,
+)
 from delira.utils.lock import locked, owner_of
-from delira.utils.seal import CHANGED, is_changed, sealed
 from delira.utils.time import now
 
 _log = logging.getLogger("delira")
@@ -173,10 +183,10 @@ class RunFolder:
         different = find_differences(manifest, facts)
         lines = [line for part in different.values() for line in part]
         if is_damaged := is_changed(manifest):
-            _log.warning("%s: %s", self.path / "manifest.json", CHANGED)
+            _log.warning("%s: %s", self.path / "manifest.json", OTHER_CHECKSUM)
         if not different:
             return []
-        lines += [f"manifest.json: {CHANGED}, and a difference may be only there"] if is_damaged else []
+        lines += [f"manifest.json: {OTHER_CHECKSUM}, and a difference may be only there"] if is_damaged else []
         listed, cures = "".join(f"\n  {line}" for line in lines), refusals(different)
         if cures or not allow_changes:
             cure = "; ".join(cures) or "begin a new one, or continue all the same with allow_changes=True"

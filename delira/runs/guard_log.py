@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import UnreadableError
-from delira.utils.files import publish_text
-from delira.utils.foreign import read_json
-from delira.utils.seal import sealed, unsealed
-from delira.utils.suggest import listed
+from delira.utils.checks import listed
+from delira.utils.files import publish_text, read_json, sealed, unsealed
 
 _log = logging.getLogger("delira")
 

@@ -20,9 +20,8 @@ from delira.runs.locate import locate_run
 from delira.runs.summary import SUMMARY, read_summary
 from delira.runs.timings import FILE as TIMES
 from delira.runs.timings import read_timings
-from delira.utils.foreign import harmless, mapping, read_json, read_json_lines
+from delira.utils.files import CHECKSUM, OTHER_CHECKSUM, harmless, is_changed, mapping, read_json, read_json_lines
 from delira.utils.lock import owner_of
-from delira.utils.seal import CHANGED, KEY, is_changed
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
 STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
@@ -395,9 +394,9 @@ def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
 
 def _as_written(record: dict[str, Any]) -> dict[str, Any] | None:
     """An epoch without its checksum; None if it was changed. A number under that name is a value of the user's own."""
-    if not isinstance(record.get(KEY), str):
+    if not isinstance(record.get(CHECKSUM), str):
         return record
-    return None if is_changed(record) else {name: value for name, value in record.items() if name != KEY}
+    return None if is_changed(record) else {name: value for name, value in record.items() if name != CHECKSUM}
 
 
 def _newest(folder: Path, given: str | Path) -> Path:
@@ -438,7 +437,7 @@ def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{path} {how}; settings, versions and seed are {where}")
         return {}
     if is_changed(manifest):
-        problems.append(f"{path} is damaged: {CHANGED}, and settings, versions and seed may be wrong")
+        problems.append(f"{path} is damaged: {OTHER_CHECKSUM}, and settings, versions and seed may be wrong")
     if (number := manifest.get("format", FORMAT)) != FORMAT:
         version = mapping(manifest.get("versions")).get("delira", "another version")
         problems.append(

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from delira.utils import yaml_codec
-from delira.utils.files import publish_text
-from delira.utils.foreign import MOST_OF_MANY, read_json
-from delira.utils.seal import sealed, unsealed
+from delira.utils.files import MOST_OF_MANY, publish_text, read_json, sealed, unsealed
 
 SUMMARY = "result.json"
 FORMAT = 1

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import UnreadableError
-from delira.utils.foreign import read_json
-from delira.utils.seal import unsealed
+from delira.utils.files import read_json, unsealed
 
 _log = logging.getLogger("delira")
 

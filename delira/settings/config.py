@@ -24,9 +24,8 @@ from delira.settings.parts import (
     ScheduleConfig,
     positive,
 )
-from delira.utils.checks import expect, is_count
+from delira.utils.checks import did_you_mean, expect, is_count
 from delira.utils.seeding import check_seed
-from delira.utils.suggest import did_you_mean
 from delira.utils.yaml_codec import Unresolved
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from delira.errors import ConfigError
 from delira.metrics.scoring import predicted_key
 from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion
 from delira.metrics.tree.criteria import with_output as with_setting
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from delira.contract import Backend

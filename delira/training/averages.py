@@ -13,7 +13,7 @@ from delira.training.feed import Feed, batches_again, batches_source, is_foreign
 from delira.training.generators import own_generators, seed_generators
 from delira.training.run import Run, Tree
 from delira.training.step import TrainingStep
-from delira.utils.suggest import listed
+from delira.utils.checks import listed
 
 #: entry of a checkpoint: names of the running statistics in its ``"model"`` that are of the averaged weights
 RENEWED = "statistics"

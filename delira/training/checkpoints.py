@@ -23,8 +23,8 @@ from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run, Tree
 from delira.training.saving import Saver
 from delira.training.state import TrainingState
+from delira.utils.arrays import iterate_leaves
 from delira.utils.references import class_on_disk
-from delira.utils.trees import iterate_leaves
 
 _log = logging.getLogger("delira")
 

@@ -11,7 +11,7 @@ from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, cal
 from delira.contract.kinds import Data, Network
 from delira.contract.step import describe_value
 from delira.data_loading import AbstractDataset
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, noting
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
@@ -19,7 +19,6 @@ from delira.settings.config import TrainerConfig
 from delira.training.feed import has_epochs
 from delira.training.state import TrainingState
 from delira.utils.binding import tell_contradiction, tell_order
-from delira.utils.notes import noting
 
 if TYPE_CHECKING:
     from delira.training.plan import TrainingPlan

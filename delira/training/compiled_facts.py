@@ -9,7 +9,7 @@ import numpy as np
 from delira import state as keys
 from delira.contract.kinds import Tree
 from delira.state import State
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 #: entry of a batch: the arrays of the state that the step reads
 CARRIED = "carried"

@@ -13,7 +13,7 @@ from delira.data_loading.epoch import EpochIterator
 from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.errors import ConfigError, DataError
 from delira.training.state import TrainingState
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 
 class BatchesFrom:

@@ -15,8 +15,8 @@ from delira.settings.config import TrainerConfig
 from delira.training.plan import TrainingPlan
 from delira.training.run import Run
 from delira.training.running_epoch import StepValues
-from delira.utils.suggest import listed
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
+from delira.utils.checks import listed
 
 _log = logging.getLogger("delira")
 

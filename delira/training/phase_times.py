@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from delira.contract import tell_marks
 from delira.runs.timings import FILE, VERSION, read_timings
-from delira.utils.files import publish_text
-from delira.utils.seal import sealed
+from delira.utils.files import publish_text, sealed
 
 _log = logging.getLogger("delira")
 _Item = TypeVar("_Item")

@@ -21,9 +21,8 @@ from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.feed import Feed, batch_length
 from delira.training.outputs import OutputReadings, lost_rows
-from delira.utils.backend_of import find_backend
-from delira.utils.checks import check_functions
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_functions, did_you_mean
+from delira.utils.frameworks import find_backend
 
 _log = logging.getLogger("delira")
 

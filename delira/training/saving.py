@@ -13,7 +13,7 @@ from delira.errors import CheckpointError
 from delira.io.checkpoint import CheckpointFolder
 from delira.settings.parts import SavingConfig
 from delira.training.state import TrainingState
-from delira.utils.lock import refuse_moved
+from delira.utils.files import refuse_moved
 
 _log = logging.getLogger("delira")
 

@@ -14,7 +14,7 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList, load_callback
 from delira.contract import Devices, Step, StepHooks
 from delira.contract.kinds import Data, Network
-from delira.errors import DataError, NonFiniteLossError
+from delira.errors import DataError, NonFiniteLossError, noting
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
 from delira.metrics.direction import as_mode
@@ -47,7 +47,6 @@ from delira.training.state import TrainingState
 from delira.training.step import TrainingStep
 from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder
-from delira.utils.notes import noting
 
 _log = logging.getLogger("delira")
 

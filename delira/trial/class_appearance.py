@@ -18,9 +18,8 @@ from delira.errors import ConfigError
 from delira.state import State
 from delira.trial.trial import Trial
 from delira.utils.arrays import as_array, ops_of, read_arrays
-from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole
+from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole, did_you_mean
 from delira.utils.seeding import derive, derive_int
-from delira.utils.suggest import did_you_mean
 
 #: another class each time
 RANDOM: Literal["random"] = "random"

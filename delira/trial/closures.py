@@ -11,10 +11,8 @@ from delira.contract.kinds import Array, Criterion, Network, Optimizer, Tree
 from delira.errors import ConfigError
 from delira.state import State, StateFunction, StateKey
 from delira.training.compiled_facts import SETTLED, written
-from delira.utils.arrays import ops_of
-from delira.utils.checks import check_functions, check_texts
-from delira.utils.suggest import did_you_mean
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves, ops_of
+from delira.utils.checks import check_functions, check_texts, did_you_mean
 
 
 def base_closure(

@@ -17,9 +17,8 @@ from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.feed import has_epochs, is_foreign_loader
 from delira.training.state import TrainingState
-from delira.utils.arrays import cast, ops_of
+from delira.utils.arrays import cast, map_leaves, n_rows, ops_of
 from delira.utils.checks import check_flags, check_functions
-from delira.utils.trees import map_leaves, n_rows
 
 #: number of steps: until the training is stopped
 ENDLESS = -1

@@ -12,7 +12,7 @@ from delira.errors import ConfigError
 from delira.training.objective import Result
 from delira.trial.data import X_ENTRY, Y_ENTRY, TrialData, as_batch
 from delira.trial.objective import PREDICTION, TrialObjective
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 
 
 class EstimatorObjective(TrialObjective):

@@ -23,7 +23,7 @@ from delira.training.objective import Objective, Result
 from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
 from delira.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData, deep_to
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
     from delira.trial.trial import Trial

@@ -16,7 +16,7 @@ from delira.training.evaluation import Watcher
 from delira.training.events import telling_the_end
 from delira.trial.data import FluentData
 from delira.trial.objective import TrialObjective
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 #: entries of a record that are no metrics
 _COUNTS = ("epoch", "train_steps", "validation_steps")

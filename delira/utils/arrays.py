@@ -1,16 +1,20 @@
-"""The few operations that metrics need on arrays of any framework, which this file never imports.
+"""Arrays of any framework, and trees of them: the few operations that several parts need.
 
-The framework is found by the type of the array, and is loaded then: nobody holds one of its arrays without it.
+No framework is imported here. It is found by the type of the array, and is loaded then: nobody holds one of its arrays
+without it.
 """
 
 import functools
 import math
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from delira.errors import DataError
 
 #: an array of numpy or of a framework, which have no type in common
 Array: TypeAlias = Any
@@ -446,3 +450,119 @@ def log_softmax(scores: Array, axis: int) -> Any:
 def log(array: Array) -> Any:
     """Return the natural logarithm."""
     return ops_of(array).log(array)
+
+
+# ---- nested dictionaries, lists and tuples
+
+
+def map_leaves(function: Callable[[Any], Any], tree: object) -> Any:
+    """Apply ``function`` to every leaf and keep the shape of the tree."""
+    if isinstance(tree, Mapping):
+        return {key: map_leaves(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # a namedtuple takes its fields one by one
+        return type(tree)(*(map_leaves(function, value) for value in tree))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map_leaves(function, value) for value in tree)
+    return function(tree)
+
+
+def iterate_leaves(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield ``(path, leaf)`` for every leaf, depth first."""
+    waiting = [(path, tree)]
+    while waiting:
+        path, part = waiting.pop()
+        if isinstance(part, Mapping):
+            inner = [((*path, key), value) for key, value in part.items()]
+        elif isinstance(part, (list, tuple)):
+            inner = [((*path, position), value) for position, value in enumerate(part)]
+        else:
+            yield path, part
+            continue
+        waiting.extend(reversed(inner))
+
+
+def n_rows(*trees: Any) -> int:
+    """Samples of a batch: the length of the first array of the first tree that has one; 1 if none has."""
+    for tree in trees:
+        # most trees are arrays, and there is one at every step
+        own = getattr(tree, "shape", None)
+        shapes = (getattr(leaf, "shape", None) for _, leaf in iterate_leaves(tree)) if own is None else (own,)
+        for shape in shapes:
+            if shape is not None and len(shape):  # a TensorShape is truthy even if it is empty
+                return int(shape[0])
+    return 1
+
+
+def spread(value: object) -> tuple[Any, ...]:
+    """Positional arguments of an input, a prediction or a target: those of a tuple or list, nothing for None."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+# ---- numbers, and what is none
+
+
+class Lazy(NDArrayOperatorsMixin):
+    """A number, or nested lists of numbers, computed when it is first read.
+
+    It compares, calculates and formats like the number that it stands for.
+
+    Parameters
+    ----------
+    read
+        Gives it; called once at most.
+    """
+
+    __slots__ = ("_read", "_value")
+
+    def __init__(self, read: Callable[[], Any]):
+        self._read: Callable[[], Any] | None = read
+        self._value: Any = None
+
+    def item(self) -> Any:
+        """Return the number or the lists."""
+        if self._read is not None:
+            self._value, self._read = self._read(), None
+        return self._value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.item(), dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*(each.item() if isinstance(each, Lazy) else each for each in inputs), **kwargs)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __format__(self, specification: str) -> str:
+        return format(self.item(), specification)
+
+    def __repr__(self) -> str:
+        return repr(self.item())
+
+
+def read_lazy(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same values, numbers and lists in the place of lazy ones."""
+    return {name: value.item() if isinstance(value, Lazy) else value for name, value in values.items()}
+
+
+def refuse_complex(is_complex: bool) -> None:
+    """Refuse complex numbers where a backend is about to make float32 of the entry ``"data"``.
+
+    Raises
+    ------
+    DataError
+        If they are; says how to keep both parts.
+    """
+    if is_complex:
+        raise DataError(
+            "the batch entry 'data' holds complex numbers, and as float32 they would lose their imaginary part; pass "
+            "real and imaginary part as two channels, np.stack([x.real, x.imag], axis=1), or write prepare_batch"
+        )

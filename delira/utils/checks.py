@@ -1,16 +1,17 @@
-"""Arguments refused at the door: what is no number, no flag, no choice, no function. Settings come from files, too."""
+"""Settings refused at the door, with messages that say what to type: wrong values, unknown names, missing packages."""
 
 import difflib
+import importlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, MissingBackendError
 
 #: name of a setting, its value, whether that is right, and what it must be
 Expected = tuple[str, object, bool, str]
@@ -102,10 +103,10 @@ def check_choice(owner: object, choices: Iterable[Any], **given: Any) -> None:
     known = list(choices)
     for name, value in given.items():
         if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in known):
-            listed = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
+            allowed = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
             near = difflib.get_close_matches(str(value), [text for text in known if isinstance(text, str)], n=1)
             guess = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"{_name_of(owner)}: {name} must be {listed}, got {value!r}{guess}")
+            raise ConfigError(f"{_name_of(owner)}: {name} must be {allowed}, got {value!r}{guess}")
 
 
 def _check(is_right: Callable[[Any], bool], what: str, owner: object, /, **given: Any) -> None:
@@ -126,16 +127,84 @@ def _name_of(owner: object) -> str:
     return owner if isinstance(owner, str) else type(owner).__name__
 
 
-# each refuses arguments by name: check_paths(self, folder=folder); see check_numbers
-#: what is no order of a norm: below 1, or no number; it may be infinite
-check_order = partial(_check, lambda value: isinstance(value, Real) and float(value) >= 1, "a number of at least 1")
-#: what cannot be called
-check_functions = partial(_check, callable, "a function")
-#: what is no text, and the empty one
-check_texts = partial(_check, lambda value: isinstance(value, str) and value != "", "a text")
-#: what is no path of a file or folder
-check_paths = partial(_check, lambda value: isinstance(value, (str, os.PathLike)) and value != "", "a path")
-#: what is neither a text nor a list of texts
-check_names = partial(_check, _are_names, "a name or a list of names")
-#: what is no dictionary whose keys are names
-check_mappings = partial(_check, _is_mapping, "a dictionary by name")
+def _check_of(refused: str, is_right: Callable[[Any], bool], what: str) -> Callable[..., None]:
+    check = partial(_check, is_right, what)
+    check.__doc__ = f"Refuse {refused}; see :func:`check_numbers`."
+    return check
+
+
+# each refuses arguments by name: check_paths(self, folder=folder)
+check_order = _check_of(
+    "what is no order of a norm: below 1, or no number; it may be infinite",
+    lambda value: isinstance(value, Real) and float(value) >= 1,
+    "a number of at least 1",
+)
+check_functions = _check_of("what cannot be called", callable, "a function")
+check_texts = _check_of(
+    "what is no text, and the empty one", lambda value: isinstance(value, str) and value != "", "a text"
+)
+check_paths = _check_of(
+    "what is no path of a file or folder",
+    lambda value: isinstance(value, (str, os.PathLike)) and value != "",
+    "a path",
+)
+check_names = _check_of("what is neither a text nor a list of texts", _are_names, "a name or a list of names")
+check_mappings = _check_of("what is no dictionary whose keys are names", _is_mapping, "a dictionary by name")
+
+
+# ---- names in messages, and packages that are missing
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"``, or the list of all known names if none is near."""
+    names = sorted(set(known))
+    if near := difflib.get_close_matches(str(name), names, n=1, cutoff=0.6):
+        return f"; did you mean {near[0]!r}?"
+    return f"; known are {', '.join(map(repr, names))}" if names else ""
+
+
+def listed(names: Sequence[object], most: int, separator: str = " and ") -> str:
+    """Return the first names with commas between them, and how many more there are.
+
+    Parameters
+    ----------
+    names
+        All of them.
+    most
+        How many are named.
+    separator
+        What stands before the number of the others.
+    """
+    more = f"{separator}{len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def check_known(names: Iterable[str], known: Collection[str], what: str) -> None:
+    """Refuse names that are not known: the message is ``what``, the first of them, and a guess."""
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"{what} {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+
+
+def import_optional(module: str, user: str, install: str) -> Any:
+    """Import a module of a package that delira does not require.
+
+    Parameters
+    ----------
+    module
+        Its full name.
+    user
+        Who needs it, for the message.
+    install
+        What ``pip install`` has to be called with.
+
+    Raises
+    ------
+    MissingBackendError
+        If the package, or one that it needs itself, is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingBackendError(
+            f"{user} needs the package {error.name!r}, which is not installed. Install it with: pip install {install!r}"
+        ) from error

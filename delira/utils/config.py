@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Self, TypeVar
 
 from delira.errors import ConfigError, MissingKeyError
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 _MISSING: Any = object()
 

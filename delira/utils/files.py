@@ -1,21 +1,27 @@
-"""Files that are complete or not there."""
+"""Files that are complete or not there, and reading what is damaged, busy or somebody else's."""
 
 import contextlib
 import errno
 import functools
 import glob
+import io
+import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from delira.errors import ConfigError
-from delira.utils.lock import refuse_moved
+import numpy as np
+
+from delira.errors import CheckpointError, ConfigError, UnreadableError
 
 try:
     import fcntl
@@ -28,6 +34,8 @@ _PARTIAL_NAME = re.compile(rf".+{re.escape(_PARTIAL)}[0-9a-f]{{8}}")
 #: what opening or syncing a folder answers where file systems cannot do it (CIFS, some of FUSE), or where it may
 #: be written but not listed
 _UNSYNCABLE = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+#: by process and name: each folder that is locked here, open, wherever it is moved to
+homes: dict[tuple[int, str], int] = {}
 
 
 def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> Path:
@@ -168,6 +176,39 @@ def make_folder(folder: Path) -> None:
         sync_folder(path.parent)
 
 
+def refuse_moved(path: Path) -> None:
+    """Refuse to write below a folder that was locked here and has another name by now: there would be two halves.
+
+    A folder that was deleted may be made again.
+
+    Raises
+    ------
+    CheckpointError
+        Naming where the folder is, if the system tells.
+    """
+    path = Path(os.path.realpath(path))
+    for (process, name), home in [*homes.items()]:
+        if process != os.getpid() or not path.is_relative_to(name):
+            continue
+        try:
+            about = os.fstat(home)
+        except OSError:  # deleted on a network's disk, or let go of in this moment
+            continue
+        try:
+            is_there = os.path.samestat(os.stat(name), about)
+        except FileNotFoundError:
+            is_there = False
+        if not is_there and about.st_nlink:
+            where = ""
+            with contextlib.suppress(OSError):  # of Linux alone
+                where = f"; it is {os.readlink(f'/proc/self/fd/{home}')!r} now"
+            raise CheckpointError(
+                f"{name!r} was moved or renamed while this process writes into it{where}. Nothing more is written, "
+                "so that the run does not fall into two halves: give it its name back, or go on with it where it is "
+                "now, by resume=…"
+            )
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in ``folder`` survive a power loss (where the platform and the file system can)."""
     if os.name == "nt":
@@ -248,3 +289,295 @@ def writable_folder(path: str | Path) -> Path:
             f"save_path={str(folder)!r} is not writable ({error.strerror}); choose another path"
         ) from error
     return folder
+
+
+# ---- reading what somebody else may have put into a folder: nobody waits, nothing grows, and no link leads away
+
+#: bytes of a file that is read as a whole, and of one with an entry for each sample or epoch
+MOST_BYTES, MOST_OF_MANY = 1 << 26, 1 << 28
+_DEEPEST = 100  # dictionaries and lists inside each other
+#: what a terminal or a font would obey: control characters but for line feed and tab, halves of characters, changes of
+#: the direction of writing
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+
+def open_regular(path: str | Path) -> io.BufferedReader:
+    """Open a file for reading, unless it is something else that has a name, such as a pipe, which would block.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, a pipe or a device, or cannot be opened.
+    """
+    refused = OSError(f"{str(path)!r} is a folder, a pipe or a device, not a file")
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise refused
+    at_once = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))  # noqa: SIM115 - the caller's
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it may have been changed in between
+        file.close()
+        raise refused
+    return file
+
+
+def refuse_link(path: str | Path) -> None:
+    """Refuse a link that leads out of the folder that it is in: what it shows may be meant for nobody else.
+
+    Raises
+    ------
+    OSError
+        Naming where it leads.
+    """
+    if os.path.islink(path) and os.path.dirname(os.path.realpath(path)) != os.path.realpath(os.path.dirname(path)):
+        raise OSError(f"{str(path)!r} is a link to {os.readlink(path)!r}, out of its folder; it is not followed")
+
+
+def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """Read a small file as a whole.
+
+    Parameters
+    ----------
+    path
+        A plain file, or a link to one in the same folder.
+    most
+        Bytes that it may have.
+
+    Raises
+    ------
+    OSError
+        If it is missing, no plain file, a link that leads away, or larger.
+    UnreadableError
+        If the system cannot read it now.
+    """
+
+    def read() -> bytes:
+        if os.path.islink(path):
+            refuse_link(path)
+        with open_regular(path) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise OSError(f"{str(path)!r} is larger than {most >> 20} MiB")
+        return content
+
+    return read_patiently(path, read)
+
+
+def check_unpacked(file: io.BufferedReader) -> None:
+    """Refuse a zip file whose compressed records unpack into more than 256 MiB together.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If they do, or it is no zip file.
+    """
+    with zipfile.ZipFile(file) as archive:
+        packed = [entry.file_size for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
+    if sum(packed) > MOST_OF_MANY:
+        raise zipfile.BadZipFile(f"its compressed records unpack into more than {MOST_OF_MANY >> 20} MiB")
+    file.seek(0)
+
+
+def read_json(path: str | Path, most: int = MOST_BYTES) -> Any:
+    """Read a small file of JSON; see :func:`read_bytes`.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or nested deeper than any file of a run.
+    """
+    return parse_json(read_bytes(path, most))
+
+
+def parse_json(content: str | bytes) -> Any:
+    """Values of a text of JSON.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or nested deeper than any file of a run.
+    """
+    try:
+        value = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise ValueError("it is nested too deeply")
+        if isinstance(part, (dict, list)):
+            waiting += [(item, depth + 1) for item in (part.values() if isinstance(part, dict) else part)]
+    return value
+
+
+def read_json_lines(path: str | Path, most: int = MOST_OF_MANY) -> tuple[list[dict[str, Any]], int]:
+    """Dictionaries of a file with one on each line, and the number of lines; others are left out.
+
+    Raises
+    ------
+    OSError
+        As of :func:`read_bytes`.
+    """
+    lines = read_bytes(path, most).splitlines()
+    found = []
+    for line in lines:
+        try:
+            entry = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            found.append(entry)
+    return found, len(lines)
+
+
+def harmless(value: Any) -> Any:
+    """Return a text, or a tree with texts, without what a terminal would obey; the rest is as it was."""
+    if isinstance(value, str):
+        return _OBEYED.sub("\ufffd", value)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
+        return np.array([harmless(text) for text in value.ravel().tolist()], value.dtype).reshape(value.shape)
+    if isinstance(value, Mapping):
+        return {harmless(key): harmless(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(harmless(item) for item in value)
+    return value
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a dictionary as it is, and an empty one instead of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+# ---- what the system cannot read now is tried again for a moment, and never taken for damage
+
+_T = TypeVar("_T")
+
+#: what often passes by itself: a disk or a network that was busy, too many open files
+_PASSING = {
+    getattr(errno, name, errno.EIO)
+    for name in (
+        "EAGAIN", "EBUSY", "EINTR", "EIO", "EMFILE", "ENFILE", "ENOBUFS", "ENOLCK", "ENOMEM", "EREMOTEIO", "ESTALE",
+        "ETIMEDOUT",
+    )
+}  # fmt: skip
+#: what is said of the name, or of what has it, which another try would not change: there is no file, or no such place
+_OF_THE_NAME = {
+    errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENODEV, errno.ENOENT, errno.ENOTDIR,
+    errno.ENXIO, errno.EOVERFLOW, errno.ESPIPE,
+}  # fmt: skip
+#: part of the message of every such error, where only that is left
+SAYS_NOTHING = "which says nothing about what is in it"
+_PAUSES = (0.05, 0.2, 0.5)  # seconds between tries
+
+
+def read_patiently(path: str | Path, read: Callable[[], _T]) -> _T:
+    """Call ``read``, again after a short while if the system cannot read the file now.
+
+    Parameters
+    ----------
+    path
+        The file or folder, for the message.
+    read
+        Reads it from the beginning; may be called four times. Its errors may have that of the system as their cause.
+
+    Raises
+    ------
+    UnreadableError
+        If the system refuses for a reason that says nothing about what is in the file, such as EIO, ESTALE, EMFILE
+        (after 0.75 s) or EACCES (at once).
+    Exception
+        Whatever else ``read`` raises, as it is.
+    """
+    pauses = [*_PAUSES]
+    while True:
+        try:
+            return read()
+        except UnreadableError:
+            raise
+        except Exception as error:
+            if (refused := refusal_behind(error)) is None:
+                raise
+            code, reason = refused
+            if code not in _PASSING or not pauses:
+                tried = "" if pauses else f" ({len(_PAUSES) + 1} times in {sum(_PAUSES):.2f} s)"
+                told = f"{reason}{tried}, {SAYS_NOTHING}; it was left as it is"
+                raise UnreadableError(code, told, str(path)) from error
+        time.sleep(pauses.pop(0))
+
+
+def refusal_behind(error: BaseException) -> tuple[int, str] | None:
+    """Number and words of what the system said, if behind an error it could not read; ``None`` if it could.
+
+    Parameters
+    ----------
+    error
+        Of a reader, which may have wrapped that of the system.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, MemoryError):
+            return errno.ENOMEM, os.strerror(errno.ENOMEM)
+        if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in _OF_THE_NAME:
+            return cause.errno, cause.strerror or os.strerror(cause.errno)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return None
+
+
+# ---- checksums
+
+#: where a small file of JSON, or a line of one, has its checksum: it tells a changed value from what was written
+CHECKSUM = "checksum"
+OTHER_CHECKSUM = "its checksum is another one, so it is not what was written"
+
+
+def sealed(content: Mapping[str, Any], default: Callable[[Any], Any] = str) -> dict[str, Any]:
+    """Return the content as it would be read back, with a checksum.
+
+    Parameters
+    ----------
+    content
+        What JSON can write.
+    default
+        Writes what it cannot.
+    """
+    plain = json.loads(json.dumps(content, default=default))
+    return {**plain, CHECKSUM: _sum_of(plain)}
+
+
+def is_changed(content: Mapping[str, Any]) -> bool:
+    """Return True if it has a checksum, and another one; what an older version wrote has none.
+
+    Parameters
+    ----------
+    content
+        As it was read.
+    """
+    plain = {name: value for name, value in content.items() if name != CHECKSUM}
+    return CHECKSUM in content and content[CHECKSUM] != _sum_of(plain)
+
+
+def unsealed(content: object) -> Any:
+    """Return what was read, without its checksum.
+
+    Parameters
+    ----------
+    content
+        As it was read; what is no dictionary has no checksum.
+
+    Raises
+    ------
+    ValueError
+        If it is not what was written.
+    """
+    if not isinstance(content, Mapping):
+        return content
+    if is_changed(content):
+        raise ValueError(OTHER_CHECKSUM)
+    return {name: value for name, value in content.items() if name != CHECKSUM}
+
+
+def _sum_of(plain: Mapping[str, Any]) -> str:
+    """Of the values, however they are laid out."""
+    return f"{zlib.crc32(json.dumps(plain, sort_keys=True).encode()):08x}"

@@ -1,5 +1,8 @@
-"""Whether something comes from a framework, by the package in which it is defined; no framework is imported."""
+"""Which framework something comes from, and which backend a network belongs to; no framework is imported."""
 
+from typing import Any
+
+from delira.errors import NetworkError
 from delira.frameworks import ENDINGS as ENDINGS
 from delira.frameworks import LIBRARIES as LIBRARIES
 
@@ -13,3 +16,25 @@ def package_of(value: object) -> str:
 def is_of_framework(value: object) -> bool:
     """Return True if a framework's own package defines a class, a function, or the class of another object."""
     return package_of(value) in LIBRARIES
+
+
+def find_backend(network: object) -> Any:
+    """Return the verbs of the backend that the network's class belongs to, a ``delira.contract.Backend``.
+
+    Parameters
+    ----------
+    network
+        An instance of a backend's network class.
+
+    Raises
+    ------
+    NetworkError
+        If it belongs to none.
+    """
+    backend = getattr(type(network), "__delira_backend__", None)
+    if backend is None:
+        raise NetworkError(
+            f"{type(network).__name__} belongs to no backend; subclass the network class of one "
+            "(e.g. delira.models.AbstractPyTorchNetwork)"
+        )
+    return backend

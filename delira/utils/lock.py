@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from delira.errors import CheckpointError, FolderInUseError
-from delira.utils.foreign import read_json
+from delira.errors import FolderInUseError
+from delira.utils.files import homes, read_json
 
 _LOCK, _OWNER = ".lock", ".lock-owner.json"
 #: seconds to wait for another process: one that was killed keeps its files open until its memory is freed
@@ -28,8 +28,6 @@ class _Hold:
     count: int = 0
     is_taken: bool = False
     """Whether one of the scopes is ``alone``."""
-    home: int | None = None
-    """The open folder, wherever it is moved to; ``None`` where folders cannot be opened."""
 
 
 #: by process and folder: what a process forks does not own its locks
@@ -65,11 +63,11 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
     key = (os.getpid(), str(folder))
     with _guard:
         if key not in _holds:
-            lock, home = _acquire(folder, _PATIENCE if patience is None else patience), None
+            lock = _acquire(folder, _PATIENCE if patience is None else patience)
             if hasattr(os, "O_DIRECTORY"):
                 with contextlib.suppress(OSError):
-                    home = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            _holds[key] = _Hold(lock, home=home)
+                    homes[key] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            _holds[key] = _Hold(lock)
         hold = _holds[key]
         if alone and hold.is_taken:
             raise FolderInUseError(
@@ -87,42 +85,10 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
                 hold.is_taken &= not alone
                 if not hold.count:
                     del _holds[key]
+                    home = homes.pop(key, None)
                     _release(hold.lock, folder)
-                    if hold.home is not None:
-                        os.close(hold.home)
-
-
-def refuse_moved(path: Path) -> None:
-    """Refuse to write below a folder that was locked here and has another name by now: there would be two halves.
-
-    A folder that was deleted may be made again.
-
-    Raises
-    ------
-    CheckpointError
-        Naming where the folder is, if the system tells.
-    """
-    path = Path(os.path.realpath(path))
-    for (process, name), hold in [*_holds.items()]:
-        if process != os.getpid() or hold.home is None or not path.is_relative_to(name):
-            continue
-        try:
-            about = os.fstat(hold.home)
-        except OSError:  # deleted on a network's disk, or let go of in this moment
-            continue
-        try:
-            is_there = os.path.samestat(os.stat(name), about)
-        except FileNotFoundError:
-            is_there = False
-        if not is_there and about.st_nlink:
-            where = ""
-            with contextlib.suppress(OSError):  # of Linux alone
-                where = f"; it is {os.readlink(f'/proc/self/fd/{hold.home}')!r} now"
-            raise CheckpointError(
-                f"{name!r} was moved or renamed while this process writes into it{where}. Nothing more is written, "
-                "so that the run does not fall into two halves: give it its name back, or go on with it where it is "
-                "now, by resume=…"
-            )
+                    if home is not None:
+                        os.close(home)
 
 
 def owner_of(folder: str | Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Optimizers made out of a class and its arguments, with errors that name what is wrong."""
+"""Optimizers made out of a class and its arguments, and losses added for them, with errors that name what is wrong."""
 
 import contextlib
 import math
@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
-from delira.errors import ConfigError, DeliraError
+import numpy as np
+
+from delira.errors import ConfigError, DeliraError, NetworkError
 
 #: what the learning rate is called
 _RATES = ("lr", "learning_rate")
@@ -83,3 +85,46 @@ def both_of(model: Any) -> tuple[Any, Any]:
         if not hasattr(model, name):
             raise ConfigError(f"the network has two parts, model.gen and model.discr, and {model!r:.80} has no {name}")
     return model.gen, model.discr
+
+
+def refuse_losses(losses: Mapping[str, Any], arrays: tuple[type, ...], how: str) -> None:
+    """Refuse losses of which one is neither a number nor an array, naming it.
+
+    Parameters
+    ----------
+    losses
+        As they were computed.
+    arrays
+        Classes of arrays of the framework.
+    how
+        How a loss is computed there.
+
+    Raises
+    ------
+    NetworkError
+        Naming the first one that is none.
+    """
+    for name, value in losses.items():
+        if not isinstance(value, (int, float, np.number, np.ndarray, *arrays)):
+            raise NetworkError(
+                f"the loss ({name}) is a {type(value).__name__}, so there is no gradient; a loss is {how}"
+            )
+
+
+def added(losses: Mapping[str, Any], arrays: tuple[type, ...], how: str) -> Any:
+    """The sum of losses; the only one as it is. Looked at, as :func:`refuse_losses` does, where they cannot be added.
+
+    Parameters
+    ----------
+    losses, arrays, how
+        As for :func:`refuse_losses`.
+    """
+    values = iter(losses.values())
+    total = next(values)
+    try:
+        for value in values:
+            total = total + value
+    except (TypeError, ValueError):
+        refuse_losses(losses, arrays, how)
+        raise
+    return total

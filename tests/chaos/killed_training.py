@@ -34,7 +34,7 @@ from everything import EPOCHS, FEATURES
 from small_backends import Kit
 
 from delira.io import verify_zip
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 FOLDS = 3
 SHORT = 20

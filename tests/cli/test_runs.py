@@ -19,7 +19,7 @@ from small_backends import toy_kit
 from delira import cli
 from delira.data_loading import BaseDataManager
 from delira.training.callbacks import AbstractCallback
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 ROOT = Path(__file__).parents[2]
 

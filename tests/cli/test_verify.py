@@ -21,7 +21,7 @@ from delira.runs.locate import locate_run
 from delira.runs.stored_run import read_history
 from delira.training import KFoldResult
 from delira.training.callbacks import AbstractCallback
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 
 def rmse(y_true: np.ndarray, y_pred: np.ndarray) -> float:

@@ -31,7 +31,7 @@ from delira.data_loading import (
 )
 from delira.data_loading.workers import WorkerSettings
 from delira.errors import ConfigError
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 pytestmark = pytest.mark.forks
 

@@ -19,8 +19,7 @@ from delira.data_loading.dataset import AbstractDataset
 from delira.errors import ConfigError, MissingKeyError
 from delira.experiments.splits import SplitConfig, Splitter
 from delira.training.callbacks import AbstractCallback
-from delira.utils.files import sweep_partials
-from delira.utils.seal import unsealed
+from delira.utils.files import sweep_partials, unsealed
 
 pytestmark = [pytest.mark.forks, pytest.mark.turns]
 

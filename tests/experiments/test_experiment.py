@@ -11,7 +11,7 @@ from scripted import scripted
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training import Parameters, Predictor
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 pytestmark = pytest.mark.turns
 

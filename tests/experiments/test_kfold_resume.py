@@ -21,7 +21,7 @@ from delira.runs.fold_file import FILE, read_fold
 from delira.runs.folder import RunFolder
 from delira.training.callbacks import AbstractCallback, EarlyStopping
 from delira.utils import lock
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 pytestmark = [pytest.mark.forks, pytest.mark.turns]
 

@@ -18,7 +18,7 @@ from delira.metrics import MetricSet, SklearnF1Score, accuracy
 from delira.report import mean_interval, page, score_interval
 from delira.report import summary as summary_module
 from delira.report.thumbnail import data_uri
-from delira.utils.picture import picture_class
+from delira.utils.pictures import picture_class
 
 
 def fold(number, test, predictions=None, metrics=None, targets=None):

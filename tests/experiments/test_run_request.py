@@ -10,7 +10,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training import Parameters
 from delira.training.callbacks import AbstractCallback, EarlyStopping
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 
 def runs(experiment):

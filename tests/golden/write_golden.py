@@ -21,7 +21,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager
 from delira.models import named_weights
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 HERE = Path(__file__).parent
 VERSION = "1"

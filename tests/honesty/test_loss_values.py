@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from trial_makers import DIFFERENTIABLE, line, line_trial, need, squared_error, weights
 
+from delira.contract.arrays import read_numbers
 from delira.errors import NetworkError
-from delira.utils.single_numbers import added, read_numbers
+from delira.utils.optimizing import added
 
 
 def squares(prediction, target):

@@ -15,7 +15,7 @@ import pytest
 
 from delira.errors import CheckpointError, UnreadableError
 from delira.io import read_tree, verify_zip, write_tree
-from delira.utils import patience
+from delira.utils import files
 
 READERS = [verify_zip, read_tree]
 TREE = {"model": {"weight": np.arange(6.0).reshape(2, 3)}, "epoch": 3}
@@ -363,7 +363,7 @@ def test_a_file_that_must_not_be_read_is_refused(refused, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="a file that cannot be read, of Linux")
 def test_a_file_whose_reading_fails_is_refused(monkeypatch):
-    monkeypatch.setattr(patience, "_PAUSES", (0.001,))
+    monkeypatch.setattr(files, "_PAUSES", (0.001,))
     for reader in READERS:
         with pytest.raises(UnreadableError, match=r"Input/output error.*/proc/self/mem"):
             reader("/proc/self/mem")

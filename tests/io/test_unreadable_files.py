@@ -15,8 +15,8 @@ from delira.errors import CheckpointError, UnreadableError
 from delira.experiments.result import KFoldResult
 from delira.io import read_tree, verify_zip, write_tree
 from delira.io.checkpoint import CheckpointFolder
-from delira.utils import patience
-from delira.utils.patience import read_patiently, refusal_behind
+from delira.utils import files
+from delira.utils.files import read_patiently, refusal_behind
 
 CODES = [
     getattr(errno, name)
@@ -83,7 +83,7 @@ def test_a_memory_that_does_not_suffice_is_no_damage(tmp_path):
 
 def test_the_tries_are_few_and_short(monkeypatch):
     slept = []
-    monkeypatch.setattr(patience.time, "sleep", slept.append)
+    monkeypatch.setattr(files.time, "sleep", slept.append)
 
     def read():
         raise OSError(errno.EIO, "Input/output error")

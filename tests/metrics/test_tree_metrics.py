@@ -55,8 +55,7 @@ from delira.state import (
     X,
     state_key,
 )
-from delira.utils.arrays import ops_of
-from delira.utils.lazy_value import Lazy
+from delira.utils.arrays import Lazy, ops_of
 
 RANDOM = np.random.default_rng(3)
 SCORES = RANDOM.normal(size=(40, 4)).astype(np.float32)

@@ -26,7 +26,7 @@ from delira.models import (  # noqa: E402
     transfer_weights,
 )
 from delira.training import JaxNetworkTrainer, JaxOptimizer, create_optims_gan_default_jax  # noqa: E402
-from delira.utils.backend_of import find_backend  # noqa: E402
+from delira.utils.frameworks import find_backend  # noqa: E402
 
 LOSSES = {
     "ce": lambda pred, label: jnp.mean(

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from delira.contract import StepHooks
-from delira.contract.ready_steps import autoencoder_closure, gan_inputs, gan_losses, gan_optimizer, gan_results
+from delira.contract.ready_steps import (
+    autoencoder_closure,
+    described_by_base,
+    gan_inputs,
+    gan_losses,
+    gan_optimizer,
+    gan_results,
+)
 from delira.errors import ConfigError, MissingKeyError
 from delira.models import AbstractNetwork, ready
-from delira.utils.docstrings import described_by_base
 
 LABELS = ready.Labels(
     is_numeric=lambda value: isinstance(value, np.ndarray),

@@ -22,7 +22,7 @@ from delira.models import (  # noqa: E402
     transfer_weights,
 )
 from delira.training import TfNetworkTrainer, create_optims_gan_default_tf  # noqa: E402
-from delira.utils.backend_of import find_backend  # noqa: E402
+from delira.utils.frameworks import find_backend  # noqa: E402
 
 LOSSES = {
     "ce": lambda pred, label: tf.reduce_mean(

@@ -8,7 +8,7 @@ from ready_networks import Ready
 
 import delira.models
 from delira.training import PyTorchNetworkTrainer, create_optims_gan_default_pytorch
-from delira.utils.backend_of import find_backend
+from delira.utils.frameworks import find_backend
 
 LOSSES = {
     "ce": torch.nn.CrossEntropyLoss(),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from delira.runs.timings import FILE, read_timings
-from delira.utils.seal import sealed
+from delira.utils.files import sealed
 
 WRITTEN = {"version": 1, "steps": 4, "seconds": {"data": 1, "step": 2.5}, "note": ""}
 

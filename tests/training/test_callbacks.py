@@ -11,7 +11,7 @@ from scripted import scripted
 
 from delira.errors import ConfigError, MissingKeyError
 from delira.training.callbacks import AbstractCallback, CallbackList, EarlyStopping, ProgressBar, TensorBoardWriter
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 EVENTS = (
     "at_training_begin", "at_epoch_begin", "at_iter_begin", "at_iter_end", "at_epoch_end", "at_training_end",

@@ -13,7 +13,7 @@ from broken_steps import At, Broken, break_off, spoil
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.training.callbacks import ExponentialMovingAverage
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 pytestmark = pytest.mark.forks
 

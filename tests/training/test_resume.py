@@ -12,7 +12,7 @@ from small_backends import checkpoint_names
 
 from delira.errors import CheckpointError, ConfigError
 from delira.training.callbacks import AbstractCallback, EarlyStopping
-from delira.utils.seal import unsealed
+from delira.utils.files import unsealed
 
 pytestmark = pytest.mark.turns
 

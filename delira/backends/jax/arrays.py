@@ -9,7 +9,7 @@ import numpy as np
 
 from delira.contract import ArraysRole
 from delira.contract.kinds import Array, Tree
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 
 
 def snapshot(tree: object, previous: object = None) -> Any:

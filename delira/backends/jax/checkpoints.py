@@ -16,8 +16,8 @@ from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.contract.kinds import Array, ByName, Tree
 from delira.errors import CheckpointError
 from delira.io.container import check_kept, check_model, check_saved, read_tree, verify_zip, write_tree
+from delira.utils.arrays import map_leaves
 from delira.utils.files import as_path, as_target, publish
-from delira.utils.trees import map_leaves
 
 
 def state_tree(network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> dict[str, Any]:

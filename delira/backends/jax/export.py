@@ -12,9 +12,9 @@ from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError
+from delira.utils.arrays import map_leaves
+from delira.utils.checks import import_optional
 from delira.utils.files import as_target, publish
-from delira.utils.optional import import_optional
-from delira.utils.trees import map_leaves
 
 #: kinds of device that the program can start on
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

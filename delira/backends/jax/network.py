@@ -16,8 +16,7 @@ from delira.contract import backend_default, default_closure
 from delira.contract.kinds import ByName
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
-from delira.utils.inputs import refuse_complex
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves, refuse_complex
 
 
 class _MadeByInit:

@@ -18,8 +18,8 @@ from delira.contract.kinds import ByName, Closure, Network, Optimizer, Tree
 from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure
-from delira.utils.single_numbers import refuse_losses
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
+from delira.utils.optimizing import refuse_losses
 
 _DTYPES = {"32": None, "bf16": jnp.bfloat16, "auto": jnp.bfloat16}
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from delira.contract import ArraysRole
 from delira.errors import NetworkError
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 
 _TENSORS = (tf.Tensor, tf.Variable, keras.Variable)
 

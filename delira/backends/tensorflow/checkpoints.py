@@ -18,8 +18,8 @@ from delira.contract.kinds import ByName
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import check_format
 from delira.io.container import check_kept, check_model, check_saved, read_tree, verify_zip, write_tree
+from delira.utils.arrays import map_leaves
 from delira.utils.files import as_path, as_target, publish
-from delira.utils.trees import map_leaves
 
 
 def state_tree(network: keras.Model, optimizers: ByName) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
 from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError, DataError, NetworkError
+from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import make_folder, sync_folder
-from delira.utils.trees import iterate_leaves, map_leaves
 
 
 class TfExport(ExportRole):

@@ -6,8 +6,8 @@ A class number that the prediction has no channel for makes the loss NaN.
 import numpy as np
 import tensorflow as tf
 
+from delira.contract.ready_steps import described_by_base
 from delira.training import loss_formulas
-from delira.utils.docstrings import described_by_base
 
 
 def _precise(value: tf.Tensor) -> tf.Tensor:

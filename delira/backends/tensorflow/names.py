@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras.src.models.functional import Functional
 
 from delira.errors import NetworkError
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 _AUTOMATIC = re.compile(r"(variable|seed_generator_state)(_\d+)?")
 _NO_LAYERS = frozenset({"_layers", "_metrics", "_tracker", "_losses", "_functional", "_delira_runtime", "init_kwargs"})

@@ -15,8 +15,7 @@ from delira.backends.tensorflow.step import as_float32
 from delira.contract import backend_default, default_closure
 from delira.contract.kinds import ByName
 from delira.models.abstract_network import AbstractNetwork
-from delira.utils.inputs import refuse_complex
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves, refuse_complex
 
 
 class AbstractTfNetwork(AbstractNetwork, keras.Model):

@@ -21,8 +21,8 @@ from delira.contract.kinds import Array, ByName, Closure, Network, Optimizer, Tr
 from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import NetworkError
 from delira.training.checks import unpack_closure
-from delira.utils.single_numbers import added
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
+from delira.utils.optimizing import added
 
 _EAGER = tf.__internal__.EagerTensor  # making one would start the runtime, which could not be set up any more
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from delira.state import State
-from delira.utils.optional import import_optional
+from delira.utils.checks import import_optional
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from delira.contract import ArraysRole
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 
 class TorchArrays(ArraysRole):

@@ -10,7 +10,7 @@ import torch
 from delira.contract import CallsRole
 from delira.contract.kinds import Network, Scope
 from delira.errors import NetworkError
-from delira.utils.trees import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 _Result = TypeVar("_Result")
 

@@ -14,9 +14,7 @@ from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.contract.kinds import ByName, Network, Optimizer, Tree
 from delira.errors import CheckpointError, ConfigError
 from delira.io.container import DEEPEST, check_model, check_saved, stored_records, verify_zip
-from delira.utils.files import as_path, as_target, publish
-from delira.utils.foreign import open_regular
-from delira.utils.patience import read_patiently
+from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
 
 _ARRAY = "$ndarray"
 

@@ -14,9 +14,9 @@ from delira.contract import ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError, NetworkError
+from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.checks import import_optional
 from delira.utils.files import as_target, publish
-from delira.utils.optional import import_optional
-from delira.utils.trees import iterate_leaves, map_leaves
 
 #: bytes above which the weights of an ``.onnx`` file lie beside it: protobuf reads no message of 2 GiB
 _MAX_BYTES = 2**31 - 2**24

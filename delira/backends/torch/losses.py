@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
+from delira.contract.ready_steps import described_by_base
 from delira.training import loss_formulas
-from delira.utils.docstrings import described_by_base
 
 
 def _precise(value: torch.Tensor) -> torch.Tensor:

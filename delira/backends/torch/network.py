@@ -11,8 +11,7 @@ from delira.backends.torch.backend import BACKEND
 from delira.contract import backend_default, default_closure
 from delira.contract.kinds import ByName, Tree
 from delira.models.abstract_network import AbstractNetwork
-from delira.utils.inputs import refuse_complex
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves, refuse_complex
 
 
 class AbstractPyTorchNetwork(AbstractNetwork, torch.nn.Module):

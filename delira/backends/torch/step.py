@@ -14,10 +14,10 @@ from delira.contract import CompileConfig, Devices, Step, StepRole, mark, run_ho
 from delira.contract.kinds import ByName, Closure, Network, Optimizer
 from delira.contract.step import Compute, Hooks
 from delira.errors import ConfigError, NetworkError
+from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.checks import did_you_mean
+from delira.utils.optimizing import added
 from delira.utils.seeding import CUBLAS_SETTING
-from delira.utils.single_numbers import added
-from delira.utils.suggest import did_you_mean
-from delira.utils.trees import iterate_leaves, map_leaves
 
 _NOTHING = contextlib.nullcontext()
 

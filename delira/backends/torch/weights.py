@@ -14,7 +14,7 @@ from delira.contract import WeightsRole
 from delira.errors import ConfigError, NetworkError
 from delira.models.layer_settings import Settings, conv_settings
 from delira.models.weights import check_named_weights
-from delira.utils.optional import import_optional
+from delira.utils.checks import import_optional
 
 
 class TorchWeights(WeightsRole):

@@ -16,7 +16,7 @@ from delira.backends.torchscript import io
 from delira.contract import Devices, ExportRole, StepRole
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError
-from delira.utils.parameters import parameters_of_method
+from delira.utils.binding import parameters_of_method
 
 _log = logging.getLogger("delira")
 

@@ -20,10 +20,8 @@ from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import BESIDE, digest_of
 from delira.io.container import check_model, verify_zip
-from delira.utils.files import as_path, as_target, publish
-from delira.utils.foreign import open_regular
-from delira.utils.patience import read_patiently
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
+from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
 
 #: endings of the two files
 MODEL, STATE = "_model.ptj", "_trainer_state.pt"

@@ -10,7 +10,7 @@ from delira.backends.torchscript.backend import BACKEND
 from delira.contract import backend_default, default_closure
 from delira.contract.kinds import ByName
 from delira.models.abstract_network import AbstractNetwork
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 
 
 class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):

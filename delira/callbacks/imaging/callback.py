@@ -15,9 +15,8 @@ from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError
 from delira.logging.writers import VisdomParams, close_writer, get_writer
 from delira.state import State
-from delira.utils.checks import check_flags, check_functions, check_whole, if_given
-from delira.utils.optional import import_optional
-from delira.utils.pixels import as_bytes, visible, write_picture
+from delira.utils.checks import check_flags, check_functions, check_whole, if_given, import_optional
+from delira.utils.pictures import as_bytes, visible, write_picture
 
 #: numbers of the pictures of a pass, from 0; None: all
 Index = int | Iterable[int] | None

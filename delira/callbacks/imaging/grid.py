@@ -6,9 +6,8 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.utils.arrays import Array, as_array, ops_of, read_arrays
-from delira.utils.checks import check_flags, check_numbers, check_whole
-from delira.utils.pixels import as_numbers, side_by_side
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_flags, check_numbers, check_whole, did_you_mean
+from delira.utils.pictures import as_numbers, side_by_side
 
 
 class GridLayout(TypedDict, total=False):

@@ -8,9 +8,8 @@ from delira import state as keys
 from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError, DataError
 from delira.state import State
-from delira.utils.arrays import Array, ops_of, shape_of, take
+from delira.utils.arrays import Array, iterate_leaves, map_leaves, n_rows, ops_of, shape_of, take
 from delira.utils.checks import check_numbers
-from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
 #: the target among several entries of an experiment's batch
 _LABEL = "label"

@@ -20,11 +20,10 @@ from delira.callbacks.mixing.randomness import RandomCallback
 from delira.contract.step import call_loss
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.arrays import as_array, cast, ops_of
+from delira.utils.arrays import as_array, cast, iterate_leaves, ops_of, spread
+from delira.utils.binding import has_more, positional
 from delira.utils.checks import check_flags, check_functions, check_numbers
 from delira.utils.frameworks import LIBRARIES
-from delira.utils.parameters import has_more, positional
-from delira.utils.trees import iterate_leaves, spread
 
 
 class MixupLoss:

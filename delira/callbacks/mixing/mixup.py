@@ -12,10 +12,8 @@ from delira.callbacks.mixing.mixed import MixingCallback, mixup_loss
 from delira.callbacks.mixing.randomness import RandomCallback
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.arrays import ops_of, shape_of
-from delira.utils.checks import check_numbers, check_whole
-from delira.utils.suggest import check_known
-from delira.utils.trees import n_rows
+from delira.utils.arrays import n_rows, ops_of, shape_of
+from delira.utils.checks import check_known, check_numbers, check_whole
 
 #: a weight that is drawn at every step
 RANDOM: Literal["random"] = "random"

@@ -11,8 +11,7 @@ from delira.callbacks.schedules.rates import HEIGHTS
 from delira.callbacks.schedules.schedule import FOR_GROUPS, OptimizerSchedule, as_list, check_lowering, check_rates
 from delira.errors import ConfigError
 from delira.state import State
-from delira.utils.checks import check_choice, check_flags, check_functions, check_numbers, check_whole
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_choice, check_flags, check_functions, check_numbers, check_whole, did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

@@ -13,8 +13,7 @@ from delira.callbacks.monitor import mode_of_plateau
 from delira.callbacks.schedules.schedule import OptimizerSchedule, as_number, check_finite, check_lowering, check_rates
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
-from delira.utils.checks import check_functions, check_texts
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_functions, check_texts, did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

@@ -26,7 +26,7 @@ from delira.data_loading.workers.outline import Outline
 from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure, Starter
 from delira.data_loading.workers.transport import Unreadable, receive, send
 from delira.errors import ConfigError, WorkerError
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import did_you_mean
 
 _log = logging.getLogger(__name__)
 _GRACE = 0.2  # seconds that a worker has to end by itself

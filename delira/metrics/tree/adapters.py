@@ -23,10 +23,9 @@ from delira.metrics.tree.criteria import (
 )
 from delira.metrics.tree.curves import OverDataset
 from delira.metrics.tree.labels import YES_OR_NO, class_axis, labels_of, same_shape, scores_of
-from delira.utils.arrays import Array, ops_of, read_arrays, shape_of
+from delira.utils.arrays import Array, map_leaves, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
-from delira.utils.trees import map_leaves
 
 
 class SklearnMetric(OverDataset):

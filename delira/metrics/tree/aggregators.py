@@ -9,9 +9,8 @@ import numpy as np
 
 from delira.metrics.tree.metric import Fleeting, Keeping
 from delira.metrics.tree.moments import Batch, Moments, check_dim, read_means
-from delira.utils.arrays import to_plain
+from delira.utils.arrays import Lazy, read_lazy, to_plain
 from delira.utils.checks import check_flags, check_texts, check_whole
-from delira.utils.lazy_value import Lazy, read_lazy
 
 
 class ToDict(Fleeting):

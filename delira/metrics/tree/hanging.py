@@ -10,8 +10,7 @@ from delira.metrics.tree.aggregators import Max, Mean, Min, RunningMean, Std, To
 from delira.metrics.tree.metric import Metric, MetricTree, as_tree
 from delira.metrics.tree.roots import root_of
 from delira.state import StateKey
-from delira.utils.checks import check_texts
-from delira.utils.suggest import did_you_mean
+from delira.utils.checks import check_texts, did_you_mean
 
 M = TypeVar("M", bound=Metric)
 P = ParamSpec("P")

@@ -10,10 +10,8 @@ from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.moments import Batch, Weighted, with_mask
 from delira.metrics.tree.readings import Readings, as_read
 from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
-from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.arrays import Lazy, as_array, map_leaves, ops_of, read_arrays, to_plain
 from delira.utils.checks import check_texts
-from delira.utils.lazy_value import Lazy
-from delira.utils.trees import map_leaves
 
 #: data that is evaluated -> prefix of the names
 PREFIXES = {VALIDATION_DATA: "val_", TEST_DATA: "test_", TRAIN_DATA: "train_"}

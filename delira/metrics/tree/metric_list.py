@@ -16,8 +16,7 @@ from delira.metrics.tree.metric import Fleeting, Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
 from delira.metrics.tree.roots import BatchLambda, KeyMetric, for_samples, root_of
 from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE, State
-from delira.utils.arrays import as_array, ops_of, read_arrays
-from delira.utils.lazy_value import read_lazy
+from delira.utils.arrays import as_array, ops_of, read_arrays, read_lazy
 from delira.utils.optimizing import rates_of_groups
 
 
@@ -197,7 +196,7 @@ class MetricList:
         Returns
         -------
         dict
-            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.lazy_value.Lazy`). Of two
+            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.arrays.Lazy`). Of two
             with the same name the later one is there.
         """
         values: dict[str, Any] = {}

@@ -9,12 +9,21 @@ from delira.metrics.sklearn_metrics import is_of_sklearn
 from delira.metrics.tree.metric import Fleeting, Keeping, Metric
 from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
-from delira.utils.arrays import Array, as_array, ops_of, read_arrays, shape_of, to_plain
-from delira.utils.binding import ordered
+from delira.utils.arrays import (
+    Array,
+    Lazy,
+    as_array,
+    iterate_leaves,
+    map_leaves,
+    n_rows,
+    ops_of,
+    read_arrays,
+    read_lazy,
+    shape_of,
+    to_plain,
+)
+from delira.utils.binding import has_more, needed, ordered, positional
 from delira.utils.checks import check_flags, check_functions, check_texts, check_whole
-from delira.utils.lazy_value import Lazy, read_lazy
-from delira.utils.parameters import has_more, needed, positional
-from delira.utils.trees import iterate_leaves, map_leaves, n_rows
 
 
 class KeyMetric(Fleeting):

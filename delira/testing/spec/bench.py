@@ -10,7 +10,7 @@ import numpy as np
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.testing.spec.reference import Adam, Batch, Dense, Sgd, descend, weighted
 from delira.testing.spec.under_test import BackendUnderTest
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 _QUIET = {"logging_type": None, "verbose": False, "save_freq": None}
 

@@ -27,7 +27,7 @@ from delira.contract.step import Compute, Hooks
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 
 
 class ToyCalls(CallsRole):

@@ -13,7 +13,7 @@ from delira.contract.kinds import Data
 from delira.errors import ConfigError
 from delira.training.finders.rehearsal import Rehearsal, participants, rehearsing
 from delira.utils.checks import check_numbers, check_whole
-from delira.utils.picture import picture_class
+from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

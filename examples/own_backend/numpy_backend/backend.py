@@ -26,8 +26,8 @@ from delira.contract import (
 )
 from delira.errors import ConfigError, NetworkError
 from delira.models.weights import check_named_weights
+from delira.utils.arrays import map_leaves
 from delira.utils.files import publish
-from delira.utils.trees import map_leaves
 from numpy_backend.optimizers import NumpyOptimizers, load_optimizer_states, optimizer_states, total
 
 

@@ -9,7 +9,7 @@ from numpy_autograd import Module, Tensor
 
 from delira.contract import default_closure
 from delira.models import AbstractNetwork
-from delira.utils.trees import map_leaves
+from delira.utils.arrays import map_leaves
 from numpy_backend.backend import BACKEND
 
 

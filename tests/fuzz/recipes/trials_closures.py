@@ -49,7 +49,7 @@ def called_in(closure, folder):
 
 def moved(batch, folder):
     """The dtypes of the leaves, and their sum."""
-    from delira.utils.trees import iterate_leaves
+    from delira.utils.arrays import iterate_leaves
 
     leaves = [leaf for _, leaf in iterate_leaves(batch)]
     return [str(getattr(leaf, "dtype", leaf)) for leaf in leaves]

@@ -245,7 +245,7 @@ POINTS = [
     PutBack(
         point="38",
         what="complex input loses its imaginary part",
-        file="delira/utils/inputs.py",
+        file="delira/utils/arrays.py",
         old="    if is_complex:",
         new="    if is_complex is None:",
         test=f"{IDS}::test_complex_input_is_refused_before_its_imaginary_part_is_lost",

@@ -6,7 +6,7 @@ POINTS = [
     PutBack(
         point="24",
         what="a file that cannot be read is taken for a damaged one",
-        file="delira/utils/patience.py",
+        file="delira/utils/files.py",
         old="            if (refused := refusal_behind(error)) is None:\n",
         new="            if (refused := refusal_behind(error)) is None or True:\n",
         test="tests/io/test_unreadable_files.py::test_no_checkpoint_is_renamed_because_it_cannot_be_read",
@@ -14,7 +14,7 @@ POINTS = [
     PutBack(
         point="24",
         what="one EIO is enough",
-        file="delira/utils/patience.py",
+        file="delira/utils/files.py",
         old="if code not in _PASSING or not pauses:",
         new="if code:",
         test="tests/io/test_unreadable_files.py::test_one_error_that_passes_changes_nothing",
@@ -62,7 +62,7 @@ POINTS = [
     PutBack(
         point="26",
         what="a run that is renamed while running splits into two halves",
-        file="delira/utils/lock.py",
+        file="delira/utils/files.py",
         old="        if not is_there and about.st_nlink:\n",
         new="        if not is_there and not about.st_nlink:\n",
         test="tests/training/test_moved_and_copied.py::test_a_run_that_is_moved_while_it_runs_does_not_fall_into_two_halves",
@@ -118,7 +118,7 @@ POINTS = [
     PutBack(
         point="27",
         what="a pipe in place of a file is waited for",
-        file="delira/utils/foreign.py",
+        file="delira/utils/files.py",
         old="    if not stat.S_ISREG(os.stat(path).st_mode):\n        raise refused\n    at_once = getattr(os",
         new="    at_once = getattr(stat",
         test="tests/cli/test_strangers_folder.py::test_whatever_stands_there_is_told[manifest.json-a pipe]",
@@ -126,7 +126,7 @@ POINTS = [
     PutBack(
         point="27",
         what="deeply nested JSON breaks the listing",
-        file="delira/utils/foreign.py",
+        file="delira/utils/files.py",
         old='    except RecursionError:\n        raise ValueError("it is nested too deeply") from None\n',
         new="    except MemoryError:\n        raise\n",
         test="tests/cli/test_strangers_folder.py::test_whatever_stands_there_is_told[manifest.json-deep JSON]",
@@ -150,7 +150,7 @@ POINTS = [
     PutBack(
         point="27",
         what="a result that is printed commands the terminal",
-        file="delira/utils/foreign.py",
+        file="delira/utils/files.py",
         old='        return _OBEYED.sub("\\ufffd", value)',
         new="        return value",
         test="tests/cli/test_strangers_folder.py::test_no_text_of_a_file_commands_a_terminal",

@@ -93,7 +93,7 @@ POINTS = [
     PutBack(
         point="3",
         what="a best checkpoint that cannot be read once is not read again",
-        file="delira/utils/patience.py",
+        file="delira/utils/files.py",
         old="_PAUSES = (0.05, 0.2, 0.5)",
         new="_PAUSES = ()",
         test=WEIGHTS + "test_the_best_weights_are_tested_though_their_file_could_not_be_read_once",

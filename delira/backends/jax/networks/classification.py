@@ -9,9 +9,8 @@ from flax import nnx
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import VGG3D, ResNet18
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import labelled
+from delira.contract.ready_steps import described_by_base, labelled
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 LABELS = ready.Labels(
     is_numeric=lambda value: isinstance(value, jax.Array),

@@ -12,9 +12,8 @@ from delira.backends.jax.networks.architectures import Discriminator, Generator
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
 from delira.contract import needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
+from delira.contract.ready_steps import described_by_base, gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 _BUILDER = "create_optims_gan_default_jax"
 Values = dict[str, jax.Array]

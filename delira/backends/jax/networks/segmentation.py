@@ -12,9 +12,8 @@ from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks.architectures import UNet
 from delira.backends.jax.networks.classification import LABELS, ReadyJaxNetwork
 from delira.backends.jax.networks.layers import xavier_normal
-from delira.contract.ready_steps import labelled
+from delira.contract.ready_steps import described_by_base, labelled
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 
 class _SegmentationNetwork(ReadyJaxNetwork):

@@ -10,9 +10,8 @@ from delira.backends.jax.networks.architectures import Decoder, Encoder
 from delira.backends.jax.networks.classification import ReadyJaxNetwork
 from delira.contract import needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import autoencoder_closure
+from delira.contract.ready_steps import autoencoder_closure, described_by_base
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 
 def kl_to_standard_normal(mean: jax.Array, log_var: jax.Array) -> jax.Array:

@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import VGG3D, ResNet18
-from delira.contract.ready_steps import labelled
+from delira.contract.ready_steps import described_by_base, labelled
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 LABELS = ready.Labels(
     is_numeric=lambda value: isinstance(value, tf.Tensor) and value.dtype is not tf.string,

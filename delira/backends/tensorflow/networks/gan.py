@@ -10,9 +10,8 @@ from delira.backends.tensorflow.networks.architectures import Discriminator, Gen
 from delira.backends.tensorflow.step import of_each_call
 from delira.contract import needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
+from delira.contract.ready_steps import described_by_base, gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 Values = dict[str, tf.Tensor]
 

@@ -10,9 +10,8 @@ from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import UNet
 from delira.backends.tensorflow.networks.classification import LABELS
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
-from delira.contract.ready_steps import labelled
+from delira.contract.ready_steps import described_by_base, labelled
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 
 class _SegmentationNetwork(AbstractTfNetwork):

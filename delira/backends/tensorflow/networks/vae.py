@@ -9,9 +9,8 @@ from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks.architectures import Decoder, Encoder
 from delira.contract import needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import autoencoder_closure
+from delira.contract.ready_steps import autoencoder_closure, described_by_base
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 
 def kl_to_standard_normal(mean: tf.Tensor, log_var: tf.Tensor) -> tf.Tensor:

@@ -6,9 +6,8 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.architectures import VGG3D, ResNet18
-from delira.contract.ready_steps import labelled
+from delira.contract.ready_steps import described_by_base, labelled
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 LABELS = ready.Labels(
     is_numeric=lambda value: isinstance(value, torch.Tensor),

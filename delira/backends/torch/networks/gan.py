@@ -8,9 +8,8 @@ from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.architectures import Discriminator, Generator
 from delira.contract import mark, needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import gan_inputs, gan_losses, gan_optimizer, gan_results
+from delira.contract.ready_steps import described_by_base, gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 _BUILDER = "create_optims_gan_default_pytorch"
 Values = dict[str, torch.Tensor]

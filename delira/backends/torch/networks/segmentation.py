@@ -8,9 +8,8 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.architectures import UNet, init_xavier
 from delira.backends.torch.networks.classification import LABELS
-from delira.contract.ready_steps import labelled
+from delira.contract.ready_steps import described_by_base, labelled
 from delira.models import ready
-from delira.utils.docstrings import described_by_base
 
 
 class _SegmentationNetwork(AbstractPyTorchNetwork):

@@ -11,7 +11,7 @@ from delira.errors import CheckpointError
 from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import rmse
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 
 @check()

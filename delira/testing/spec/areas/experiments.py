@@ -8,7 +8,7 @@ from delira.testing.spec.bench import Bench
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import rmse
 from delira.training import Predictor
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 
 def _kfold(bench: Bench, experiment: Any = None, **options: Any) -> Any:

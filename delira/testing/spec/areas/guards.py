@@ -10,7 +10,7 @@ from delira.errors import NonFiniteLossError
 from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
 from delira.testing.spec.reference import Batch
-from delira.utils.trees import iterate_leaves
+from delira.utils.arrays import iterate_leaves
 
 
 def _spoil(epoch: int, step: int, times: int = 1000) -> Any:

@@ -5,8 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from delira.utils.parameters import has_more, needed, positional
-from delira.utils.trees import n_rows, spread
+from delira.utils.arrays import n_rows, spread
+from delira.utils.binding import has_more, needed, positional
 
 
 def test_the_first_array_that_has_a_length_counts_the_samples():

@@ -1,14 +1,20 @@
-"""Pictures as arrays of shape ``(c, h, w)``: side by side, as bytes, and as files."""
+"""Pictures as arrays of shape (c, h, w), side by side, as bytes and as files; and figures that notebooks show."""
 
+import functools
+import io
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.utils.checks import import_optional
 from delira.utils.files import publish
-from delira.utils.optional import import_optional
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 #: number of channels -> what Pillow calls it
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -82,3 +88,24 @@ def write_picture(path: Path, picture: np.ndarray, who: str) -> Path:
         raise ConfigError(f"{who}: nobody knows how to write {path.suffix!r}; call the file {path.stem}.png")
     pixels = image.fromarray(as_bytes(picture, who))
     return publish(path, lambda file: pixels.save(file, format=kinds[path.suffix.lower()]), durable=False)
+
+
+@functools.cache
+def picture_class() -> type["Figure"]:
+    """Return a figure that notebooks show although pyplot, which would draw it for them, was never imported.
+
+    Raises
+    ------
+    MissingBackendError
+        If matplotlib is not there, as after ``pip install --no-deps``.
+    """
+    import_optional("matplotlib.figure", "a plot", "matplotlib")
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=100)
+            return buffer.getvalue()
+
+    return Picture
