@@ -13,7 +13,6 @@ from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, noting
 from delira.experiments.cross_validation import CrossValidation
-from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, ResumeKeywords, RunKeywords
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult
@@ -38,8 +37,7 @@ from delira.runs.folder import RunFolder
 from delira.runs.guard_log import count_guards
 from delira.runs.locate import locate_fold
 from delira.settings.config import SETTINGS, check_names
-from delira.settings.parts import flag
-from delira.settings.signatures import show_settings
+from delira.settings.signatures import Entries, Functions, NetworkKeywords, show_settings
 from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
 from delira.training.generators import own_generators, seed_generators
@@ -48,7 +46,7 @@ from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
-from delira.utils.checks import did_you_mean, expect
+from delira.utils.checks import did_you_mean, expect, flag
 from delira.utils.files import as_path, publish_text, writable_folder
 from delira.utils.references import class_on_disk
 
@@ -61,6 +59,51 @@ _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
 
 #: the class of networks that an experiment trains
 NetworkT = TypeVar("NetworkT")
+
+
+class _OfRuns(NetworkKeywords, total=False):
+    losses: Functions
+    batch_size: int
+    callbacks: Iterable[Any] | None
+    start_epoch: int
+
+
+class ExperimentKeywords(_OfRuns, total=False):
+    """Settings of an experiment, for all of its runs."""
+
+    metrics: Mapping[str, Any]
+    metric_keys: Entries
+    num_epochs: int
+    fold: int
+
+
+class RunKeywords(ExperimentKeywords, total=False):
+    """Settings of one run."""
+
+    n_epochs: int
+    key_mapping: Mapping[str, str] | None
+
+
+class ResumeKeywords(RunKeywords, total=False):
+    """Settings of a run that continues another one."""
+
+    params: Parameters | Mapping[str, Any] | None
+    preprocessing: Preprocessing | Mapping[str, Any] | None
+    allow_changes: bool
+
+
+class KFoldKeywords(_OfRuns, total=False):
+    """Settings of a cross-validation; those of a split have the types of ``SplitConfig``."""
+
+    n_epochs: int
+    key_mapping: Mapping[str, str] | None
+    split_type: Any
+    shuffle: bool
+    random_seed: int | None
+    val_split: float | None
+    label_key: str
+    groups_key: str | None
+    check_duplicates: bool
 
 
 class BaseExperiment(Generic[NetworkT]):

@@ -4,24 +4,28 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delira.callbacks.abstract_callback import CallbackList
+from delira.callbacks.hooks import IN_STEP
 from delira.contract.kinds import Data
 from delira.errors import ConfigError, NetworkError
-from delira.experiments.callback_settings import settings_of_callbacks
-from delira.experiments.live_objects import shared_objects
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing
+from delira.frameworks import LIBRARIES
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
-from delira.settings.parts import positive
 from delira.utils import yaml_codec
-from delira.utils.checks import did_you_mean, expect
+from delira.utils.checks import did_you_mean, expect, positive
+from delira.utils.references import class_on_disk, module_on_disk
 
 if TYPE_CHECKING:
     from delira.contract import Backend
+
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
@@ -305,3 +309,182 @@ def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> No
         signature.bind(**arguments)
     except TypeError as error:
         raise ConfigError(f"{model_cls.__name__} cannot be built from the model parameters: {error}") from error
+
+
+# ---- callbacks as plain values, so that another run can be compared
+
+#: as files know them
+_OURS = "delira.training.callbacks."
+#: modules of our callbacks that show and store, and change no number
+_WATCHING = {
+    "checkpoints", "confusion", "csv_logger", "fold_table", "history", "imaging", "live_plot", "printers", "profiler",
+    "progress", "run_log", "tensorboard", "tensorboard_base", "tensorboard_images", "tensorboard_projector",
+    "tensorboard_scalars", "tensorboard_text",
+}  # fmt: skip
+#: attributes in which arguments are kept together
+_TOGETHER = {"params", "arguments"}
+#: of ours, what is made of arguments
+_MADE = {"_filter", "gain", "weight_of"}
+
+
+def settings_of_callbacks(callbacks: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return those that may change numbers, as plain values for the manifest, in their order.
+
+    Parameters
+    ----------
+    callbacks
+        As they were given: before any training.
+    """
+    return [_describe(callback) for callback in _flat(callbacks) if not _only_watches(callback)]
+
+
+def _flat(callbacks: Iterable[Any]) -> Iterable[Any]:
+    for callback in callbacks:
+        if isinstance(callback, (list, tuple)):
+            yield from _flat(callback)
+        else:
+            yield callback
+
+
+def _only_watches(callback: object) -> bool:
+    if getattr(callback, "only_watches", False):
+        return True
+    module = module_on_disk(type(callback).__module__, type(callback).__qualname__)
+    return module.startswith(_OURS) and module.removeprefix(_OURS).partition(".")[0] in _WATCHING
+
+
+def _describe(callback: object) -> dict[str, Any]:
+    cls = type(callback)
+    try:
+        names = {*inspect.signature(cls).parameters}
+    except (TypeError, ValueError):  # no constructor that Python could show
+        names = set()
+    kept = dict(getattr(callback, "__dict__", {}))
+    arguments = {}
+    for name, value in kept.items():
+        if name.lstrip("_") in names or name in _TOGETHER | _MADE:
+            inner = vars(value) if name in _MADE and hasattr(value, "__dict__") else value
+            arguments[name.lstrip("_")] = yaml_codec.encode(inner)
+    if hooks := getattr(callback, "hooks", None):  # a decorated function is known by its name
+        arguments = {"function": getattr(kept.get("function"), "__qualname__", ""), "hooks": yaml_codec.encode(hooks)}
+        name = f"{getattr(kept.get('function'), '__module__', '')}:callback"
+    else:
+        name = class_on_disk(cls)
+    return {"$call": name, "arguments": arguments, "in_step": _acts_in_step(callback)}
+
+
+def _acts_in_step(callback: object) -> bool:
+    try:
+        heard = CallbackList([callback])
+    except ConfigError:  # the trainer says so
+        return False
+    return any(heard.hears(hook) for hook in IN_STEP)
+
+
+_log = logging.getLogger("delira")
+
+# ---- what every run shares although its callbacks are copies: objects that are something only once
+
+#: packages whose objects stand for something outside of the process, or for one search: a copy would talk to nobody
+LIVE = frozenset({
+    "optuna", "mlflow", "wandb", "ray", "neptune", "comet_ml", "clearml", "aim", "tensorboardX", "visdom", "trixi",
+})  # fmt: skip
+#: packages whose objects copy themselves well, and are large
+_NOT_LOOKED_INTO = LIBRARIES | {"sklearn", "numpy", "pandas", "builtins"}
+_PLAIN = (str, bytes, int, float, complex, type(None), type)
+_MOST_OBJECTS = 10_000
+_told: set[str] = set()
+
+
+def shared_objects(callbacks: object) -> dict[int, Any]:
+    """Return what copies of callbacks share with them, as a memo of :func:`copy.deepcopy`.
+
+    That is what a callback names in its attribute ``shared``, objects of packages that trackers and searches are made
+    of, and objects that leave something out when they are copied (their ``__getstate__`` says so), e.g. a connection.
+    What was not asked for is said once.
+
+    Parameters
+    ----------
+    callbacks
+        Callbacks, or anything else, which shares nothing.
+
+    Raises
+    ------
+    ConfigError
+        If ``shared`` names no attributes.
+    """
+    memo: dict[int, Any] = {}
+    for callback in callbacks if isinstance(callbacks, (list, tuple)) else ():
+        if isinstance(callback, type) or not hasattr(callback, "__dict__"):
+            continue
+        for name in _named(callback):
+            memo[id(getattr(callback, name))] = getattr(callback, name)
+        for name, value in vars(callback).items():
+            for found, reason in _live_in(value, memo):
+                memo[id(found)] = found
+                _tell(callback, name, found, reason)
+    return memo
+
+
+def _named(callback: object) -> Iterable[str]:
+    """Return the attributes that a callback says are shared."""
+    names = getattr(callback, "shared", ())
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+        who = type(callback).__name__
+        raise ConfigError(f"{who}.shared must be a tuple of names of attributes, e.g. ('trial',), got {names!r}")
+    for name in names:
+        if not hasattr(callback, name):
+            raise ConfigError(
+                f"{type(callback).__name__}.shared names {name!r}, which it does not have"
+                f"{did_you_mean(name, vars(callback))}"
+            )
+    return names
+
+
+def _live_in(value: object, known: Mapping[int, Any]) -> Iterator[tuple[Any, str]]:
+    """Objects within a value that are not to be copied, each with the reason."""
+    waiting, seen = [value], set(known)
+    while waiting and len(seen) < _MOST_OBJECTS:
+        one = waiting.pop()
+        if isinstance(one, types.MethodType):
+            one = one.__self__
+        if id(one) in seen or isinstance(one, (*_PLAIN, logging.Logger)) or inspect.isroutine(one):
+            continue  # a copy of a logger is the logger
+        seen.add(id(one))
+        if isinstance(one, Mapping):
+            waiting.extend(one.values())
+            continue
+        if isinstance(one, (list, tuple, set, frozenset)):
+            waiting.extend(one)
+            continue
+        package = type(one).__module__.partition(".")[0]
+        if package in LIVE:
+            yield one, f"it belongs to {package}"
+        elif package not in _NOT_LOOKED_INTO and hasattr(one, "__dict__") and not hasattr(one, "__deepcopy__"):
+            if package != "delira" and (gone := _left_out(one)):
+                yield one, f"a copy would lack {gone!r}"
+            else:
+                waiting.extend(vars(one).values())
+
+
+def _left_out(one: object) -> str | None:
+    """Return an attribute that a copy would not have."""
+    own = getattr(type(one), "__getstate__", None)
+    if own is None or own is getattr(object, "__getstate__", None):
+        return None
+    try:
+        state = one.__getstate__()
+    except Exception:  # the copy will fail, and say why
+        return None
+    return next((name for name in vars(one) if name not in state), None) if isinstance(state, Mapping) else None
+
+
+def _tell(callback: object, name: str, found: object, reason: str) -> None:
+    who = type(callback).__name__
+    sentence = (
+        f"{who}.{name} holds a {type(found).__name__}, which all runs share, since {reason}; say shared = ({name!r},) "
+        f"in {who} if that is meant, or build it in at_training_begin for one of its own"
+    )
+    if sentence not in _told:
+        _told.add(sentence)
+        _log.warning(sentence)

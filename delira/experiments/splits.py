@@ -16,8 +16,7 @@ from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError
 from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
-from delira.settings.parts import flag
-from delira.utils.checks import did_you_mean, expect
+from delira.utils.checks import did_you_mean, expect, flag
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from delira.settings.parts import (
     OptimizerConfig,
     SavingConfig,
     ScheduleConfig,
-    positive,
 )
-from delira.utils.checks import did_you_mean, expect, is_count
+from delira.utils.checks import did_you_mean, expect, is_count, positive
 from delira.utils.seeding import check_seed
 from delira.utils.yaml_codec import Unresolved
 

@@ -7,19 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.utils.checks import Expected, expect
+from delira.utils.checks import Expected, expect, positive
 from delira.utils.optimizing import check_rate_in
-
-
-def positive(name: str, value: object, unit: str) -> Expected:
-    """Return what :func:`~delira.utils.checks.expect` needs to refuse anything but a positive integer."""
-    is_right = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
-    return name, value, is_right, f"an integer of at least 1 ({unit})"
-
-
-def flag(name: str, value: object) -> Expected:
-    """Return what :func:`~delira.utils.checks.expect` needs to refuse anything but True and False."""
-    return name, value, isinstance(value, bool), "True or False"
 
 
 def _verbosity(verbose: object) -> Expected:

@@ -20,9 +20,8 @@ from delira.metrics import MetricSet
 from delira.metrics.direction import as_mode
 from delira.runs.guard_log import GuardLog
 from delira.settings.config import TrainerConfig, check_start, read_settings
-from delira.settings.keywords import TrainerKeywords
 from delira.settings.parts import check_verbose
-from delira.settings.signatures import show_settings
+from delira.settings.signatures import TrainerKeywords, show_settings
 from delira.state import State
 from delira.training import checks, guards
 from delira.training.averages import AveragedWeights

@@ -16,10 +16,9 @@ from delira.contract.kinds import Criterion, Network, Optimizer, Tree
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names
-from delira.settings.keywords import TrialKeywords
 from delira.settings.outputs import check_output
 from delira.settings.parts import check_verbose
-from delira.settings.signatures import show_settings
+from delira.settings.signatures import TrialKeywords, show_settings
 from delira.state import State, StateFunction
 from delira.trial.bridge import backend_of, experiment_of, shown
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of

@@ -35,6 +35,17 @@ def expect(*settings: Expected) -> None:
             raise ConfigError(f"{name} must be {what}, got {value!r}")
 
 
+def positive(name: str, value: object, unit: str) -> Expected:
+    """Return what :func:`expect` needs to refuse anything but a positive integer."""
+    is_right = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+    return name, value, is_right, f"an integer of at least 1 ({unit})"
+
+
+def flag(name: str, value: object) -> Expected:
+    """Return what :func:`expect` needs to refuse anything but True and False."""
+    return name, value, isinstance(value, bool), "True or False"
+
+
 def is_count(value: object) -> bool:
     """Return True if it is a whole number of at least 0."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0

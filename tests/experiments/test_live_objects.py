@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError
-from delira.experiments import live_objects
-from delira.experiments.live_objects import shared_objects
+from delira.experiments import run_request
+from delira.experiments.run_request import shared_objects
 from delira.training.callbacks import AbstractCallback
 
 
@@ -57,7 +57,7 @@ def warnings_of(caplog):
 
 
 def test_a_search_hears_of_the_run_and_can_prune_it(kit, tmp_path, manager, caplog, monkeypatch):
-    monkeypatch.setattr(live_objects, "_told", set())
+    monkeypatch.setattr(run_request, "_told", set())
 
     class Pruning(Prune):
         pass

@@ -15,11 +15,11 @@ import pytest
 import delira
 from delira.contract import CompileConfig, UpdateConfig
 from delira.errors import ConfigError
-from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, RunKeywords
+from delira.experiments.experiment import ExperimentKeywords, KFoldKeywords, RunKeywords
 from delira.experiments.run_request import RUN_NAMES
 from delira.experiments.splits import SplitConfig
 from delira.settings.config import PART_CLASSES, PARTS, PLAIN, SETTINGS, TrainerConfig, read_settings
-from delira.settings.keywords import TrainerKeywords, TrialKeywords
+from delira.settings.signatures import TrainerKeywords, TrialKeywords
 
 ROOT = Path(delira.__file__).parents[1]
 #: other spellings -> the keyword whose type they have

@@ -184,7 +184,7 @@ POINTS = [
     PutBack(
         point="4",
         what="a run goes on with other settings of a callback",
-        file="delira/experiments/callback_settings.py",
+        file="delira/experiments/run_request.py",
         old="= yaml_codec.encode(inner)\n",
         new="= None\n",
         test="tests/experiments/test_callback_settings.py::test_other_callbacks_are_refused_and_listed",
