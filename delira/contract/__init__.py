@@ -6,20 +6,22 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "delira.contract.arrays": "ArraysRole",
-        "delira.contract.backend": "Backend",
+        "delira.contract.backend": "Backend roles_in",
+        "delira.contract.calls": "CallsRole",
         "delira.contract.checkpoints": "CheckpointsRole",
         "delira.contract.closure": "default_closure",
         "delira.contract.devices": "DevicesRole",
         "delira.contract.export": "ExportRole",
         "delira.contract.generators": "GeneratorsRole",
-        "delira.contract.network_calls": "CallsRole",
+        "delira.contract.kinds": (
+            "Array Builder ByName Closure CompileConfig Criterion Data Devices Network Optimizer Role Scope Tree "
+            "UpdateConfig"
+        ),
         "delira.contract.optimizers": "OptimizersRole WrappedOptimizers",
-        "delira.contract.role": "Role",
-        "delira.contract.settings": "CompileConfig Devices UpdateConfig",
         "delira.contract.step": (
-            "DEFAULT_LOSS_KEYS DEFAULT_METRIC_KEYS NO_HOOKS TARGET_FIRST Step StepHooks StepRole backend_default "
-            "call_losses call_metrics default_optimizer look_up mark named_outputs needs_losses run_hooks "
-            "select_inputs tell_marks validation_names"
+            "DEFAULT_LOSS_KEYS DEFAULT_METRIC_KEYS NO_HOOKS TARGET_FIRST Compute Hooks Step StepHooks StepRole "
+            "backend_default call_losses call_metrics default_optimizer look_up mark named_outputs needs_losses "
+            "run_hooks select_inputs tell_marks validation_names"
         ),
         "delira.contract.weights": "WeightsRole",
     },

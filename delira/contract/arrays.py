@@ -1,14 +1,13 @@
-"""The role of a backend that turns its arrays into numpy's, and joins and copies them."""
+"""The role of a backend that turns its arrays into numpy's, joins and copies them; batches of arrays alone."""
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from delira.contract.kinds import ByName, Tree
-from delira.contract.role import Role
+from delira.contract.kinds import Array, ByName, Role, Tree
 from delira.errors import NetworkError
 from delira.utils.arrays import map_leaves
 
@@ -117,3 +116,28 @@ def _as_float(value: Any) -> float:
     raise NetworkError(
         f"a loss or training metric is a {type(value).__name__}, {value!r:.60}; the closure returns single real numbers"
     )
+
+
+def only_arrays(tree: Tree, convert: Callable[[Array], Any], *, keeps_empty: bool = True) -> Any:
+    """A tree without the leaves of which ``convert`` makes None, and without lists that hold any; None if it is one.
+
+    Parameters
+    ----------
+    tree
+        A batch, or a part of one.
+    convert
+        Makes an array of a leaf, or None.
+    keeps_empty
+        Whether dictionaries and lists in which nothing is left stay.
+    """
+    if isinstance(tree, Mapping):
+        found = {key: only_arrays(value, convert, keeps_empty=keeps_empty) for key, value in tree.items()}
+        kept: Any = {key: value for key, value in found.items() if value is not None}
+    elif isinstance(tree, (list, tuple)):
+        items = [only_arrays(item, convert, keeps_empty=keeps_empty) for item in tree]
+        if any(item is None for item in items):
+            return None
+        kept = type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    else:
+        return convert(tree)
+    return kept if kept or keeps_empty else None

@@ -6,14 +6,13 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from delira.contract.arrays import ArraysRole
+from delira.contract.calls import CallsRole
 from delira.contract.checkpoints import CheckpointsRole
 from delira.contract.devices import DevicesRole
 from delira.contract.export import ExportRole
 from delira.contract.generators import GeneratorsRole
-from delira.contract.kinds import ByName
-from delira.contract.network_calls import CallsRole
+from delira.contract.kinds import ByName, Role
 from delira.contract.optimizers import OptimizersRole
-from delira.contract.role import Role
 from delira.contract.step import StepRole
 from delira.contract.weights import WeightsRole
 from delira.errors import ConfigError

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delira.contract.kinds import ByName, Network
-from delira.contract.role import Role
+from delira.contract.kinds import ByName, Network, Role
 from delira.errors import CheckpointError
 from delira.io.container import read_tree, write_tree
 

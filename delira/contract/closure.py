@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from delira.contract.calls import CallsRole
 from delira.contract.kinds import ByName, Network
-from delira.contract.network_calls import CallsRole
 from delira.contract.step import (
     NO_HOOKS,
     Step,

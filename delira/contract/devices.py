@@ -4,9 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from delira.contract.kinds import ByName, Network, Scope
-from delira.contract.role import Role
-from delira.contract.settings import Devices
+from delira.contract.kinds import ByName, Devices, Network, Role, Scope
 from delira.errors import ConfigError
 
 

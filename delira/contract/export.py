@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.contract.kinds import ByName, Network
-from delira.contract.role import Role
+from delira.contract.kinds import ByName, Network, Role
 from delira.errors import ConfigError, DataError
 from delira.utils.arrays import iterate_leaves
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract.kinds import Network
-from delira.contract.role import Role
+from delira.contract.kinds import Network, Role
 
 
 class GeneratorsRole(Role):

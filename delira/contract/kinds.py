@@ -1,8 +1,17 @@
-"""What frameworks and users bring, for which Python has no type in common: their names say what is meant."""
+"""What the contract is written in: names of what frameworks and users bring, the base of all roles, and settings."""
 
+import abc
+import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+from delira.errors import ConfigError
+
+if TYPE_CHECKING:
+    from delira.contract.backend import Backend
 
 #: a network: of delira, or a module of a framework
 Network: TypeAlias = Any
@@ -24,3 +33,90 @@ Builder: TypeAlias = Callable[..., dict[str, Any]] | None
 Scope: TypeAlias = AbstractContextManager[None]
 #: the closure of a network, or what a backend has made of it
 Closure: TypeAlias = Callable[..., Any]
+
+
+class Role(abc.ABC):
+    """One part of a backend. The base class of each role is the plain case; a backend overrides what differs.
+
+    Parameters
+    ----------
+    backend
+        The backend it belongs to, whose other roles it may use.
+    """
+
+    role: ClassVar[str]
+    """Name under which the backend has it."""
+
+    def __init__(self, backend: "Backend") -> None:
+        self.backend = backend
+
+    def lacking(self, what: str) -> ConfigError:
+        """What a verb raises that the backend has not: ``what`` it cannot do, and what to write instead."""
+        return ConfigError(f"the backend {self.backend.name!r} {what}")
+
+
+class Devices(NamedTuple):
+    """Where inputs and where targets go."""
+
+    input: Any
+    output: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """How gradients become an update."""
+
+    precision: str = "32"
+    """Number format of the forward pass: ``"32"``, ``"bf16"``, ``"fp16"``, or ``"auto"`` for the device's best."""
+
+    accumulation_steps: int = 1
+    """Batches whose gradients are combined, weighted by their samples, into one update."""
+
+    clip_norm: float | None = None
+    """Largest 2-norm of all gradients of an optimizer together."""
+
+    clip_value: float | None = None
+    """Largest absolute value of a gradient entry."""
+
+    skip_nonfinite: bool = False
+    """Leave out the update of a batch whose loss or gradients are infinite or not a number."""
+
+    in_parts: bool = False
+    """Batches may come in parts, which make one update."""
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("32", "bf16", "fp16", "auto"):
+            raise ConfigError(f"mixed_precision must be False, True, 'bf16' or 'fp16', got {self.precision!r}")
+        steps = self.accumulation_steps
+        if not isinstance(steps, int) or steps is True or steps < 1:
+            raise ConfigError(f"gradient_accumulation_steps must be an integer of at least 1 (batch), got {steps!r}")
+        for name in ("skip_nonfinite", "in_parts"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        for name in ("clip_norm", "clip_value"):
+            value = getattr(self, name)
+            is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+            if value is not None and not (is_number and value > 0):
+                raise ConfigError(f"gradient_{name} must be above 0 (or None for no clipping), got {value!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompileConfig:
+    """Whether the step is compiled, and how."""
+
+    compiled: bool | ByName | None = None
+    """True, False for plain Python (to debug), ``None`` for what the backend does by default; options of the
+    framework's compiler mean True."""
+
+    jit: bool = False
+    """Let TensorFlow compile the step with XLA."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compiled, (bool, Mapping, type(None))):
+            raise ConfigError(
+                f"compiled must be True, False or a dict of options of the framework's compiler, got {self.compiled!r}"
+            )
+        if not isinstance(self.jit, bool):
+            raise ConfigError(f"jit_compile must be True or False, got {self.jit!r}")
+        if self.jit and self.compiled is False:
+            raise ConfigError("jit_compile=True needs a compiled step; leave compiled=False out")

@@ -5,9 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from delira.contract.kinds import Builder, ByName, Network, Optimizer, Scope
-from delira.contract.role import Role
-from delira.contract.settings import UpdateConfig
+from delira.contract.kinds import Builder, ByName, Network, Optimizer, Role, Scope, UpdateConfig
 from delira.errors import ConfigError
 
 _NOTHING = contextlib.nullcontext()

@@ -8,9 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from delira.contract.kinds import ByName, Closure, Network, Optimizer, Tree
-from delira.contract.role import Role
-from delira.contract.settings import CompileConfig, Devices
+from delira.contract.kinds import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Role, Tree
 from delira.errors import ConfigError, MissingKeyError, NetworkError
 from delira.utils.binding import TARGET_FIRST, ordered
 from delira.utils.checks import check_choice, check_functions, check_texts

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract.kinds import ByName, Network
-from delira.contract.role import Role
+from delira.contract.kinds import ByName, Network, Role
 from delira.errors import ConfigError, NetworkError
 
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.contract.batches import only_arrays
+from delira.contract.arrays import only_arrays
 
 
 class Pair(NamedTuple):

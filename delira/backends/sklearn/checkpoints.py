@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from delira.contract import CheckpointsRole
-from delira.contract.kinds import ByName, Network
+from delira.contract import ByName, CheckpointsRole, Network
 from delira.errors import CheckpointError
 from delira.io import estimators
 from delira.utils.references import safe_repr

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import OptimizersRole, UpdateConfig
-from delira.contract.kinds import Builder, ByName, Network
+from delira.contract import Builder, ByName, Network, OptimizersRole, UpdateConfig
 from delira.errors import ConfigError, DataError
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import WeightsRole
-from delira.contract.kinds import Network
+from delira.contract import Network, WeightsRole
 from delira.errors import ConfigError
 from delira.models.weights import check_named_weights
 

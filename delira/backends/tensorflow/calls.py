@@ -18,7 +18,7 @@ from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, computing, mode, runtime_of
 from delira.backends.tensorflow.traces import Traces, as_tensor, options_of
 from delira.contract import CallsRole
-from delira.contract.batches import only_arrays
+from delira.contract.arrays import only_arrays
 from delira.contract.kinds import ByName, Network
 from delira.errors import DataError, DeliraError
 

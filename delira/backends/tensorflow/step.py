@@ -16,7 +16,7 @@ from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, precision, runtime_of
 from delira.backends.tensorflow.traces import Traces, as_tensor, options_of
 from delira.contract import CompileConfig, Devices, Step, StepRole, call_metrics, run_hooks, select_inputs
-from delira.contract.batches import only_arrays
+from delira.contract.arrays import only_arrays
 from delira.contract.kinds import Array, ByName, Closure, Network, Optimizer, Tree
 from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import NetworkError

@@ -3,8 +3,7 @@
 from delira.backends.torch import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
 from delira.backends.torch.schedules import SCHEDULES
 from delira.backends.torch.tools import FreeImage, trace, write_graph
-from delira.contract import Backend
-from delira.contract.backend import roles_in
+from delira.contract import Backend, roles_in
 
 
 class TorchBackend(Backend):

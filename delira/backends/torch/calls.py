@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from delira.contract import CallsRole
-from delira.contract.kinds import Network, Scope
+from delira.contract import CallsRole, Network, Scope
 from delira.errors import NetworkError
 from delira.utils.arrays import iterate_leaves, map_leaves
 

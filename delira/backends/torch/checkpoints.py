@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.contract import CheckpointsRole
+from delira.contract import ByName, CheckpointsRole, Network, Optimizer, Tree
 from delira.contract.checkpoints import check_fit, optimizer_states
-from delira.contract.kinds import ByName, Network, Optimizer, Tree
 from delira.errors import CheckpointError, ConfigError
 from delira.io.container import DEEPEST, check_model, check_saved, stored_records, verify_zip
 from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from delira.contract import Devices, DevicesRole
+from delira.contract import ByName, Devices, DevicesRole, Network
 from delira.contract.devices import asked_for
-from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError
 from delira.utils.seeding import CUBLAS_SETTING, choose_cublas_workspace, make_torch_deterministic
 

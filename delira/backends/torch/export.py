@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from delira.contract import ExportRole, named_outputs
+from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
-from delira.contract.kinds import ByName
 from delira.errors import ConfigError, NetworkError
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.checks import import_optional

@@ -4,8 +4,7 @@ from typing import Any
 
 import torch
 
-from delira.contract import GeneratorsRole
-from delira.contract.kinds import ByName
+from delira.contract import ByName, GeneratorsRole
 
 
 class TorchGenerators(GeneratorsRole):

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from delira.backends.torch.backend import BACKEND
-from delira.contract import backend_default, default_closure
-from delira.contract.kinds import ByName, Tree
+from delira.contract import ByName, Tree, backend_default, default_closure
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.arrays import map_leaves, refuse_complex
 

@@ -10,8 +10,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from delira.backends.torch import schedules
-from delira.contract import UpdateConfig, WrappedOptimizers
-from delira.contract.kinds import ByName, Network
+from delira.contract import ByName, Network, UpdateConfig, WrappedOptimizers
 from delira.errors import CheckpointError, ConfigError
 from delira.utils.optimizing import both_of, building
 

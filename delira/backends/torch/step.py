@@ -10,9 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from delira.contract import CompileConfig, Devices, Step, StepRole, mark, run_hooks
-from delira.contract.kinds import ByName, Closure, Network, Optimizer
-from delira.contract.step import Compute, Hooks
+from delira.contract import (
+    ByName,
+    Closure,
+    CompileConfig,
+    Compute,
+    Devices,
+    Hooks,
+    Network,
+    Optimizer,
+    Step,
+    StepRole,
+    mark,
+    run_hooks,
+)
 from delira.errors import ConfigError, NetworkError
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.checks import did_you_mean

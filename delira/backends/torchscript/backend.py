@@ -13,8 +13,7 @@ from delira.backends.torch.checkpoints import TorchCheckpoints
 from delira.backends.torch.devices import TorchDevices
 from delira.backends.torch.step import TorchStep
 from delira.backends.torchscript import io
-from delira.contract import Devices, ExportRole, StepRole
-from delira.contract.kinds import ByName
+from delira.contract import ByName, Devices, ExportRole, StepRole
 from delira.errors import ConfigError
 from delira.utils.binding import parameters_of_method
 

@@ -7,8 +7,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torchscript.backend import BACKEND
-from delira.contract import backend_default, default_closure
-from delira.contract.kinds import ByName
+from delira.contract import ByName, backend_default, default_closure
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.arrays import map_leaves
 

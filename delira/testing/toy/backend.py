@@ -9,11 +9,17 @@ import numpy as np
 from delira.contract import (
     DEFAULT_LOSS_KEYS,
     Backend,
+    Builder,
+    ByName,
     CallsRole,
     CheckpointsRole,
+    Compute,
     GeneratorsRole,
+    Hooks,
+    Network,
     OptimizersRole,
     Role,
+    Scope,
     Step,
     StepRole,
     UpdateConfig,
@@ -22,8 +28,6 @@ from delira.contract import (
     run_hooks,
 )
 from delira.contract.checkpoints import optimizer_states
-from delira.contract.kinds import Builder, ByName, Network, Scope
-from delira.contract.step import Compute, Hooks
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.testing.toy.optimizers import ToySGD

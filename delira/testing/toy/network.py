@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import default_closure
-from delira.contract.kinds import ByName
+from delira.contract import ByName, default_closure
 from delira.errors import DataError
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND

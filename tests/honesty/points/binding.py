@@ -67,7 +67,7 @@ POINTS = [
     PutBack(
         point="34",
         what="predict changes the user's array",
-        file="delira/contract/network_calls.py",
+        file="delira/contract/calls.py",
         old="        return self.call_apart(network, inputs, lambda own: network(**own))",
         new="        return network(**inputs)",
         test=f"{IN_PLACE}::test_predict_leaves_arrays_and_tensors_of_the_user_alone",

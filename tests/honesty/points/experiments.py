@@ -106,7 +106,7 @@ POINTS = [
     PutBack(
         point="29",
         what="a clipping that is a text is a raw error",
-        file="delira/contract/settings.py",
+        file="delira/contract/kinds.py",
         old="if value is not None and not (is_number and value > 0):",
         new="if value is not None and not value > 0:",
         test="tests/settings/test_config.py::test_a_setting_that_cannot_be_is_refused_by_name",

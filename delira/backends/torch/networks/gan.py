@@ -6,8 +6,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.architectures import Discriminator, Generator
-from delira.contract import mark, needs_losses
-from delira.contract.kinds import ByName
+from delira.contract import ByName, mark, needs_losses
 from delira.contract.ready_steps import described_by_base, gan_inputs, gan_losses, gan_optimizer, gan_results
 from delira.models import ready
 

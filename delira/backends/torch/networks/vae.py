@@ -6,8 +6,7 @@ import torch
 
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks.architectures import Decoder, Encoder
-from delira.contract import needs_losses
-from delira.contract.kinds import ByName
+from delira.contract import ByName, needs_losses
 from delira.contract.ready_steps import autoencoder_closure, described_by_base
 from delira.models import ready
 
