@@ -34,10 +34,10 @@ from delira.runs.summary import write_summary
 from delira.runs.timings import read_timings
 from delira.settings.outputs import known_outputs
 from delira.training.checks import check_metrics
-from delira.training.generators import own_generators, seed_generators
 from delira.training.outputs import computed_anew, settle
-from delira.training.plan import warn_of_score
 from delira.training.predictor import Evaluation
+from delira.training.process import own_generators, seed_generators
+from delira.training.run import warn_of_score
 from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import publish, publish_text, read_json

@@ -40,10 +40,10 @@ from delira.settings.config import SETTINGS, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, show_settings
 from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
-from delira.training.generators import own_generators, seed_generators
 from delira.training.outputs import OutputReadings
-from delira.training.plan import close_workers
 from delira.training.predictor import Predictor
+from delira.training.process import own_generators, seed_generators
+from delira.training.run import close_workers
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.checks import did_you_mean, expect, flag

@@ -17,7 +17,7 @@ from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.runs.fold_result import PREPROCESSING as FILE
-from delira.training.generators import own_generators
+from delira.training.process import own_generators
 from delira.utils.checks import expect
 from delira.utils.files import as_path, publish
 from delira.utils.seeding import derive, fix_random_states, seeded_globals

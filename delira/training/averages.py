@@ -10,7 +10,7 @@ from delira import state as keys
 from delira.contract.kinds import Data
 from delira.errors import ConfigError
 from delira.training.feed import Feed, batches_again, batches_source, is_foreign_loader
-from delira.training.generators import own_generators, seed_generators
+from delira.training.process import own_generators, seed_generators
 from delira.training.run import Run, Tree
 from delira.training.step import TrainingStep
 from delira.utils.checks import listed

@@ -17,9 +17,9 @@ from delira.io.container import verify_zip
 from delira.training import guards
 from delira.training.averages import AveragedWeights
 from delira.training.feed import can_be_entered, is_foreign_loader
-from delira.training.generators import generators_state
 from delira.training.objective import Objective
 from delira.training.phase_times import PhaseTimes
+from delira.training.process import generators_state
 from delira.training.run import Run, Tree
 from delira.training.saving import Saver
 from delira.training.state import TrainingState

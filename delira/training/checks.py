@@ -21,9 +21,8 @@ from delira.training.state import TrainingState
 from delira.utils.binding import tell_contradiction, tell_order
 
 if TYPE_CHECKING:
-    from delira.training.plan import TrainingPlan
     from delira.training.predictor import Predictor
-    from delira.training.run import Run
+    from delira.training.run import Run, TrainingPlan
 
 _log = logging.getLogger("delira")
 

@@ -9,11 +9,10 @@ from delira.contract import Step
 from delira.contract.kinds import Data
 from delira.training.averages import AveragedWeights
 from delira.training.events import Events, telling_the_end
-from delira.training.generators import seed_generators
 from delira.training.objective import Objective
-from delira.training.plan import TrainingPlan
 from delira.training.predictor import Evaluation
-from delira.training.run import Run
+from delira.training.process import seed_generators
+from delira.training.run import Run, TrainingPlan
 from delira.training.running_epoch import StepValues
 from delira.training.step import TrainingStep
 

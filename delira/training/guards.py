@@ -12,8 +12,7 @@ from delira.data_loading.abstract_dataset import name_sample
 from delira.errors import NonFiniteLossError
 from delira.runs.guard_log import GuardLog
 from delira.settings.config import TrainerConfig
-from delira.training.plan import TrainingPlan
-from delira.training.run import Run
+from delira.training.run import Run, TrainingPlan
 from delira.training.running_epoch import StepValues
 from delira.utils.arrays import iterate_leaves
 from delira.utils.checks import listed

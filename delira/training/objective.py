@@ -13,9 +13,7 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.tree.metric import reported
 from delira.state import State
 from delira.training.checks import check_first_batches, check_methods, count_batches
-from delira.training.compiled_facts import CARRIED
-from delira.training.plan import TrainingPlan
-from delira.training.run import Run
+from delira.training.run import Run, TrainingPlan
 from delira.training.running_epoch import StepValues
 
 if TYPE_CHECKING:
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from delira.training.predictor import Predictor
     from delira.training.step import TrainingStep
 
+#: entry of a batch: the arrays of the state that a compiled step reads
+CARRIED = "carried"
 #: metrics, losses and predictions of a step
 Result = tuple[Mapping[str, Any], Mapping[str, Any], Any]
 

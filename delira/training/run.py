@@ -1,9 +1,10 @@
-"""One training as its parts share it: everything that changes while it runs."""
+"""One training as its parts share it: what was asked for, and everything that changes while it runs."""
 
 import dataclasses
 import functools
 import logging
 import operator
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
 from delira.contract.kinds import Data
+from delira.data_loading.data_manager import BaseDataManager
 from delira.errors import ConfigError
-from delira.settings.config import TrainerConfig, check_fold
+from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
 from delira.state import State
 from delira.training.feed import EpochData, is_foreign_loader
-from delira.training.plan import TrainingPlan
+from delira.training.process import StopSignals
 from delira.training.state import TrainingState
-from delira.training.stop_signals import StopSignals
 from delira.utils.checks import check_functions, check_whole
 from delira.utils.optimizing import rates_of_groups
 
 if TYPE_CHECKING:
     from delira.training.running_epoch import RunningEpoch
+
 
 _log = logging.getLogger("delira")
 
@@ -50,6 +52,76 @@ class Ranks:
 
 
 _ALONE = Ranks()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """Data, length and score of one training."""
+
+    num_epochs: int
+    train_data: Any
+    val_data: Any
+    val_score_key: str | None
+    """Name of the value among those of the epoch, with ``val_``; ``None``: no score is watched."""
+    val_score_mode: str
+    """``"lowest"`` or ``"highest"``."""
+    reduce_mode: str
+
+    def validates(self, epoch: int, val_freq: int) -> bool:
+        """Return True if ``epoch`` (from 1) ends with a validation."""
+        return self.val_data is not None and epoch % val_freq == 0
+
+
+def close_workers(*data: Any) -> None:
+    """End the worker processes of data managers; other iterables are left alone."""
+    for manager in data:
+        if isinstance(manager, BaseDataManager):
+            manager.close()
+
+
+def warn_of_score(key: str, stacklevel: int) -> None:
+    """Say that a score cannot be watched; ``stacklevel`` as seen from the caller."""
+    text = f"val_score_key={key!r} is ignored: there are no validation data, so the last weights are kept"
+    warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+
+
+def make_plan(config: TrainerConfig, asked: TrainingPlan, *, validates_losses: bool) -> TrainingPlan:
+    """Check what was asked for and name the score as the epochs will.
+
+    Parameters
+    ----------
+    config
+        Settings of the trainer.
+    asked
+        The arguments of ``train``, with the settings in place of those that were left out.
+    validates_losses
+        Whether losses are computed on validation data.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is impossible, or the score is one that nothing computes.
+    """
+    config.check_score_key(asked.val_score_key)
+    key = asked.val_score_key
+    if key is not None and asked.val_data is None:
+        warn_of_score(key, stacklevel=4)
+        key = None
+    if key is not None:
+        name = key.removeprefix("val_")
+        if name in config.losses and not validates_losses:
+            raise ConfigError(
+                f"val_score_key={key!r} is a loss, but the network brings its own closure, so no validation losses "
+                "are computed; use a validation metric"
+            )
+        key = f"val_{name}"
+    if asked.reduce_mode not in REDUCTIONS:
+        raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {asked.reduce_mode!r}")
+    return dataclasses.replace(
+        asked,
+        num_epochs=check_epochs(asked.num_epochs),
+        val_score_key=key,
+    )
 
 
 class Run:
@@ -217,3 +289,43 @@ class Run:
         if text not in self._warned:
             self._warned.add(text)
             _log.warning("%s", text)
+
+
+def update_best(
+    run: Run, plan: TrainingPlan, values: Mapping[str, float], is_better: Callable[[float | None, float, str], bool]
+) -> bool:
+    """Compare the score of the epoch that has ended with the best so far; returns whether it is better.
+
+    Parameters
+    ----------
+    run
+        The run, whose state has the best so far.
+    plan
+        Says which score is watched.
+    values
+        Values of the epoch by name.
+    is_better
+        Called with the best score so far, that of the epoch, and which score is good.
+
+    Raises
+    ------
+    ConfigError
+        If the score was not computed.
+    """
+    key, state = plan.val_score_key, run.state
+    if (state.score_key, state.score_mode) != (key, plan.val_score_mode):  # another score: none of it yet
+        if state.score_key == key is not None and state.best_epoch is not None:
+            _log.warning(
+                "until now the %s %s was the best; from now on it is the %s: the epochs before are not looked at",
+                state.score_mode, key, plan.val_score_mode,
+            )  # fmt: skip
+        state.score_key, state.score_mode = key, plan.val_score_mode
+        state.best_score = state.best_epoch = None
+    if key is None or not plan.validates(state.epoch, run.config.val_freq):
+        return False
+    if key not in values:
+        raise ConfigError(f"val_score_key={key!r} was not computed; the epoch has {sorted(values)}")
+    if not is_better(state.best_score, values[key], plan.val_score_mode):
+        return False
+    state.best_score, state.best_epoch = values[key], state.epoch
+    return True

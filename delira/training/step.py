@@ -3,30 +3,43 @@
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+import logging
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from delira import state as keys
 from delira.callbacks.hooks import IN_STEP
 from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks
+from delira.contract.kinds import Tree
 from delira.metrics import MetricSet
 from delira.metrics.loss_weights import Weigh, weigh
 from delira.state import State
 from delira.training import checks
-from delira.training.compiled_facts import SETTLED, CompiledFacts, written
 from delira.training.events import Events
-from delira.training.feed import Feed, batch_length
-from delira.training.micro_batches import run_in_parts
-from delira.training.objective import Objective, Result
+from delira.training.feed import Feed, batch_length, map_samples
+from delira.training.objective import CARRIED, Objective, Result
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run
 from delira.training.running_epoch import RunningEpoch
+from delira.utils.arrays import iterate_leaves
+
+_log = logging.getLogger("delira")
 
 #: a step that was compiled so often is warned of
 _WARN_AFTER = 20
 _FIELDS = ("sample", "forward", "criterion", "backward")
 _IN_VALIDATION = tuple(f"{event}_validation" for event in ("on_sample", "on_forward", "on_criterion", "on_step"))
 _NOTHING = contextlib.nullcontext()
+#: keys whose values every step sets
+SETTLED = frozenset(keys.MEANING) - {keys.MIXUP_LAMBDA, keys.MIXUP_PERMUTATION}
+#: notes of a compiled step about a key of which it only saw whether the state has it
+PRESENT, ABSENT = object(), object()
+#: gives the leaves of a value with their paths, and the arrays within them that a traced step would not follow
+Leaves = Callable[[Any], list[tuple[Any, Any]]]
 
 #: brings predictions and a batch to the host, as far as metrics read them
 Read = Callable[[MetricSet, Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
@@ -299,7 +312,7 @@ class TrainingStep:
             before = dict(facts)
             prepared = self.sampled(prepared, "on_sample")
             self._events.follow()
-            compiled.give(set(written(facts, before)) - SETTLED)
+            compiled.inputs |= set(written(facts, before)) - SETTLED
         if not self.is_compiled:
             return prepared
         if changed := compiled.changed(facts):
@@ -351,3 +364,239 @@ def _name_of(callback: Any) -> str:
 def _is_traceable(callback: Any) -> bool:
     """Return True if a compiled step may contain what a callback does."""
     return bool(getattr(callback, "traceable", False))
+
+
+# ------------------------------------------------------------------ what a compiled step has of the state
+
+
+def is_of_arrays(value: Tree) -> bool:
+    """Return True if a value is an array, or a structure of nothing else."""
+    leaves = [leaf for _, leaf in iterate_leaves(value)]
+    return bool(leaves) and all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
+
+
+class NotingState(State):
+    """A state that notes what is read of it: a compiled step goes on with it as it is then."""
+
+    noted: dict[Any, Any]
+    leaves_of: Leaves
+    #: arrays that the step was not given
+    outer: dict[Any, Any]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._note(key, super().__getitem__(key))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value, or another one if there is none."""
+        return self._note(key, super().get(key, default))
+
+    def __contains__(self, key: Any) -> bool:
+        is_there = super().__contains__(key)
+        if key not in keys.MEANING:
+            self.noted.setdefault(key, PRESENT if is_there else ABSENT)
+        return is_there
+
+    def _note(self, key: Any, value: Tree) -> Any:
+        if self.noted.get(key, PRESENT) is not PRESENT:  # what the step itself wrote comes later
+            return value
+        is_plain = isinstance(value, (bool, int, float, str, np.generic))
+        if is_plain or (key in self.outer and self.outer[key] is value):
+            self.noted[key] = value
+        elif key not in keys.MEANING and not is_of_arrays(value):
+            # lists and dicts may be written into, so their leaves are kept
+            self.noted[key] = self.leaves_of(value) if super().__contains__(key) else ABSENT
+        return value
+
+    def __missing__(self, key: Any) -> Any:
+        self.noted.setdefault(key, ABSENT)
+        return super().__missing__(key)
+
+
+class CompiledFacts:
+    """Keeps a compiled step and the state that its Python has read together.
+
+    Parameters
+    ----------
+    constants_of
+        The backend's verb.
+    """
+
+    def __init__(self, constants_of: Callable[[Any], Sequence[Any]]) -> None:
+        self._constants_of = constants_of
+        self._frozen: dict[Any, Any] = {}
+        self._outer: dict[Any, Any] = {}
+        #: keys of the state whose arrays are inputs of the step
+        self.inputs: set[Any] = set()
+        #: arrays that go into the step at hand
+        self.carried: dict[Any, Any] = {}
+
+    @contextlib.contextmanager
+    def noting(self, facts: State) -> Iterator[None]:
+        """Scope of what is traced: values that are read of the state become part of the step."""
+        if isinstance(facts, NotingState):
+            yield
+            return
+        facts.__class__, facts.leaves_of = NotingState, self._leaves_of  # type: ignore[attr-defined]
+        facts.noted, facts.outer = self._frozen, self._outer  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            facts.__class__ = State
+            self._frozen.pop(keys.BATCH, None)
+
+    def _leaves_of(self, value: Tree) -> list[tuple[Any, Any]]:
+        leaves = []
+        for path, leaf in iterate_leaves(value):
+            leaves.append((path, leaf))
+            leaves += [((*path, number), array) for number, array in enumerate(self._constants_of(leaf))]
+        return leaves
+
+    def _differs(self, facts: Mapping[Any, Any], key: Any, before: Any) -> bool:
+        """Return True if the state has something else under a key than what was noted of it."""
+        if before is PRESENT or before is ABSENT:
+            return (key in facts) is (before is ABSENT)
+        now = facts.get(key)
+        if is_of_arrays(before):  # an array of numpy may have been written into
+            return now is not before or isinstance(before, np.ndarray)
+        if isinstance(before, list):
+            leaves = self._leaves_of(now)
+            return len(leaves) != len(before) or any(
+                path != other or _is_other(leaf, one) for (path, leaf), (other, one) in zip(leaves, before, strict=True)
+            )
+        return _is_other(now, before)
+
+    def begin(self, batch: dict[str, Any], facts: State) -> None:
+        """Put the arrays that came with the batch into the state, as the traced step has them."""
+        facts.update(batch.pop(CARRIED, {}))
+        self._outer.clear()
+        self._outer.update({
+            key: value
+            for key, value in facts.items()
+            if key not in SETTLED and key not in self.inputs and is_of_arrays(value)
+        })  # fmt: skip
+
+    def changed(self, facts: State) -> list[Any]:
+        """What the step was compiled with and is another by now; arrays among it become inputs."""
+        if not self._frozen:
+            return []
+        changed = [key for key, value in self._frozen.items() if self._differs(facts, key, value)]
+        if changed:
+            self.inputs |= {key for key in changed if is_of_arrays(self._frozen[key]) or is_of_arrays(facts.get(key))}
+            self._frozen.clear()
+        return changed
+
+    def join(self, batch: dict[str, Any], facts: State) -> dict[str, Any]:
+        """The batch with the arrays of the state that the step reads."""
+        if not self.inputs:
+            return batch
+        self.inputs = {key for key in self.inputs if key not in facts or is_of_arrays(facts[key])}
+        self.carried = {key: facts[key] for key in self.inputs if key in facts}
+        return {**batch, CARRIED: dict(self.carried)}
+
+
+def written(facts: State, before: Mapping[Any, Any]) -> list[Any]:
+    """Keys of the arrays in a state that were not there before, or are others now."""
+    return [key for key, value in facts.items() if value is not before.get(key) and is_of_arrays(value)]
+
+
+def _is_other(now: Any, before: Any) -> bool:
+    if not isinstance(before, (bool, int, float, str, np.generic)):
+        return now is not before
+    return type(now) is not type(before) or (now != before and now is not before)  # no number equals itself
+
+
+# ------------------------------------------------------------------ a batch in parts
+
+
+def run_in_parts(
+    run: Run,
+    step: TrainingStep,
+    prepared: Mapping[str, Any],
+    n_samples: int,
+    is_last: bool,
+    counters: Mapping[str, int],
+) -> Result:
+    """Call the closure on parts of a batch; the optimizers update once, with the gradients of all parts.
+
+    With ``micro_batches="auto"`` there are twice as many parts whenever the device runs out of memory; the
+    number is kept in ``run.state`` and so in checkpoints.
+
+    Parameters
+    ----------
+    run
+        The run.
+    step
+        Its step.
+    prepared
+        The prepared batch.
+    n_samples
+        Its number of samples.
+    is_last
+        Whether the epoch ends with it.
+    counters
+        Keywords of the closure that count steps.
+
+    Returns
+    -------
+    tuple
+        ``(metrics, losses, predictions)``, as if the batch had been computed at once.
+    """
+    state, backend, wanted = run.state, run.backend, run.config.guards.micro_batches
+    if not isinstance(wanted, str):
+        state.micro_batches = wanted
+    while True:
+        generators = backend.generators.state() if wanted == "auto" else None
+        try:
+            return _attempt(run, step, prepared, n_samples, is_last, counters)
+        except Exception as error:
+            if wanted != "auto" or not backend.devices.is_out_of_memory(error) or state.micro_batches >= n_samples:
+                raise
+            if not backend.optimizers.discard_parts(run.optimizers):
+                error.add_note(
+                    "micro_batches='auto' cannot compute the batch again in more parts, since an optimizer has updated "
+                    f"with it already; set micro_batches={2 * state.micro_batches}"
+                )
+                raise
+        # outside of the handler: the error's traceback holds the memory that is missing
+        backend.devices.free_memory()
+        backend.generators.set_state(generators)
+        state.micro_batches *= 2
+        _log.warning(
+            "the device ran out of memory with %d samples; batches are computed in %d parts from now on",
+            n_samples, state.micro_batches,
+        )  # fmt: skip
+
+
+def _attempt(
+    run: Run,
+    step: TrainingStep,
+    prepared: Mapping[str, Any],
+    n_samples: int,
+    is_last: bool,
+    counters: Mapping[str, int],
+) -> Result:
+    bounds = np.linspace(0, n_samples, min(run.state.micro_batches, n_samples) + 1).astype(int).tolist()
+    shares, results, weights = [], [], []
+    for start, stop in itertools.pairwise(bounds):
+        part = map_samples(operator.itemgetter(slice(start, stop)), prepared, n_samples)
+        results.append(step.compute_part(part, stop - start, is_last, stop < n_samples, counters))
+        shares.append((stop - start) / n_samples)
+        weights.append(step.loss_weights(part) or {})
+    metrics, losses, predictions = map(list, zip(*results, strict=True))
+    return _average(metrics, shares), _average(losses, shares, weights), run.backend.arrays.concatenate(predictions)
+
+
+def _average(
+    values: Sequence[Mapping[str, Any]], shares: list[float], weights: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Values of the whole batch, weighted by samples, or by what counts where that is known; they stay where they are.
+
+    Where nothing counts in a part its value is no number, and so is that of the batch, as its gradients are.
+    """
+    averages = {}
+    for name in values[0]:
+        counts = [part[name] for part in weights if name in part]
+        known = counts if len(counts) == len(values) else shares
+        total = sum(known) if known is counts else 1
+        averages[name] = sum(part[name] * count for part, count in zip(values, known, strict=True)) / total
+    return averages

@@ -29,22 +29,18 @@ from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.evaluation import Evaluator, StopInValidation
 from delira.training.events import Events
 from delira.training.feed import Feed, is_foreign_loader
-from delira.training.generators import Scopes, seed_generators, set_generators
 from delira.training.live_view import live_view
 from delira.training.objective import Objective, checked_objective
 from delira.training.outputs import OutputReadings
-from delira.training.part_of import Of
+from delira.training.part_of import part_of
 from delira.training.phase_times import PhaseTimes
-from delira.training.plan import TrainingPlan, close_workers, make_plan
 from delira.training.predictor import Predictor
-from delira.training.run import Ranks, Run
-from delira.training.run_files import RunFiles, check_score, lock
+from delira.training.process import Scopes, StopSignals, seed_generators, set_generators
+from delira.training.run import Ranks, Run, TrainingPlan, close_workers, make_plan, update_best
 from delira.training.running_epoch import RunningEpoch
-from delira.training.saving import Saver
-from delira.training.scores import update_best
+from delira.training.saving import RunFiles, Saver, check_score, lock
 from delira.training.state import TrainingState
 from delira.training.step import TrainingStep
-from delira.training.stop_signals import StopSignals
 from delira.utils.files import sweep_partials, writable_folder
 
 _log = logging.getLogger("delira")
@@ -104,60 +100,60 @@ class BaseNetworkTrainer(Predictor):
     averages: AveragedWeights
     saving: Checkpoints
     evaluator: Evaluator
-    config = Of[TrainerConfig]("run")
-    state = Of[TrainingState]("run")
-    seed = Of[int]("run")  # type: ignore[assignment]
-    fold = Of[int]("run")  # type: ignore[assignment]
+    config: TrainerConfig = part_of("run.config")
+    state: TrainingState = part_of("run.state")
+    seed: int = part_of("run.seed")
+    fold: int = part_of("run.fold")
     #: the network; also called ``network``
-    module = Of[Any]("run", "network")
-    network = Of[Any]("run")
-    key_mapping = Of[dict[str, str]]("run")
-    optimizers = Of[dict[str, Any]]("run")
-    devices = Of[Devices]("run")
-    input_device = Of[Any]("run.devices", "input")
-    output_device = Of[Any]("run.devices", "output")
-    closure_fn = Of[Any]("run", "closure")
-    hooks = Of[StepHooks]("run")
-    callbacks = Of[CallbackList]("run")
+    module: Any = part_of("run.network")
+    network: Any = part_of("run.network")
+    key_mapping: dict[str, str] = part_of("run.key_mapping")
+    optimizers: dict[str, Any] = part_of("run.optimizers")
+    devices: Devices = part_of("run.devices")
+    input_device: Any = part_of("run.devices.input")
+    output_device: Any = part_of("run.devices.output")
+    closure_fn: Any = part_of("run.closure")
+    hooks: StepHooks = part_of("run.hooks")
+    callbacks: CallbackList = part_of("run.callbacks")
     #: the state that callbacks of hooks see
-    facts = Of[State]("run")
-    stop_signals = Of[StopSignals]("run")
-    save_path = Of[Path | None]("run")
+    facts: State = part_of("run.facts")
+    stop_signals: StopSignals = part_of("run.stop_signals")
+    save_path: Path | None = part_of("run.save_path")
     #: the data that ``train`` is at work on, for callbacks that change its transforms; else None
-    train_data = Of[Any]("run")
+    train_data: Any = part_of("run.train_data")
     #: ``"lowest"`` or ``"highest"``: which score is good
-    score_mode = Of[str]("run")
+    score_mode: str = part_of("run.score_mode")
     #: names of the weights that the training changes
-    learned_names = Of[frozenset[str]]("run")
-    has_default_closure = Of[bool]("run")
+    learned_names: frozenset[str] = part_of("run.learned_names")
+    has_default_closure: bool = part_of("run.has_default_closure")
     #: the learning rates as they are now, of every group of parameters, as far as the optimizers tell them
-    learning_rates = Of[Callable[[], list[float]]]("run")
+    learning_rates: Callable[[], list[float]] = part_of("run.learning_rates")
     #: multiplies the learning rates, and those that schedules of the backend go back to
-    scale_rates = Of[Callable[[float], None]]("run")
+    scale_rates: Callable[[float], None] = part_of("run.scale_rates")
     #: validation score that decides which epoch is the best, as the running training names it
-    score_key = Of[str | None]("run")
+    score_key: str | None = part_of("run.score_key")
     #: whether the epoch that just ended was not validated though others are
-    skips_validation = Of[bool]("run")
+    skips_validation: bool = part_of("run.skips_validation")
     #: functions by name: losses, metrics of the steps, metrics of the validation
-    losses = Of[Mapping[str, Any]]("run.config")
-    train_metrics = Of[Mapping[str, Any]]("run.config")
-    val_metrics = Of[Mapping[str, Any]]("run.config", "epoch_metrics")
+    losses: Mapping[str, Any] = part_of("run.config.losses")
+    train_metrics: Mapping[str, Any] = part_of("run.config.train_metrics")
+    val_metrics: Mapping[str, Any] = part_of("run.config.epoch_metrics")
     #: whether validation data have losses, and how they are computed
-    validates_losses = Of[bool]("objective")
-    validation_losses = Of[Callable[[Step], dict[str, Any]]]("objective")
+    validates_losses: bool = part_of("objective.validates_losses")
+    validation_losses: Callable[[Step], dict[str, Any]] = part_of("objective.validation_losses")
     #: collects everything from which the training can be continued, as a checkpoint holds it, in copies
-    checkpoint_tree = Of[Callable[[], dict[str, Any]]]("saving", "copy")
+    checkpoint_tree: Callable[[], dict[str, Any]] = part_of("saving.copy")
     #: the folder of the checkpoints, and what writes them
-    checkpoints = Of[CheckpointFolder]("saving", "folder")
-    saver = Of[Saver]("files")
-    times = Of[PhaseTimes]("files")
-    guard_log = Of[GuardLog]("files")
+    checkpoints: CheckpointFolder = part_of("saving.folder")
+    saver: Saver = part_of("files.saver")
+    times: PhaseTimes = part_of("files.times")
+    guard_log: GuardLog = part_of("files.guard_log")
     #: epoch whose weights the network has after a training; None before and while it runs
-    weights_epoch = Of[int | None]("saving")
+    weights_epoch: int | None = part_of("saving.weights_epoch")
     #: running statistics of the network after a training that are not of its weights, which are averaged
-    raw_statistics = Of[tuple[str, ...]]("saving")
+    raw_statistics: tuple[str, ...] = part_of("saving.raw_statistics")
     #: the callback that averages the weights, if there is one
-    weight_average = Of[Any]("averages", "callback")
+    weight_average: Any = part_of("averages.callback")
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
     #: makes the callback that draws the curves in a notebook: those of a cross-validation replace each other

@@ -10,7 +10,7 @@ from delira.contract.calls import ModelCall, takes_state_only
 from delira.contract.kinds import Array, Criterion, Network, Optimizer, Tree
 from delira.errors import ConfigError
 from delira.state import State, StateFunction, StateKey
-from delira.training.compiled_facts import SETTLED, written
+from delira.training.step import SETTLED, written
 from delira.utils.arrays import map_leaves, ops_of
 from delira.utils.checks import check_functions, check_texts, did_you_mean
 

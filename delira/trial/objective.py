@@ -17,11 +17,11 @@ from delira.errors import CheckpointError, DataError
 from delira.metrics.tree.labels import named_samples
 from delira.metrics.tree.metric_list import Loss
 from delira.state import State
-from delira.training.compiled_facts import SETTLED, written
 from delira.training.evaluation import Watcher
 from delira.training.objective import Objective, Result
-from delira.training.plan import TrainingPlan
 from delira.training.predictor import Predictor
+from delira.training.run import TrainingPlan
+from delira.training.step import SETTLED, written
 from delira.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData, deep_to
 from delira.utils.arrays import iterate_leaves, map_leaves
 

@@ -10,8 +10,7 @@ from delira.training.events import Events
 from delira.training.feed import Feed
 from delira.training.objective import Objective
 from delira.training.phase_times import PhaseTimes
-from delira.training.plan import TrainingPlan
-from delira.training.run import Run
+from delira.training.run import Run, TrainingPlan
 from delira.training.running_epoch import RunningEpoch
 from delira.training.step import TrainingStep
 

@@ -5,7 +5,7 @@ import pytest
 
 from delira import state as keys
 from delira.state import State, state_key
-from delira.training.compiled_facts import CARRIED, CompiledFacts, NotingState, is_of_arrays, written
+from delira.training.step import CARRIED, CompiledFacts, NotingState, is_of_arrays, written
 
 NOTE = state_key("note_of_compiled_facts")
 
@@ -89,7 +89,7 @@ def test_an_array_that_changes_becomes_an_input(compiled):
 
 def test_an_input_that_is_no_array_any_more_is_none(compiled):
     facts = State({NOTE: np.ones(2)})
-    compiled.give({NOTE})
+    compiled.inputs.update({NOTE})
     assert NOTE in compiled.join({}, facts)[CARRIED]
     facts[NOTE] = 3
     assert compiled.join({}, facts).get(CARRIED, {}) == {}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from delira.settings.config import read_settings
-from delira.training.micro_batches import run_in_parts
 from delira.training.run import Run
+from delira.training.step import run_in_parts
 
 
 class OutOfMemory(Exception):

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from delira.training.part_of import Of
+from delira.training.part_of import part_of
 
 
 class Whole:
-    speed = Of[int]("engine")
-    consumption = Of[int]("engine.tank", "used")
+    speed = part_of("engine.speed")
+    consumption = part_of("engine.tank.used")
 
     def __init__(self):
         self.engine = SimpleNamespace(speed=3, tank=SimpleNamespace(used=5))
@@ -28,8 +28,8 @@ def test_another_part_in_its_place_is_the_one_that_is_read():
     assert whole.speed == 9
 
 
-def test_of_the_class_it_is_the_descriptor_and_what_a_part_lacks_is_missing():
-    assert isinstance(Whole.speed, Of)
+def test_of_the_class_it_is_the_property_and_what_a_part_lacks_is_missing():
+    assert isinstance(Whole.speed, property)
     whole = Whole()
     del whole.engine.speed
     with pytest.raises(AttributeError, match="speed"):

@@ -10,8 +10,7 @@ from delira.errors import ConfigError, FolderInUseError
 from delira.models import named_weights
 from delira.settings.config import read_settings
 from delira.training.run import Ranks, Run
-from delira.training.run_files import NoSaver, RunFiles, check_score, lock
-from delira.training.saving import Saver
+from delira.training.saving import NoSaver, RunFiles, Saver, check_score, lock
 
 
 def test_it_learns_the_same_and_writes_nothing(kit, tmp_path, manager, monkeypatch):

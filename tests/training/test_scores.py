@@ -7,8 +7,7 @@ from test_checkpoints import content, scored
 
 from delira.errors import ConfigError
 from delira.settings.config import read_settings
-from delira.training.run import Run
-from delira.training.scores import update_best
+from delira.training.run import Run, update_best
 
 
 def test_another_score_begins_without_the_best_of_the_old_one(kit, tmp_path, manager):

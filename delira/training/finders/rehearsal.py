@@ -15,8 +15,8 @@ from delira.errors import ConfigError, DataError
 from delira.training.checkpoints import losses_with_state
 from delira.training.events import telling_the_end
 from delira.training.feed import batches_source, has_epochs, is_foreign_loader
-from delira.training.generators import own_generators, seed_generators
-from delira.training.plan import close_workers
+from delira.training.process import own_generators, seed_generators
+from delira.training.run import close_workers
 from delira.training.running_epoch import RunningEpoch
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ POINTS = [
     PutBack(
         point="16",
         what="the parts of a batch count as their samples, whatever the loss counts",
-        file="delira/training/micro_batches.py",
-        old="shares, weights)\n",
-        new="shares)\n",
+        file="delira/training/step.py",
+        old="shares, weights), run",
+        new="shares), run",
         test=f"{_WEIGHTS}::test_the_loss_of_batches_in_parts_is_that_of_the_whole_data_set[7-weights and ignored]",
     ),
     PutBack(
