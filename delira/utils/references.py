@@ -107,6 +107,8 @@ _ON_DISK = {
     "delira.callbacks.tensorboard_images:TensorBoardProjector": "delira.training.callbacks.tensorboard_projector",
     "delira.callbacks.tensorboard_scalars:AbstractTensorBoard": "delira.training.callbacks.tensorboard_base",
     "delira.callbacks.tensorboard_scalars:TensorBoardText": "delira.training.callbacks.tensorboard_text",
+    "delira.training.finders": "delira.training.finders.learning_rate",
+    "delira.training.finders:find_batch_size": "delira.training.finders.batch_size",
     "delira.training.trainer": "delira.training.base_trainer",
     "delira.trial.bridge": "delira.training.trial.bridge",
     "delira.trial.class_appearance": "delira.training.callbacks.imaging.appearance",

@@ -6,8 +6,7 @@ import pytest
 import delira
 from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
-from delira.training.finders import find_batch_size
-from delira.training.finders.batch_size import resized
+from delira.training.finders import find_batch_size, resized
 
 REASON = "the {} backend needs the package {!r}, which is not installed"
 rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from small_backends import toy_kit
 from delira import state as keys
 from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError, DataError
-from delira.training.finders.rehearsal import participants, rehearsing
+from delira.training.finders import participants, rehearsing
 
 
 def test_steps_are_undone(tmp_path, manager):

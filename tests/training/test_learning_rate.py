@@ -5,7 +5,7 @@ import pytest
 from small_backends import torch_kit, toy_kit
 
 from delira.errors import ConfigError
-from delira.training.finders.learning_rate import find_learning_rate
+from delira.training.finders import find_learning_rate
 
 
 @pytest.fixture

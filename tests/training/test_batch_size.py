@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from delira.training.finders.batch_size import find_batch_size, resized
+from delira.training.finders import find_batch_size, resized
 
 Pair = collections.namedtuple("Pair", ["one", "other"])
 
@@ -40,7 +40,7 @@ def test_sizes_are_doubled_and_halved_between_the_last_two_if_that_is_asked_for(
         sizes.append(size)
         return size <= fits
 
-    monkeypatch.setattr("delira.training.finders.batch_size._fits", fits_or_not)
+    monkeypatch.setattr("delira.training.finders._fits", fits_or_not)
     trainer = toy_kit().trainer(tmp_path)
     found = find_batch_size(trainer, manager(4, 2), start=2, max_batch_size=100, is_exact=is_exact)
     assert (found, sizes) == (9 if is_exact else 8, tried)
