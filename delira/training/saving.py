@@ -21,7 +21,8 @@ from delira.training import guards
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run
 from delira.training.state import TrainingState
-from delira.utils.files import locked, refuse_moved, writable_folder
+from delira.utils.files import refuse_moved, writable_folder
+from delira.utils.lock import locked
 
 _log = logging.getLogger("delira")
 
