@@ -150,7 +150,7 @@ class TrainingStep:
         try:
             with run.backend.optimizers.leaving_out(run.network, run.optimizers) if skips else _NOTHING:
                 if run.config.guards.micro_batches != 1:
-                    return run_in_parts(run, self, prepared, n_samples, is_last, counters)
+                    return self.compute_in_parts(prepared, n_samples, is_last, counters)
                 bound = self.bound
                 with run.backend.optimizers.scope(run.optimizers, n_samples, is_last):
                     if run.has_default_closure:  # calls the network apart by itself
@@ -163,6 +163,60 @@ class TrainingStep:
             if before is not None:
                 _restore(run.facts, before)
             raise
+
+    def compute_in_parts(
+        self, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
+    ) -> Result:
+        """Call the closure on parts of a batch; the optimizers update once, with the gradients of all parts.
+
+        With ``micro_batches="auto"`` there are twice as many parts whenever the device runs out of memory; the
+        number is kept in ``run.state`` and so in checkpoints. What is returned is as if the batch had been computed
+        at once.
+
+        Parameters
+        ----------
+        prepared, n_samples, is_last, counters
+            As for :meth:`compute`.
+        """
+        run, state, backend = self._run, self._run.state, self._run.backend
+        wanted = run.config.guards.micro_batches
+        if not isinstance(wanted, str):
+            state.micro_batches = wanted
+        while True:
+            generators = backend.generators.state() if wanted == "auto" else None
+            try:
+                return self._compute_parts(prepared, n_samples, is_last, counters)
+            except Exception as error:
+                if wanted != "auto" or not backend.devices.is_out_of_memory(error) or state.micro_batches >= n_samples:
+                    raise
+                if not backend.optimizers.discard_parts(run.optimizers):
+                    error.add_note(
+                        "micro_batches='auto' cannot compute the batch again in more parts, since an optimizer has "
+                        f"updated with it already; set micro_batches={2 * state.micro_batches}"
+                    )
+                    raise
+            # outside of the handler: the error's traceback holds the memory that is missing
+            backend.devices.free_memory()
+            backend.generators.set_state(generators)
+            state.micro_batches *= 2
+            _log.warning(
+                "the device ran out of memory with %d samples; batches are computed in %d parts from now on",
+                n_samples, state.micro_batches,
+            )  # fmt: skip
+
+    def _compute_parts(
+        self, prepared: Mapping[str, Any], n_samples: int, is_last: bool, counters: Mapping[str, int]
+    ) -> Result:
+        run = self._run
+        bounds = np.linspace(0, n_samples, min(run.state.micro_batches, n_samples) + 1).astype(int).tolist()
+        shares, results, weights = [], [], []
+        for start, stop in itertools.pairwise(bounds):
+            part = map_samples(operator.itemgetter(slice(start, stop)), prepared, n_samples)
+            results.append(self.compute_part(part, stop - start, is_last, stop < n_samples, counters))
+            shares.append((stop - start) / n_samples)
+            weights.append(self.loss_weights(part) or {})
+        metrics, losses, predictions = map(list, zip(*results, strict=True))
+        return _average(metrics, shares), _average(losses, shares, weights), run.backend.arrays.concatenate(predictions)
 
     def compute_part(
         self, part: dict[str, Any], n_samples: int, is_last: bool, has_more: bool, counters: Mapping[str, int]
@@ -503,87 +557,6 @@ def _is_other(now: Any, before: Any) -> bool:
     if not isinstance(before, (bool, int, float, str, np.generic)):
         return now is not before
     return type(now) is not type(before) or (now != before and now is not before)  # no number equals itself
-
-
-# ------------------------------------------------------------------ a batch in parts
-
-
-def run_in_parts(
-    run: Run,
-    step: TrainingStep,
-    prepared: Mapping[str, Any],
-    n_samples: int,
-    is_last: bool,
-    counters: Mapping[str, int],
-) -> Result:
-    """Call the closure on parts of a batch; the optimizers update once, with the gradients of all parts.
-
-    With ``micro_batches="auto"`` there are twice as many parts whenever the device runs out of memory; the
-    number is kept in ``run.state`` and so in checkpoints.
-
-    Parameters
-    ----------
-    run
-        The run.
-    step
-        Its step.
-    prepared
-        The prepared batch.
-    n_samples
-        Its number of samples.
-    is_last
-        Whether the epoch ends with it.
-    counters
-        Keywords of the closure that count steps.
-
-    Returns
-    -------
-    tuple
-        ``(metrics, losses, predictions)``, as if the batch had been computed at once.
-    """
-    state, backend, wanted = run.state, run.backend, run.config.guards.micro_batches
-    if not isinstance(wanted, str):
-        state.micro_batches = wanted
-    while True:
-        generators = backend.generators.state() if wanted == "auto" else None
-        try:
-            return _attempt(run, step, prepared, n_samples, is_last, counters)
-        except Exception as error:
-            if wanted != "auto" or not backend.devices.is_out_of_memory(error) or state.micro_batches >= n_samples:
-                raise
-            if not backend.optimizers.discard_parts(run.optimizers):
-                error.add_note(
-                    "micro_batches='auto' cannot compute the batch again in more parts, since an optimizer has updated "
-                    f"with it already; set micro_batches={2 * state.micro_batches}"
-                )
-                raise
-        # outside of the handler: the error's traceback holds the memory that is missing
-        backend.devices.free_memory()
-        backend.generators.set_state(generators)
-        state.micro_batches *= 2
-        _log.warning(
-            "the device ran out of memory with %d samples; batches are computed in %d parts from now on",
-            n_samples, state.micro_batches,
-        )  # fmt: skip
-
-
-def _attempt(
-    run: Run,
-    step: TrainingStep,
-    prepared: Mapping[str, Any],
-    n_samples: int,
-    is_last: bool,
-    counters: Mapping[str, int],
-) -> Result:
-    bounds = np.linspace(0, n_samples, min(run.state.micro_batches, n_samples) + 1).astype(int).tolist()
-    shares, results, weights = [], [], []
-    for start, stop in itertools.pairwise(bounds):
-        part = map_samples(operator.itemgetter(slice(start, stop)), prepared, n_samples)
-        results.append(step.compute_part(part, stop - start, is_last, stop < n_samples, counters))
-        shares.append((stop - start) / n_samples)
-        weights.append(step.loss_weights(part) or {})
-    metrics, losses, predictions = map(list, zip(*results, strict=True))
-    return _average(metrics, shares), _average(losses, shares, weights), run.backend.arrays.concatenate(predictions)
 
 
 def _average(

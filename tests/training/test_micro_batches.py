@@ -5,15 +5,15 @@ import pytest
 
 from delira.settings.config import read_settings
 from delira.training.run import Run
-from delira.training.step import run_in_parts
+from delira.training.step import TrainingStep
 
 
 class OutOfMemory(Exception):
     pass
 
 
-class Half:
-    """Stands for a step: notes the parts, and runs out of memory in parts that are too large."""
+class Half(TrainingStep):
+    """A step that computes nothing: it notes the parts, and runs out of memory in parts that are too large."""
 
     def __init__(self, largest=99, weights=None):
         self.largest, self.weights, self.parts = largest, weights, []
@@ -44,7 +44,8 @@ BATCH = {"data": np.arange(5.0), "names": list("abcde"), "nested": [np.arange(5)
 
 
 def call(run, step, batch=None):
-    return run_in_parts(run, step, BATCH if batch is None else batch, 5, True, {"iter_num": 4})
+    step._run = run
+    return step.compute_in_parts(BATCH if batch is None else batch, 5, True, {"iter_num": 4})
 
 
 def test_parts_hold_the_samples_of_all_that_has_as_many_as_the_batch(run):
