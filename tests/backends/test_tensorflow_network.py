@@ -51,6 +51,16 @@ def test_a_foreign_variable_is_found_in_lists_and_dicts(tmp_path: Path, make: An
         make_trainer(Hides(), tmp_path)
 
 
+def test_a_foreign_variable_is_found_whatever_its_name(tmp_path: Path) -> None:
+    class Hides(TwoLayers):
+        def __init__(self) -> None:
+            super().__init__()
+            self._self_scale = tf.Variable(tf.ones(N_CLASSES))
+
+    with pytest.raises(NetworkError, match=r"Hides\._self_scale is a tf\.Variable, which Keras neither trains"):
+        make_trainer(Hides(), tmp_path)
+
+
 def test_a_partly_built_network_continues_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def partly_built() -> TwoLayers:
         network = TwoLayers()

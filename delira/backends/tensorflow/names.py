@@ -78,9 +78,9 @@ def refuse_foreign(network: keras.Model) -> None:
     """
     for layer in layers_of(network):
         for attribute, found in vars(layer).items():
-            if attribute.startswith("_self_"):  # TensorFlow's own tracking
-                continue
-            for place, value in iterate_leaves(found):
+            # in lists and dicts of such names TensorFlow tracks what it has seen
+            leaves = [((), found)] if attribute.startswith("_self_") else iterate_leaves(found)
+            for place, value in leaves:
                 for kind, (name, why) in _FOREIGN.items():
                     if isinstance(value, kind):
                         where = "".join(f"[{key!r}]" for key in place)
