@@ -13,7 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 import delira.models  # noqa: E402
 from delira.backends.jax.backend import BACKEND  # noqa: E402
 from delira.backends.jax.networks.layers import BatchNorm  # noqa: E402
-from delira.backends.jax.networks.vae import kl_to_standard_normal  # noqa: E402
+from delira.backends.jax.networks.ready import kl_to_standard_normal  # noqa: E402
 from delira.errors import ConfigError, DataError  # noqa: E402
 from delira.models import (  # noqa: E402
     ClassificationNetworkBaseJax,

@@ -9,7 +9,7 @@ keras = pytest.importorskip("keras")
 
 import delira.models  # noqa: E402
 from delira.backends.tensorflow.networks.layers import batch_norm  # noqa: E402
-from delira.backends.tensorflow.networks.vae import kl_to_standard_normal  # noqa: E402
+from delira.backends.tensorflow.networks.ready import kl_to_standard_normal  # noqa: E402
 from delira.errors import ConfigError, DataError  # noqa: E402
 from delira.models import (  # noqa: E402
     ClassificationNetworkBaseTf,

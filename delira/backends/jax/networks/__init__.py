@@ -5,11 +5,9 @@ from delira.utils.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "delira.backends.jax.networks.classification": (
-            "ClassificationNetworkBaseJax RegressionNetworkBaseJax VGG3DClassificationNetworkJax"
+        "delira.backends.jax.networks.ready": (
+            "ClassificationNetworkBaseJax GenerativeAdversarialNetworkBaseJax RegressionNetworkBaseJax UNet2dJax "
+            "UNet3dJax VariationalAutoencoderJax VGG3DClassificationNetworkJax"
         ),
-        "delira.backends.jax.networks.gan": "GenerativeAdversarialNetworkBaseJax",
-        "delira.backends.jax.networks.segmentation": "UNet2dJax UNet3dJax",
-        "delira.backends.jax.networks.vae": "VariationalAutoencoderJax",
     },
 )

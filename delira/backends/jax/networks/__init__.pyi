@@ -1,10 +1,10 @@
-from delira.backends.jax.networks.classification import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
-from delira.backends.jax.networks.classification import RegressionNetworkBaseJax as RegressionNetworkBaseJax
-from delira.backends.jax.networks.classification import VGG3DClassificationNetworkJax as VGG3DClassificationNetworkJax
-from delira.backends.jax.networks.gan import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
-from delira.backends.jax.networks.segmentation import UNet2dJax as UNet2dJax
-from delira.backends.jax.networks.segmentation import UNet3dJax as UNet3dJax
-from delira.backends.jax.networks.vae import VariationalAutoencoderJax as VariationalAutoencoderJax
+from delira.backends.jax.networks.ready import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
+from delira.backends.jax.networks.ready import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
+from delira.backends.jax.networks.ready import RegressionNetworkBaseJax as RegressionNetworkBaseJax
+from delira.backends.jax.networks.ready import UNet2dJax as UNet2dJax
+from delira.backends.jax.networks.ready import UNet3dJax as UNet3dJax
+from delira.backends.jax.networks.ready import VariationalAutoencoderJax as VariationalAutoencoderJax
+from delira.backends.jax.networks.ready import VGG3DClassificationNetworkJax as VGG3DClassificationNetworkJax
 
 __all__ = [
     "ClassificationNetworkBaseJax",

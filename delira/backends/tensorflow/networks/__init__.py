@@ -5,11 +5,9 @@ from delira.utils.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "delira.backends.tensorflow.networks.classification": (
-            "ClassificationNetworkBaseTf RegressionNetworkBaseTf VGG3DClassificationNetworkTf"
+        "delira.backends.tensorflow.networks.ready": (
+            "ClassificationNetworkBaseTf GenerativeAdversarialNetworkBaseTf RegressionNetworkBaseTf UNet2dTf UNet3dTf "
+            "VariationalAutoencoderTf VGG3DClassificationNetworkTf"
         ),
-        "delira.backends.tensorflow.networks.gan": "GenerativeAdversarialNetworkBaseTf",
-        "delira.backends.tensorflow.networks.segmentation": "UNet2dTf UNet3dTf",
-        "delira.backends.tensorflow.networks.vae": "VariationalAutoencoderTf",
     },
 )

@@ -1,10 +1,10 @@
-from delira.backends.tensorflow.networks.classification import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
-from delira.backends.tensorflow.networks.classification import RegressionNetworkBaseTf as RegressionNetworkBaseTf
-from delira.backends.tensorflow.networks.classification import VGG3DClassificationNetworkTf as VGG3DClassificationNetworkTf
-from delira.backends.tensorflow.networks.gan import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
-from delira.backends.tensorflow.networks.segmentation import UNet2dTf as UNet2dTf
-from delira.backends.tensorflow.networks.segmentation import UNet3dTf as UNet3dTf
-from delira.backends.tensorflow.networks.vae import VariationalAutoencoderTf as VariationalAutoencoderTf
+from delira.backends.tensorflow.networks.ready import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
+from delira.backends.tensorflow.networks.ready import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
+from delira.backends.tensorflow.networks.ready import RegressionNetworkBaseTf as RegressionNetworkBaseTf
+from delira.backends.tensorflow.networks.ready import UNet2dTf as UNet2dTf
+from delira.backends.tensorflow.networks.ready import UNet3dTf as UNet3dTf
+from delira.backends.tensorflow.networks.ready import VariationalAutoencoderTf as VariationalAutoencoderTf
+from delira.backends.tensorflow.networks.ready import VGG3DClassificationNetworkTf as VGG3DClassificationNetworkTf
 
 __all__ = [
     "ClassificationNetworkBaseTf",

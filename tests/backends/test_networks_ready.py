@@ -11,7 +11,7 @@ from delira.models import architectures
 @pytest.mark.parametrize("framework", ["tensorflow", "jax"])
 def test_every_architecture_is_made_of_the_layers_of_the_framework(framework):
     pytest.importorskip({"jax": "flax"}.get(framework, framework), reason=f"the backend needs {framework!r}")
-    module = importlib.import_module(f"delira.backends.{framework}.networks.architectures")
+    module = importlib.import_module(f"delira.backends.{framework}.networks.ready")
     layers = importlib.import_module(f"delira.backends.{framework}.networks.layers")
     common = [
         name
