@@ -32,9 +32,9 @@ from delira.backends.torchscript import UNet3dTorchScript as UNet3dTorchScript
 from delira.backends.torchscript import VariationalAutoencoderTorchScript as VariationalAutoencoderTorchScript
 from delira.backends.torchscript import VGG3DClassificationNetworkTorchScript as VGG3DClassificationNetworkTorchScript
 from delira.models.abstract_network import AbstractNetwork as AbstractNetwork
-from delira.models.transfer import transfer_weights as transfer_weights
 from delira.models.weights import load_named_weights as load_named_weights
 from delira.models.weights import named_weights as named_weights
+from delira.models.weights import transfer_weights as transfer_weights
 
 __all__ = [
     "AbstractNetwork",

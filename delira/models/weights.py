@@ -1,11 +1,14 @@
-"""Weights by name, as numpy arrays, in every backend."""
+"""Weights by name, as numpy arrays, in every backend: shown, put in, and given to another network."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
+from delira.models.layers import differences
+from delira.utils.checks import check_flags, did_you_mean
 from delira.utils.frameworks import find_backend
 
 
@@ -92,3 +95,184 @@ def check_named_weights(
                 complaints.append(f"{other} and {name} share their memory in the network, but differ in the weights")
     if complaints:
         raise CheckpointError(f"the weights do not fit the network {type(network).__name__}: " + "; ".join(complaints))
+
+
+#: how many weights a message names
+_SHOWN = 3
+
+
+def transfer_weights(
+    src: object,
+    dst: object,
+    mapping: Mapping[str, str] | None = None,
+    *,
+    flattened: Mapping[str, tuple[int, ...]] | None = None,
+    check_settings: bool = True,
+) -> None:
+    """Give a network the weights of another one, of the same architecture, perhaps of another backend.
+
+    The backends know how their layers keep weights: dense kernels are transposed, the axes of convolutions are put in
+    order, and the entries of normalisations have their names in each framework. The weights of other layers
+    are taken as they are, by name. With batch normalisation, the statistics are transferred too.
+
+    Parameters
+    ----------
+    src
+        The network whose weights are copied.
+    dst
+        The network that gets them, in place.
+    mapping
+        Where the layers are called otherwise: layer or weight of ``dst`` -> that of ``src``, as attribute paths, e.g.
+        ``{"head": "body.3"}``. What is not named has the same path in both.
+    flattened
+        Dense layers of ``dst`` that read a flattened image -> its shape with the channels first, e.g.
+        ``{"head": (8, 4, 4)}``. Needed if one network flattens with the channels first and the other with the channels
+        last; the ready networks of all backends flatten with the channels first, and need it not.
+    check_settings
+        Whether to compare what layers compute with besides weights: ``epsilon`` of normalisations (1e-3 in Keras, 1e-5
+        in PyTorch, 1e-6 in most of flax), groups, strides, dilation, and ``"same"`` padding.
+
+    Raises
+    ------
+    ConfigError
+        If ``mapping``, ``flattened`` or ``check_settings`` is of no use.
+    CheckpointError
+        If a weight is missing, is left over, has another shape, or would become an integer, if layers differ in a
+        setting, so that they would compute something else, or if ``dst`` has one array (tied weights) where ``src`` has
+        several that differ; it says which, and nothing is changed.
+    """
+    source, target = find_backend(src), find_backend(dst)
+    _check_arguments(mapping, flattened, check_settings)
+    given, wanted = source.portable_weights(src), target.portable_weights(dst)
+    names = {name: _source_name(name, mapping or {}) for name in wanted}
+    _check_names(names, given, mapping or {})
+    images = dict(flattened or {})
+    weights = {}
+    for name, origin in names.items():
+        layer, _, entry = name.rpartition(".")
+        array = given[origin]
+        if entry == "weight" and layer in images:
+            reordered = _reordered(name, array, images.pop(layer), to_last=target.channels_last)
+            array = array if source.channels_last == target.channels_last else reordered
+        weights[name] = array
+    if images:
+        layer = next(iter(images))
+        raise CheckpointError(f"flattened names {layer!r}, which is no dense layer{did_you_mean(layer, wanted)}")
+    _check_shapes(src, dst, names, weights, wanted)
+    if check_settings:
+        _check_settings(src, dst, names)
+    weights = {name: array.astype(wanted[name].dtype) for name, array in weights.items()}
+    target.load_portable_weights(dst, weights)
+    taken = target.portable_weights(dst)
+    if lost := [name for name, array in weights.items() if taken[name].tobytes() != array.tobytes()]:
+        target.load_portable_weights(dst, wanted)
+        raise CheckpointError(
+            f"{type(dst).__name__} has one array for several of {_listed(lost, ', ')} and further names, for which "
+            f"{type(src).__name__} has different ones"
+        )
+
+
+def _check_arguments(mapping: Any, flattened: Any, check_settings: Any) -> None:
+    if mapping is not None and not (_is_named(mapping) and all(isinstance(path, str) for path in mapping.values())):
+        raise ConfigError(
+            "transfer_weights: mapping is a dict, layer of the destination -> layer of the source, as attribute paths, "
+            f"got {mapping!r}"
+        )
+    if flattened is not None and not (_is_named(flattened) and all(map(_is_shape, flattened.values()))):
+        raise ConfigError(
+            "transfer_weights: flattened is a dict, dense layer of the destination -> shape of the image that it "
+            f"reads, such as (8, 4, 4), got {flattened!r}"
+        )
+    check_flags("transfer_weights", check_settings=check_settings)
+
+
+def _is_named(given: object) -> bool:
+    return isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+
+
+def _is_shape(given: object) -> bool:
+    return isinstance(given, Sequence) and all(isinstance(length, Integral) and int(length) > 0 for length in given)
+
+
+def _source_name(name: str, mapping: Mapping[str, str]) -> str:
+    """Return the name in the source: of the longest part of the path that is mapped."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        if prefix in mapping:
+            return ".".join([mapping[prefix], *parts[length:]])
+    return name
+
+
+def _check_names(names: Mapping[str, str], given: Mapping[str, Any], mapping: Mapping[str, str]) -> None:
+    complaints = []
+    if missing := [name if name == origin else f"{name} (from {origin})" for name, origin in names.items()
+                   if origin not in given]:  # fmt: skip
+        complaints.append(f"the source has no {_listed(missing, ', ')}")
+    if left := [name for name in given if name not in names.values()]:
+        complaints.append(f"the destination has nothing that takes {_listed(left, ', ')}")
+    if idle := [key for key in mapping if not any(name == key or name.startswith(f"{key}.") for name in names)]:
+        complaints.append(f"mapping names {_listed(idle, ', ')}, which the destination does not have")
+    if complaints:
+        raise CheckpointError(
+            "the weights cannot be transferred: " + "; ".join(complaints) + ". Say with mapping={layer of the "
+            "destination: layer of the source} which belong together"
+        )
+
+
+def _check_shapes(
+    src: object,
+    dst: object,
+    names: Mapping[str, str],
+    weights: Mapping[str, np.ndarray],
+    wanted: Mapping[str, np.ndarray],
+) -> None:
+    if wrong := [
+        f"{names[name]} of the source is {array.shape}, {name} of the destination {wanted[name].shape}"
+        if array.shape != wanted[name].shape
+        else f"{names[name]} of the source is of {array.dtype}, {name} of the destination of {wanted[name].dtype}"
+        for name, array in weights.items()
+        if array.shape != wanted[name].shape or (array.dtype.kind == "f" and wanted[name].dtype.kind in "biu")
+    ]:
+        raise CheckpointError(
+            f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "
+            + _listed(wrong, "; ")
+        )
+
+
+def _check_settings(src: object, dst: object, names: Mapping[str, str]) -> None:
+    """Refuse layers with the same weights that compute something else."""
+    source, target = find_backend(src), find_backend(dst)
+    try:
+        given, wanted = source.layers(src), target.layers(dst)
+    except ConfigError:  # a backend that does not show them
+        return
+    pairs = dict.fromkeys((name.rpartition(".")[0], origin.rpartition(".")[0]) for name, origin in names.items())
+    wrong = [
+        f"{entry} of {origin or 'the source'} is {ours}, of {name or 'the destination'} {theirs}"
+        for name, origin in pairs
+        if origin in given and name in wanted
+        for entry, ours, theirs in differences(
+            source.layer_settings(given[origin]), target.layer_settings(wanted[name])
+        )
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"with the weights of {type(src).__name__}, {type(dst).__name__} would compute something else: "
+            f"{_listed(wrong, '; ')}. Make the layers alike, or pass check_settings=False if others make up for it"
+        )
+
+
+def _listed(lines: list[str], separator: str) -> str:
+    shown = separator.join(lines[:_SHOWN])
+    return f"{shown}{separator}and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else shown
+
+
+def _reordered(name: str, weight: np.ndarray, shape: tuple[int, ...], *, to_last: bool) -> np.ndarray:
+    """Return the inputs of a dense weight (out, in), which are pixels of an image, in the order of the other layout."""
+    if weight.ndim != 2 or weight.shape[1] != np.prod(shape):
+        raise CheckpointError(f"flattened says that {name} reads images of shape {shape}, but it is {weight.shape}")
+    outputs = len(weight)
+    if to_last:
+        return np.moveaxis(weight.reshape(outputs, *shape), 1, -1).reshape(outputs, -1)
+    return np.moveaxis(weight.reshape(outputs, *shape[1:], shape[0]), -1, 1).reshape(outputs, -1)

@@ -91,6 +91,7 @@ _ON_DISK = {
     "delira.metrics.tree.metric_list:Loss": "delira.metrics.tree.basics",
     "delira.metrics.tree.roots:EpochLambda": "delira.metrics.tree.lambdas",
     "delira.metrics.tree.roots:lambda_metric": "delira.metrics.tree.lambdas",
+    "delira.models.weights:transfer_weights": "delira.models.transfer",
     "delira.utils.files:open_regular": "delira.utils.foreign",
     "delira.runs.fold_result": "delira.training.result",
     "delira.settings.config": "delira.training.config",

@@ -19,21 +19,23 @@ def tensorflow_layer():
     pytest.importorskip("tensorflow", reason="the tensorflow backend needs the package 'tensorflow', not installed")
     import keras
 
-    from delira.backends.tensorflow.statistics import renew_statistics, statistics_names
+    from delira.backends.tensorflow.backend import BACKEND
 
+    role = BACKEND.weights
     layer = keras.layers.BatchNormalization()
     network = keras.Sequential([keras.layers.Input((2,)), layer])
     calls = [lambda batch=batch: network(batch, training=True) for batch in BATCHES]
-    return network, calls, renew_statistics, statistics_names, lambda: layer.moving_mean.numpy()
+    return network, calls, role.renew_statistics, role.statistics_names, lambda: layer.moving_mean.numpy()
 
 
 def jax_layer():
     nnx = pytest.importorskip("flax.nnx", reason="the jax backend needs the package 'flax', which is not installed")
-    from delira.backends.jax.statistics import renew_statistics, statistics_names
+    from delira.backends.jax.backend import BACKEND
 
+    role = BACKEND.weights
     layer = nnx.BatchNorm(2, rngs=nnx.Rngs(0))
     calls = [lambda batch=batch: layer(batch) for batch in BATCHES]
-    return layer, calls, renew_statistics, statistics_names, lambda: np.array(layer.mean.get_value())
+    return layer, calls, role.renew_statistics, role.statistics_names, lambda: np.array(layer.mean.get_value())
 
 
 @pytest.mark.slow_cases("tensorflow|jax")

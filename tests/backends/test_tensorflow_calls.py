@@ -11,7 +11,8 @@ from delira.errors import ConfigError, DataError
 
 pytest.importorskip("tensorflow")
 import keras
-from tensorflow_trainings import TwoLayers, make_data, make_trainer
+import tensorflow as tf
+from tensorflow_trainings import N_CLASSES, N_FEATURES, TwoLayers, make_data, make_trainer
 
 from delira.models import AbstractTfNetwork
 from delira.training import TfNetworkTrainer
@@ -91,3 +92,25 @@ def test_an_error_that_says_what_to_do_gets_no_note_on_compiling(tmp_path: Path)
     with pytest.raises(ConfigError, match="of the closure") as caught:
         make_trainer(Refuses(), tmp_path).train(1, make_data(), verbose=False)
     assert not any("tf.function" in note for note in getattr(caught.value, "__notes__", ()))
+
+
+class AnyLength(AbstractTfNetwork):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = keras.layers.Dense(N_CLASSES)
+        self.n_traces = 0
+
+    def call(self, x: Any) -> dict[str, Any]:
+        self.n_traces += 1
+        return {"pred": self.last(tf.reduce_mean(x, axis=1))}
+
+
+def test_many_lengths_share_a_graph() -> None:
+    network = AnyLength()
+    backend = network.__delira_backend__
+    with backend.calls.evaluating(network):
+        for length in (*range(1, 31), 30):
+            x = np.ones((2, length, N_FEATURES), np.float32)
+            found = backend.calls.forward(network, {"x": tf.constant(x)})
+            assert found["pred"].shape == (2, N_CLASSES)
+    assert network.n_traces < 15

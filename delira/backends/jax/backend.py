@@ -1,10 +1,37 @@
 """The backend of JAX."""
 
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
 from delira.backends.jax import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
 from delira.backends.jax.schedules import SCHEDULES
-from delira.backends.jax.tools import FreeImage, trace
 from delira.contract import Backend
 from delira.contract.backend import roles_in
+from delira.state import State
+
+
+class FreeImage(nnx.Module):
+    """A picture whose pixels are learned; see :attr:`delira.contract.Backend.free_image`."""
+
+    keywords: ClassVar[dict[str, bool]] = {}
+
+    def __init__(self, pixels: np.ndarray, compute: Callable[[jax.Array, State], jax.Array]):
+        self.image, self.compute = nnx.Param(jnp.asarray(pixels)), compute
+
+    def __call__(self, state: State) -> jax.Array:
+        return self.compute(self.image[...], state)
+
+    def make_optimizer(self) -> optax.GradientTransformation:
+        """Return Adam with the rate 0.5."""
+        return optax.adam(0.5)
 
 
 class JaxBackend(Backend):
@@ -17,9 +44,13 @@ class JaxBackend(Backend):
     channels_last = True
     compiles = True
     schedules = SCHEDULES
-    trace = staticmethod(trace)
     free_image = FreeImage
     roles = roles_in(arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights)
+
+    @staticmethod
+    def trace(folder: Path) -> contextlib.AbstractContextManager[None]:
+        """Scope that leaves a trace for TensorBoard and XProf."""
+        return jax.profiler.trace(str(folder))
 
 
 BACKEND = JaxBackend()

@@ -275,17 +275,6 @@ def learned_weights(network: nnx.Module) -> dict[str, Any]:
     return {dotted(path): leaf.get_raw_value() for path, leaf in flat}
 
 
-def set_learned_names(network: nnx.Module, names: frozenset[str]) -> None:
-    """Freeze all weights but these."""
-    for name, variable in state_variables(network).items():
-        if isinstance(variable, nnx.Param):
-            if name not in names:
-                variable.set_metadata(FROZEN, True)
-            elif FROZEN in variable.get_metadata():
-                variable.del_metadata(FROZEN)
-    forget_parts(network)
-
-
 # ------------------------------------------------------------------ number formats and streams
 
 

@@ -1,6 +1,8 @@
 """Weights of JAX by name: learned, averaged, as arrays and in other layouts, and the layers that hold them."""
 
-from collections.abc import Iterator, Mapping
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -8,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from delira.backends.jax import graph, statistics
+from delira.backends.jax import graph
 from delira.backends.jax.arrays import to_device, to_host
+from delira.backends.jax.calls import be_eager, is_eager
+from delira.backends.jax.generators import GENERATOR
 from delira.contract import WeightsRole
 from delira.contract.kinds import ByName, Network, Tree
-from delira.models.layer_settings import Settings, conv_settings
-from delira.models.layouts import Layout, Layouts, layout_of, renamed
+from delira.models.layers import Layout, Layouts, Settings, conv_settings, layout_of, renamed
 from delira.models.weights import check_named_weights
 
 _NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)
@@ -29,13 +32,44 @@ _LAYOUTS: Layouts = (
 class JaxWeights(WeightsRole):
     """Variables of modules by name."""
 
-    statistics_names = staticmethod(statistics.statistics_names)
-    renew_statistics = staticmethod(statistics.renew_statistics)
     learned_weights = staticmethod(graph.learned_weights)
-    set_learned_names = staticmethod(graph.set_learned_names)
 
     def learned_names(self, network: Network) -> frozenset[str]:
         return frozenset(graph.learned_weights(network))
+
+    def set_learned_names(self, network: Network, names: frozenset[str]) -> None:
+        for name, variable in graph.state_variables(network).items():
+            if isinstance(variable, nnx.Param):
+                if name not in names:
+                    variable.set_metadata(graph.FROZEN, True)
+                elif graph.FROZEN in variable.get_metadata():
+                    variable.del_metadata(graph.FROZEN)
+        graph.forget_parts(network)
+
+    def statistics_names(self, network: Network) -> frozenset[str]:
+        kept = {id(variable) for layer in _following(network) for variable in (layer.mean, layer.var)}
+        return frozenset(name for name, variable in graph.state_variables(network).items() if id(variable) in kept)
+
+    def renew_statistics(self, network: Network, calls: Iterable[Callable[[], Any]]) -> None:
+        """Compute operation by operation, since a compiled prediction leaves the network as it is.
+
+        Random streams get their keys from the generator of the backend, as in training.
+        """
+        was_eager = is_eager(network)
+        streams = [leaf for leaf in graph.parts_of(network).leaves if isinstance(leaf, nnx.RngState)]
+        before = [leaf.get_raw_value() for leaf in streams]
+        be_eager(network)
+        try:
+            with contextlib.ExitStack() as scopes:
+                for layer in _following(network):
+                    scopes.enter_context(_cumulative(layer))
+                for call in calls:
+                    graph.reseed(network, GENERATOR.next_key())
+                    call()
+        finally:
+            be_eager(network, was_eager)
+            for leaf, value in zip(streams, before, strict=True):
+                leaf.set_raw_value(value)
 
     def averaged(self, network: Network) -> dict[str, Any]:
         return {
@@ -123,3 +157,41 @@ def _without_layers(path: str, modules: ByName) -> str:
         return steps[number] == "layers" and isinstance(modules.get(".".join(steps[:number])), nnx.Sequential)
 
     return ".".join(step for number, step in enumerate(steps) if not is_of_sequence(number))
+
+
+def _following(network: nnx.Module) -> list[Any]:
+    """Layers that keep statistics of the data; one with a momentum of 1 does not follow them."""
+    found = {id(layer): layer for _, layer in nnx.iter_modules(network) if isinstance(layer, nnx.BatchNorm)}
+    return [layer for layer in found.values() if layer.momentum != 1]
+
+
+#: number of calls of each layer that is counted, by its identity
+_CALLS: dict[int, int] = {}
+
+
+@functools.cache
+def _counting(cls: Any) -> Any:
+    """A class of layers whose calls count alike."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        number = _CALLS[id(self)]
+        self.momentum = number / (number + 1)
+        _CALLS[id(self)] = number + 1
+        return cls.__call__(self, *args, **kwargs)
+
+    return type(cls)(f"Counting{cls.__name__}", (cls,), {"__call__": call})
+
+
+@contextlib.contextmanager
+def _cumulative(layer: Any) -> Iterator[None]:
+    """Scope in which each call of a layer counts alike, those from before not at all."""
+    momentum = layer.momentum
+    cls: Any = type(layer)
+    _CALLS[id(layer)] = 0
+    object.__setattr__(layer, "__class__", _counting(cls))
+    try:
+        yield
+    finally:
+        object.__setattr__(layer, "__class__", cls)
+        layer.momentum = momentum
+        del _CALLS[id(layer)]

@@ -34,12 +34,9 @@ def named_variables(network: keras.Model) -> dict[str, Any]:
 def learnable(network: keras.Model) -> dict[str, Any]:
     """The variables that training can change, frozen ones included, each under its first name."""
     ids = {id(variable) for layer in layers_of(network) for variable in layer._trainable_variables}
-    found = {}
-    for name, variable in named_variables(network).items():
-        if id(variable) in ids:
-            ids.discard(id(variable))
-            found[name] = variable
-    return found
+    named = {name: variable for name, variable in named_variables(network).items() if id(variable) in ids}
+    first = {id(variable): name for name, variable in reversed(named.items())}
+    return {name: named[name] for name in named if first[id(named[name])] == name}
 
 
 def layers_of(network: keras.Model) -> list[Any]:
@@ -59,8 +56,7 @@ def owners_of(network: keras.Model) -> dict[int, Any]:
 
 def generators_of(network: keras.Model) -> list[Any]:
     """Keras' generators in the network."""
-    found = {id(generator): generator for layer in layers_of(network) for generator in layer._seed_generators}
-    return list(found.values())
+    return list({id(one): one for layer in layers_of(network) for one in layer._seed_generators}.values())
 
 
 def is_built(network: keras.Model) -> bool:

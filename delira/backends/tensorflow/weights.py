@@ -1,21 +1,21 @@
 """Weights of TensorFlow by name: learned, averaged, as arrays and in other layouts, and the layers that hold them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from delira.backends.tensorflow import statistics
 from delira.backends.tensorflow.arrays import exact
+from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.names import generators_of, is_built, layers_of, learnable, named_variables, owners_of
 from delira.backends.tensorflow.runtime import runtime_of
 from delira.contract import WeightsRole
 from delira.contract.kinds import ByName, Network
 from delira.errors import NetworkError
-from delira.models.layer_settings import Settings, conv_settings
-from delira.models.layouts import Layout, Layouts, layout_of, renamed
+from delira.models.layers import Layout, Layouts, Settings, conv_settings, layout_of, renamed
 from delira.models.weights import check_named_weights
 
 _NORMALISATIONS = (keras.layers.BatchNormalization, keras.layers.LayerNormalization, keras.layers.GroupNormalization)
@@ -51,14 +51,6 @@ def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
         variable.value.assign(exact(value))
 
 
-def learned_names(network: Network) -> frozenset[str]:
-    """Names of the variables that training changes by gradients; none as long as some of them have no shape."""
-    if not is_built(network):
-        return frozenset()
-    ids = {id(variable) for variable in learnable(network).values()}
-    return frozenset(name for name, v in named_variables(network).items() if id(v) in ids and v.trainable)
-
-
 def set_learned_names(network: Network, names: frozenset[str]) -> None:
     """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole.
 
@@ -79,10 +71,33 @@ def set_learned_names(network: Network, names: frozenset[str]) -> None:
 class TfWeights(WeightsRole):
     """Variables of layers by name."""
 
-    statistics_names = staticmethod(statistics.statistics_names)
-    renew_statistics = staticmethod(statistics.renew_statistics)
-    learned_names = staticmethod(learned_names)
     set_learned_names = staticmethod(set_learned_names)
+
+    def learned_names(self, network: Network) -> frozenset[str]:
+        if not is_built(network):
+            return frozenset()
+        ids = {id(variable) for variable in learnable(network).values()}
+        return frozenset(name for name, v in named_variables(network).items() if id(v) in ids and v.trainable)
+
+    def statistics_names(self, network: Network) -> frozenset[str]:
+        if not is_built(network):
+            return frozenset()
+        kept = {id(one) for layer in _following(network) for one in (layer.moving_mean, layer.moving_variance)}
+        return frozenset(name for name, variable in named_variables(network).items() if id(variable) in kept)
+
+    def renew_statistics(self, network: Network, calls: Iterable[Callable[[], Any]]) -> None:
+        """Compute operation by operation: a compiled function has the momentum of the training in it."""
+        runtime = runtime_of(network)
+        compiled, runtime.compiled = runtime.compiled, False
+        GENERATORS.may_draw = True
+        try:
+            with contextlib.ExitStack() as scopes:
+                for layer in _following(network):
+                    scopes.enter_context(_cumulative(layer))
+                for call in calls:
+                    call()
+        finally:
+            runtime.compiled = compiled
 
     def averaged(self, network: Network) -> dict[str, Any]:
         refuse_lazy(network, NetworkError, "so they have no average")
@@ -157,3 +172,27 @@ def _parts(network: Network) -> Iterator[tuple[str, keras.Variable, Layout]]:
             prefix, _, entry = name.rpartition(".")
             layout = layout_of(owners[id(variable)], entry, _LAYOUTS)
             yield f"{prefix}.{layout.entry}" if prefix else layout.entry, variable, layout
+
+
+def _following(network: keras.Model) -> list[Any]:
+    """Layers that keep statistics of the data; one with a momentum of 1 does not follow them."""
+    return [one for one in layers_of(network) if isinstance(one, keras.layers.BatchNormalization) and one.momentum != 1]
+
+
+@contextlib.contextmanager
+def _cumulative(layer: Any) -> Iterator[None]:
+    """Scope in which each call of a layer counts alike, those from before not at all."""
+    momentum, number, compute = layer.momentum, 0, layer.call
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal number
+        layer.momentum = number / (number + 1)
+        number += 1
+        return compute(*args, **kwargs)
+
+    vars(layer)["call"] = counted  # Keras would track what is set as an attribute
+    try:
+        yield
+    finally:
+        del vars(layer)["call"]
+        layer.momentum = momentum

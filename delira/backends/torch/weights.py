@@ -12,7 +12,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from delira.contract import WeightsRole
 from delira.errors import ConfigError, NetworkError
-from delira.models.layer_settings import Settings, conv_settings
+from delira.models.layers import Settings, conv_settings
 from delira.models.weights import check_named_weights
 from delira.utils.checks import import_optional
 

@@ -171,7 +171,7 @@ POINTS = [
     PutBack(
         point="48",
         what="weights are transferred to layers that compute something else",
-        file="delira/models/transfer.py",
+        file="delira/models/weights.py",
         old="    if check_settings:",
         new="    if False:",
         test="tests/honesty/test_transfer_settings.py::test_layers_that_would_compute_something_else_are_refused_by_name",
@@ -179,7 +179,7 @@ POINTS = [
     PutBack(
         point="48",
         what="same padding with strides is taken for explicit padding",
-        file="delira/models/layer_settings.py",
+        file="delira/models/layers.py",
         old="    if stride == 1 or reach == 1:",
         new="    if True:",
         test="tests/honesty/test_transfer_settings.py::test_same_padding_with_strides_is_refused",
