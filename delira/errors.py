@@ -16,8 +16,8 @@
 ``TrainingInterrupted`` (SystemExit) is no error: a signal ended the training.
 """
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
+from types import TracebackType
 
 
 class DeliraError(Exception):
@@ -99,17 +99,23 @@ class MissingBackendError(DeliraError, ImportError):
     """The package behind a public name is not installed."""
 
 
-@contextlib.contextmanager
-def noting(text: str) -> Iterator[None]:
+class noting:
     """Scope whose errors are told where they happened; their type and their traceback stay.
 
     Parameters
     ----------
     text
-        Where, e.g. ``"in the validation of epoch 3"``.
+        Where, e.g. ``"in the validation of epoch 3"``; or a function that says it, called only if there is an error.
+    kind
+        Errors of other classes get no note.
     """
-    try:
-        yield
-    except Exception as error:
-        error.add_note(text)
-        raise
+
+    def __init__(self, text: str | Callable[[], str], kind: type[Exception] = Exception) -> None:
+        self._text, self._kind = text, kind
+
+    def __enter__(self) -> None:
+        """Begin the scope."""
+
+    def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, self._kind):
+            error.add_note(self._text if isinstance(self._text, str) else self._text())

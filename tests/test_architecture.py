@@ -87,10 +87,7 @@ MANY_ARGUMENTS = {
 CODE_ON_LOAD = {"pickle", "cPickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}
 ONLY_THE_ERROR = {"backends/torch/checkpoints.py": "UnpicklingError"}
 #: files that pickle what goes between a process and its own workers, and read nothing from disk
-BETWEEN_PROCESSES = {
-    "data_loading/workers/process.py",
-    "data_loading/workers/transport.py",
-}
+BETWEEN_PROCESSES = {"data_loading/workers/process.py"}
 MAY_PRINT = {"callbacks/progress.py", "cli/main.py", "cli/output.py"}
 
 

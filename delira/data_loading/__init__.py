@@ -28,7 +28,6 @@ from delira.data_loading.load_utils import (
 )
 from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.nii import load_nii, load_sample_nii
-from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.data_loading.sampler import (
     AbstractSampler,
     BatchSampler,
@@ -45,7 +44,7 @@ from delira.data_loading.sampler import (
     WeightedPrevalenceRandomSampler,
     WeightedRandomSampler,
 )
-from delira.data_loading.transforms import Compose, PerSampleTransform
+from delira.data_loading.transforms import Compose, FittedPreprocessing, PerSampleTransform
 from delira.data_loading.workers import WorkerSettings
 from delira.utils.lazy import public_names
 

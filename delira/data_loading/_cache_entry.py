@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._content import fingerprint_of
+from delira.data_loading._content import fingerprint_of, is_own_file
 from delira.data_loading._exact import as_array, check_mapping
-from delira.data_loading._object_state import is_own_file
 from delira.errors import DataError, MissingKeyError, noting
 
 _MAGIC = b"delira sample 1\n"

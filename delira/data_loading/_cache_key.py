@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._content import describe_callable, fingerprint_of
-from delira.data_loading._exact import as_array
-from delira.data_loading._items import strings_in
-from delira.data_loading._object_state import (
+from delira.data_loading._content import (
     ARRAYS,
     HashFunctions,
     OpaqueError,
     codes_inside,
     content_of,
+    describe_callable,
+    fingerprint_of,
     has_hidden_state,
     is_deliras,
     is_foreign,
@@ -37,37 +36,20 @@ from delira.data_loading._object_state import (
     names_used,
     parts_of,
     slots_of,
+    strings_in,
 )
-from delira.data_loading.abstract_dataset import AbstractDataset, Subset, looked_up, parts_of_view, source_of
+from delira.data_loading._exact import as_array
+from delira.data_loading.abstract_dataset import AbstractDataset, source_of
 from delira.data_loading.array_dataset import IterableDataset, WrappedDataset
-from delira.data_loading.dataset import ConcatDataset
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.mapped_dataset import MappedDataset, ZarrRows, content_of_arrays, files_of_arrays
 from delira.utils.arrays import tensor_class
 
-_VIEWS = (Subset, ConcatDataset)
-"""Datasets whose samples are those of others; not classes of the user's made of them."""
 _FORMAT = 2
 """Part of every key; to be raised when files are written otherwise, or delira's own load functions change."""
 _PLAIN = (bool, int, float, complex, bytes, np.generic, range, slice, types.NoneType, types.EllipsisType)
 _CONTAINERS = (dict, list, tuple, set, frozenset, np.ndarray)
 _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, np.ufunc)
-
-
-def roots_of(dataset: AbstractDataset) -> Iterator[AbstractDataset]:
-    """Yield the datasets that make the samples, below subsets and concatenations."""
-    if type(dataset) in _VIEWS:
-        for part in parts_of_view(dataset):
-            yield from roots_of(part)
-    else:
-        yield dataset
-
-
-def locate(dataset: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
-    """Find the root that makes a sample, and the number of the sample there."""
-    while type(dataset) in _VIEWS:
-        dataset, index = looked_up(dataset, index)
-    return dataset, index
 
 
 def preprocessing_key(root: AbstractDataset, version: object, hash_funcs: HashFunctions | None = None) -> str:
@@ -127,8 +109,8 @@ def _parameters(dataset: AbstractDataset, describer: "Describer", with_items: bo
     elif not with_items and _has_items(dataset):
         del state["data"]
         # what the items were listed from; but who writes __getitem__ may look there for the files
-        is_place = isinstance(state.get("data_path"), (str, os.PathLike))
-        if type(dataset).__getitem__ is BaseLazyDataset.__getitem__ or not is_place:
+        is_ours = type(dataset).__getitem__ is BaseLazyDataset.__getitem__
+        if is_ours or not isinstance(state.get("data_path"), (str, os.PathLike)):
             state.pop("data_path", None)
     return describer(state)
 
@@ -239,10 +221,9 @@ class Describer:
     def attributes(self, value: object) -> dict[str, Any]:
         """Return the attributes of an object, without what delira or a thread keeps in it."""
         slots = {name: getattr(value, name, None) for name in slots_of(value) if name[:2] != "__"}
-        state = slots | getattr(value, "__dict__", {})
         return {
             name: inner
-            for name, inner in state.items()
+            for name, inner in (slots | getattr(value, "__dict__", {})).items()
             if not (name.startswith("_delira_") or isinstance(inner, threading.local))
         }
 
@@ -461,8 +442,7 @@ def _functions_behind(cls: type, name: str) -> list[Any] | None:
     if isinstance(value, functools.partialmethod):
         return [value.func]
     # the first do not get the dataset; constants of a class have nothing to run
-    is_harmless = isinstance(value, (staticmethod, classmethod)) or not hasattr(value, "__get__")
-    return [] if is_harmless else None
+    return [] if isinstance(value, (staticmethod, classmethod)) or not hasattr(value, "__get__") else None
 
 
 def _attributes_read(function: types.FunctionType, is_getter: bool) -> set[str] | None:

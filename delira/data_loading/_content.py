@@ -1,14 +1,36 @@
-"""A fingerprint of data: the same for equal content, in every process and on every machine."""
+"""What tells contents from others: fingerprints, the files that items name, and what objects consist of."""
 
+import copyreg
+import functools
 import hashlib
+import io
+import logging
 import os
+import random
 import re
-from collections.abc import Iterable, Mapping
+import sys
+import sysconfig
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from delira.errors import ConfigError
+from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
+
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
+HashFunctions = Mapping[type, Callable[[Any], Any] | None]
+
+_NOTHING_IN_IT = (type(threading.Lock()), type(threading.RLock()), threading.local, logging.Handler)
+"""What two of them hold makes no difference to a sample."""
+ARRAYS = LIBRARIES | {"zarr", "h5py"}
+"""Packages of arrays of which the values are all there is."""
+_GENERATORS = ("Generator", "RandomState", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+_ADDRESSES = ("KDTree", "cKDTree")
+"""Classes of scipy whose pickled state has addresses in memory; they follow from their arguments."""
 
 
 def fingerprint_of(content: object) -> str:
@@ -21,24 +43,6 @@ def fingerprint_of(content: object) -> str:
 def describe_callable(function: object) -> str:
     """Name a function so that moving it to another module does not change the name."""
     return str(getattr(function, "__qualname__", None) or _stable_repr(function))
-
-
-def describe_item(item: object) -> tuple[Any, ...]:
-    """Describe what a lazy dataset loads from: the item, and the size of the file or files it names.
-
-    Tuples, lists and dicts of items are described one by one. Modification times are left out, because a
-    copy of the data is the same data.
-    """
-    if isinstance(item, Mapping):
-        return tuple((key, *describe_item(value)) for key, value in item.items())
-    if isinstance(item, (list, tuple)):
-        return tuple(map(describe_item, item))
-    if not isinstance(item, (str, os.PathLike)) or not os.path.exists(item):
-        return (item,)
-    if os.path.isdir(item):
-        with os.scandir(os.fspath(item)) as entries:
-            return (item, sorted((entry.name, entry.stat().st_size) for entry in entries if entry.is_file()))
-    return (item, os.path.getsize(item))
 
 
 def _add(digest: Any, value: Any) -> None:
@@ -78,3 +82,270 @@ def _add_array(digest: Any, array: np.ndarray) -> None:
 def _stable_repr(value: object) -> str:
     """``repr`` without memory addresses, which differ from process to process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+# ------------------------------------------------------------------ items that samples are loaded from
+
+
+def describe_item(item: object) -> tuple[Any, ...]:
+    """Describe what a lazy dataset loads from: the item, and the size of the file or files it names.
+
+    Tuples, lists and dicts of items are described one by one. Modification times are left out, because a
+    copy of the data is the same data.
+    """
+    if isinstance(item, Mapping):
+        return tuple((key, *describe_item(value)) for key, value in item.items())
+    if isinstance(item, (list, tuple)):
+        return tuple(map(describe_item, item))
+    if not isinstance(item, (str, os.PathLike)) or not os.path.exists(item):
+        return (item,)
+    if os.path.isdir(item):
+        with os.scandir(os.fspath(item)) as entries:
+            return (item, sorted((entry.name, entry.stat().st_size) for entry in entries if entry.is_file()))
+    return (item, os.path.getsize(item))
+
+
+def strings_in(item: object) -> dict[tuple[Any, ...], str]:
+    """Find strings and paths in an item: where in its tuples, lists and dicts they are -> what they are."""
+    if isinstance(item, (str, os.PathLike)):
+        return {(): os.fsdecode(item)}
+    if isinstance(item, Mapping):
+        inner: Iterable[tuple[Any, Any]] = item.items()
+    elif isinstance(item, (list, tuple)):
+        inner = enumerate(item)
+    else:
+        return {}
+    return {(place, *rest): text for place, value in inner for rest, text in strings_in(value).items()}
+
+
+#: entries that say whose a sample is, or where it comes from
+_CASES = (
+    "case", "case_id", "file", "filename", "file_name", "path", "patient", "patient_id", "subject", "subject_id",
+    "name", "id",
+)  # fmt: skip
+
+
+def is_case(key: str) -> bool:
+    """Return True if an entry of that name says whose a sample is, or where it comes from."""
+    return key in _CASES
+
+
+def case_in(entries: Mapping[str, Any], index: int | None = None) -> str:
+    """Return what entries say of the case that a sample is of, e.g. ``"patient 'P07'"``; empty if they do not.
+
+    Parameters
+    ----------
+    entries
+        Of a sample.
+    index
+        Which sample, if they are those of all samples.
+    """
+    for key in _CASES:
+        value = entries.get(key)
+        if value is not None and index is not None:
+            value = value[index]
+        value = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.shape == () else value
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            return f"{key} {value!r}"
+    return ""
+
+
+def paths_of(items: Iterable[Any]) -> list[str]:
+    """Return the paths among the strings in ``items``, each once.
+
+    Items may be names, and pairs may hold a path and the name of a class. So the strings at one place of
+    all items are taken for paths if one of them is absolute or exists.
+    """
+    by_place: dict[tuple[Any, ...], dict[str, None]] = {}
+    for item in items:
+        for place, text in strings_in(item).items():
+            by_place.setdefault(place, {})[text] = None
+    paths: dict[str, None] = {}
+    for texts in by_place.values():
+        if any(os.path.isabs(text) or os.path.exists(text) for text in texts):
+            paths |= texts
+    return list(paths)
+
+
+def with_progress(items: list[Any]) -> Iterable[Any]:
+    """Show a bar while the items are iterated, if there is a terminal to show it on."""
+    if sys.stderr is None or not sys.stderr.isatty():  # no bars in log files
+        return items
+    from tqdm import tqdm
+
+    return tqdm(items, desc="Loading samples")
+
+
+# ------------------------------------------------------------------ objects of other libraries
+# Told the way pickle tells them; what has no such way is refused.
+
+
+class OpaqueError(Exception):
+    """The content of an object cannot be told.
+
+    Attributes
+    ----------
+    where : list of str
+        The way to it from the dataset, added on the way back.
+    """
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
+        self.where: list[str] = []
+
+    def as_config_error(self) -> ConfigError:
+        """Say what it is, and what to do."""
+        cls = type(self.value)
+        name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+        place = ".".join(self.where)
+        return ConfigError(
+            f"samples are made with a {name} ({place}), and what is in it cannot be told: after a change samples of "
+            f"the old one would be read. Pass hash_funcs={{{cls.__qualname__}: function}}, whose function takes it and "
+            "returns what tells it from others (numbers, texts, arrays), or None instead of the function if it makes "
+            "no difference; or make it inside of load_fn"
+        )
+
+
+def check_hash_functions(functions: object) -> HashFunctions:
+    """Refuse ``hash_funcs`` that name no types or are no functions."""
+    wanted = "hash_funcs must be a dict {type: function, or None to pass over such objects}"
+    if not isinstance(functions, Mapping):
+        raise ConfigError(f"{wanted}, got {functions!r}")
+    for cls, function in functions.items():
+        if not isinstance(cls, type) or not (function is None or callable(function)):
+            raise ConfigError(f"{wanted}, got {cls!r}: {function!r}")
+    return dict(functions)
+
+
+def parts_of(value: Any) -> Any:
+    """Return what an object consists of, to be described further.
+
+    Raises
+    ------
+    OpaqueError
+        If it keeps something that it does not show.
+    """
+    if isinstance(value, _NOTHING_IN_IT):
+        return None
+    if isinstance(value, weakref.ref):
+        return value()
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+        return getattr(value, "name", None)
+    if is_generator(value):
+        return _seed_of(value)
+    if str(type(value).__module__).startswith("scipy.spatial") and type(value).__name__ in _ADDRESSES:
+        return [value.data, value.leafsize, value.boxsize]
+    if hasattr(value, "get_weights") and hasattr(value, "get_config"):  # of Keras, whose pickles have a date in them
+        return [value.get_config(), value.get_weights()]
+    if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):  # of a user's function that it hides
+        raise OpaqueError(value)
+    return _pickled(value)
+
+
+def is_generator(value: object) -> bool:
+    """Return True if it is a generator of random numbers of Python, numpy or torch."""
+    cls = type(value)
+    is_of_arrays = package_of(cls) == "numpy" or hasattr(cls, "initial_seed")
+    return isinstance(value, random.Random) or (cls.__name__ in _GENERATORS and is_of_arrays)
+
+
+def _seed_of(value: object) -> Any:
+    """The seed that a generator was made with, as far as it tells: what it has drawn since makes no difference."""
+    sequence = getattr(getattr(value, "bit_generator", value), "seed_seq", None)
+    entropy = getattr(sequence, "entropy", None)
+    return entropy if isinstance(entropy, int) and entropy < 2**64 else None  # larger ones come from the system
+
+
+def _pickled(value: object) -> Any:
+    if isinstance(value, types.GeneratorType | types.CoroutineType | types.FrameType):
+        raise OpaqueError(value)
+    reduce = copyreg.dispatch_table.get(type(value))
+    try:
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    except Exception as error:
+        raise OpaqueError(value) from error
+    if isinstance(reduced, str):  # a name of its module
+        return reduced
+    function, args, *rest = reduced
+    state, items, pairs = (*rest, None, None, None)[:3]
+    is_program = is_of_framework(type(value)) and hasattr(value, "graph_for")
+    if isinstance(state, Mapping) and is_program and "_c" not in state:
+        raise OpaqueError(value)  # its weights and its code are there
+    return [function, args, state, None if items is None else [*items], None if pairs is None else [*pairs]]
+
+
+def has_hidden_state(cls: type) -> bool:
+    """Return True if a class of the user's is built on one written in C, which may keep more than attributes."""
+    known = (object, BaseException, Exception, dict, list, tuple, set, frozenset, str, int, float)
+    heap_type = 1 << 9
+    return any(not base.__flags__ & heap_type and base not in known for base in cls.__mro__)
+
+
+def is_foreign_array(value: object) -> bool:
+    """Return True if it is an array of another library, of which the values are all there is."""
+    return package_of(type(value)) in ARRAYS and hasattr(value, "__array__")
+
+
+def is_own(code: types.FunctionType | type) -> bool:
+    """Return True if code is the user's, and not part of Python, delira or an installed package."""
+    if is_deliras(code):
+        return False
+    if isinstance(code, types.FunctionType):
+        return is_own_file(code.__code__.co_filename)
+    if str(code.__module__).startswith("_cython_"):  # the class of functions that Cython compiled, in no file
+        return False
+    return _is_own(code.__module__, sys.modules.get(code.__module__))
+
+
+def is_own_module(module: types.ModuleType) -> bool:
+    return _is_own(module.__name__, module)
+
+
+def _is_own(name: str, module: types.ModuleType | None) -> bool:
+    return not is_foreign(name) and is_own_file(getattr(module, "__file__", None) or "")
+
+
+def is_foreign(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names | {"delira"}
+
+
+def is_deliras(code: types.FunctionType | type) -> bool:
+    return str(code.__module__).partition(".")[0] == "delira"
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_own_file(name: str) -> bool:
+    paths = sysconfig.get_paths()
+    return not ("site-packages" in name or "dist-packages" in name or name.startswith((paths["stdlib"], "<frozen")))
+
+
+# ------------------------------------------------------------------ what Python keeps of code and objects
+
+
+def slots_of(value: object) -> list[str]:
+    """Return the names of the attributes that an object keeps outside of its ``__dict__``."""
+    declared = [vars(cls).get("__slots__", ()) for cls in type(value).__mro__]
+    names = [name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots)]
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def codes_inside(code: types.CodeType) -> list[types.CodeType]:
+    """Return the code of the functions and classes that are defined inside of a function."""
+    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
+@functools.lru_cache(maxsize=1000)
+def names_used(code: types.CodeType) -> frozenset[str]:
+    """Return all names of globals and attributes that code uses, with those of the functions inside of it."""
+    return frozenset(code.co_names).union(*map(names_used, codes_inside(code)))
+
+
+def content_of(cell: types.CellType) -> Any:
+    """Return the value of a variable of a closure; None if it has none yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

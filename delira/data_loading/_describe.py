@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._checks import check_count
-from delira.data_loading._content import fingerprint_of
-from delira.data_loading._exact import check_mapping
-from delira.data_loading._items import with_progress
+from delira.data_loading._content import fingerprint_of, with_progress
+from delira.data_loading._exact import check_count, check_mapping
 from delira.utils.checks import check_texts
 from delira.utils.seeding import derive, seed_globals, seeded_globals
 

@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._checks import Indices, at, check_range, to_index_array
-from delira.data_loading._content import fingerprint_of
+from delira.data_loading._content import fingerprint_of, paths_of
 from delira.data_loading._describe import DatasetDescription, describe
-from delira.data_loading._exact import check_mapping, exact_array, refuse_mixed, stack
-from delira.data_loading._items import paths_of
-from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.data_loading._exact import (
+    Indices,
+    at,
+    check_mapping,
+    check_range,
+    exact_array,
+    refuse_mixed,
+    stack,
+    to_index_array,
+)
+from delira.errors import ConfigError, DataError, MissingKeyError, noting
 from delira.utils.checks import check_texts
 from delira.utils.seeding import derive, seeded_globals
 
 Sample = Mapping[str, Any]
+Batch = dict[str, Any]
 LoadFunction = Callable[..., Any]
 
 
@@ -204,23 +212,7 @@ class AbstractDataset(abc.ABC):
         return ()
 
     def _read_labels(self, key: str) -> np.ndarray:
-        values = []
-        for index in range(len(self)):
-            try:
-                sample = self[index]
-            except Exception as error:
-                error.add_note(
-                    f"while {name_sample(self, index)} was read for its entry {key!r}; after "
-                    f"set_labels({key!r}, values) no sample is read for it"
-                )
-                raise
-            check_mapping(sample, f"sample {index}")
-            if key not in sample:
-                raise MissingKeyError(
-                    f"sample {index} has no entry {key!r}; it has {sorted(map(str, sample))}; name one of these as key"
-                )
-            values.append(sample[key])
-        return stack_labels(values, key)
+        return stack_labels([_read_entry(self, index, key) for index in range(len(self))], key)
 
     #: whether samples lie in memory, so that reading them costs nothing
     _keeps_samples = False
@@ -280,8 +272,7 @@ class Subset(AbstractDataset):
                 f"parent of a Subset must be a dataset, got {parent!r:.100}; wrap arrays in DictDataset, lists of "
                 "samples in IterableDataset, datasets of other libraries in WrappedDataset"
             )
-        name = f"this {type(parent).__name__}"
-        chosen = check_range(to_index_array(indices, "a subset"), len(parent), name)
+        chosen = check_range(to_index_array(indices, "a subset"), len(parent), f"this {type(parent).__name__}")
         if type(parent) is Subset:
             self.__dict__["_delira_above"] = (parent, chosen)  # labels may be set there, now or later
             chosen, parent = parent.indices[chosen], parent.parent
@@ -364,20 +355,25 @@ def stack_labels(values: Sequence[Any], key: str) -> np.ndarray:
     return stack(values, range(len(values)), key) if values else np.empty(0)
 
 
+def _read_entry(dataset: AbstractDataset, index: int, key: str) -> Any:
+    with noting(
+        lambda: (
+            f"while {name_sample(dataset, index)} was read for its entry {key!r}; after "
+            f"set_labels({key!r}, values) no sample is read for it"
+        )
+    ):
+        sample = dataset[index]
+    check_mapping(sample, f"sample {index}")
+    if key not in sample:
+        raise MissingKeyError(
+            f"sample {index} has no entry {key!r}; it has {sorted(map(str, sample))}; name one of these as key"
+        )
+    return sample[key]
+
+
 def source_of(dataset: AbstractDataset, index: int) -> Any:
     """Return what a sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows."""
     return dataset._source(index)
-
-
-def looked_up(view: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
-    """Return the dataset that a view looks a sample up in, and the number of the sample there."""
-    below = view._below(index)
-    return (view, index) if below is None else below
-
-
-def parts_of_view(view: AbstractDataset) -> Sequence[AbstractDataset]:
-    """Return the datasets that a view looks at."""
-    return view._label_parts()
 
 
 def name_sample(dataset: AbstractDataset, index: int) -> str:

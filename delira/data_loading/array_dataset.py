@@ -6,9 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._checks import NO_INDEX, at, common_length, to_index
-from delira.data_loading._exact import as_array, check_mapping, convert_entry, exact_array
-from delira.data_loading._items import case_in, is_case, paths_of
+from delira.data_loading._content import case_in, is_case, paths_of
+from delira.data_loading._exact import (
+    NO_INDEX,
+    as_array,
+    at,
+    check_mapping,
+    common_length,
+    convert_entry,
+    exact_array,
+    to_index,
+)
 from delira.data_loading.abstract_dataset import AbstractDataset, Sample
 from delira.errors import ConfigError, DataError, MissingKeyError, noting
 from delira.utils.frameworks import is_of_framework

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,9 @@ from delira.data_loading._cache_entry import (
     opened_files,
     pack,
 )
-from delira.data_loading._cache_key import locate, preprocessing_key, roots_of, sample_key
-from delira.data_loading._checks import to_index
-from delira.data_loading._items import with_progress
-from delira.data_loading._object_state import HashFunctions, check_hash_functions
+from delira.data_loading._cache_key import preprocessing_key, sample_key
+from delira.data_loading._content import HashFunctions, check_hash_functions, with_progress
+from delira.data_loading._exact import to_index
 from delira.data_loading.abstract_dataset import (
     AbstractDataset,
     Subset,
@@ -34,8 +33,9 @@ from delira.data_loading.abstract_dataset import (
     stack_labels,
 )
 from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset, labels_at_hand
+from delira.data_loading.dataset import locate, roots_of
 from delira.data_loading.mapped_dataset import MappedDataset
-from delira.errors import ConfigError
+from delira.errors import ConfigError, noting
 from delira.utils.checks import check_paths
 from delira.utils.files import publish
 from delira.utils.seeding import derive, seeded_globals
@@ -238,7 +238,7 @@ class CachedDataset(AbstractDataset):
         from filelock import FileLock, Timeout
 
         lock = FileLock(place.lock)  # the system frees it when its holder dies
-        with _noting(place):
+        with _writing(place):
             place.file.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(Timeout):
                 lock.acquire(timeout=patience)
@@ -264,7 +264,7 @@ class CachedDataset(AbstractDataset):
 
     def _write(self, place: "_Place", is_alone: bool) -> Entry:
         pieces = self._load(place)
-        with _noting(place):
+        with _writing(place):
             target = place.file
             if is_alone:
                 for debris in target.parent.glob(f"{target.name}.*"):  # of a process that was killed
@@ -280,12 +280,11 @@ class CachedDataset(AbstractDataset):
         # whoever makes it, the same is drawn; and the caller's generators stay as they are
         with seeded_globals(derive(0, int(place.file.stem[:8], 16), stream="cache")):
             opened: list[str] = []
-            try:
-                with opened_files(opened):
-                    sample = self.dataset[place.index]
-            except Exception as error:
-                error.add_note(f"while {name_sample(self.dataset, place.index)} was made for the cache in {self.path}")
-                raise
+            with (
+                noting(lambda: f"while {name_sample(self.dataset, place.index)} was made for the cache in {self.path}"),
+                opened_files(opened),
+            ):
+                sample = self.dataset[place.index]
         others = (path for path in opened if path not in place.files and not path.startswith(f"{self.path}{os.sep}"))
         return pack(sample, place.index, place.content, self._hashes.stamps_of(others))
 
@@ -306,16 +305,12 @@ class _Place:
         return self.file.with_suffix(".lock")
 
 
-@contextlib.contextmanager
-def _noting(place: _Place) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        error.add_note(
-            f"while sample {place.index} was written to {place.file}; "
-            "see to it that there is space and that the folder is writable, or choose another path"
-        )
-        raise
+def _writing(place: _Place) -> noting:
+    text = (
+        f"while sample {place.index} was written to {place.file}; "
+        "see to it that there is space and that the folder is writable, or choose another path"
+    )
+    return noting(text, OSError)
 
 
 def _make_folder(path: str | os.PathLike[str]) -> Path:

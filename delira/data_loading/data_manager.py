@@ -1,29 +1,35 @@
 """The manager: a dataset and the way it is turned into batches."""
 
+import contextlib
 import copy
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from delira.data_loading._checks import Indices, check_count, check_flag
-from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, split_indices
+from delira.data_loading._exact import Indices, check_count, check_flag
+from delira.data_loading.abstract_dataset import AbstractDataset, Batch, LoadFunction, split_indices
 from delira.data_loading.array_dataset import as_dataset
-from delira.data_loading.data_loader import BaseDataLoader, Batch, check_order, name_sampler
-from delira.data_loading.epoch import BatchRecipe, BatchSource, EpochBatches, EpochIterator
+from delira.data_loading.data_loader import (
+    BaseDataLoader,
+    BatchRecipe,
+    BatchSource,
+    EpochBatches,
+    EpochIterator,
+    check_order,
+    name_sampler,
+)
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
-from delira.data_loading.preprocessing import FittedPreprocessing
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
-from delira.data_loading.transforms import Transform, TransformCall
-from delira.data_loading.workers.ahead import PoolKeeper, WorkersAhead
-from delira.data_loading.workers.pool import WorkerSettings, as_worker_settings
+from delira.data_loading.sampler.orders import count_batches
+from delira.data_loading.transforms import FittedPreprocessing, Transform, TransformCall
+from delira.data_loading.workers.pool import PoolKeeper, WorkersAhead, WorkerSettings, as_worker_settings
 from delira.data_loading.workers.process import can_have_workers
 from delira.errors import ConfigError, MissingKeyError
-from delira.utils.checks import check_flags, did_you_mean
+from delira.utils.checks import check_flags, did_you_mean, expect
 from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
 
@@ -136,7 +142,7 @@ class BaseDataManager:
         shuffle
             Whether to shuffle if no sampler was named; a named one always decides itself.
         """
-        return EpochIterator(self._batches((seed, fold, epoch), shuffle), start, self._source(), self.left_out)
+        return EpochIterator(self._batches(seed, fold, epoch, shuffle), start, self._source(), self.left_out)
 
     def first_batch(self, seed: int, fold: int = 0, epoch: int = 0) -> Batch | None:
         """Return the first batch of an epoch in the order of the sampler, and have no other made.
@@ -146,8 +152,8 @@ class BaseDataManager:
         seed, fold, epoch
             As in :meth:`epoch`.
         """
-        batches = self._batches((seed, fold, epoch), shuffle=False)
-        with closing(EpochIterator(batches, 0, self._source(ahead=0), self.left_out)) as iterator:
+        batches = self._batches(seed, fold, epoch, shuffle=False)
+        with contextlib.closing(EpochIterator(batches, 0, self._source(ahead=0), self.left_out)) as iterator:
             return next(iterator, None)
 
     def batch_at(
@@ -168,7 +174,7 @@ class BaseDataManager:
             The batch (empty if it had only samples that are left out), and the indices of its samples, shape (B,),
             without those that were left out.
         """
-        batches = self._batches((seed, fold, epoch), shuffle)
+        batches = self._batches(seed, fold, epoch, shuffle)
         if check_count(number, "number", 0) >= batches.n_batches:
             raise ConfigError(f"number={number} is beyond the {batches.n_batches} batches of the epoch, counted from 0")
         task = batches.task(number)
@@ -237,9 +243,8 @@ class BaseDataManager:
     def describe(self) -> dict[str, Any]:
         """Return the settings that decide what the batches are, by name; for manifests and fingerprints."""
         named = self._named
-        fitted = {} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}
         return {
-            **fitted,
+            **({} if self.preprocessing is None else {"preprocessing": self.preprocessing.describe()}),
             "batch_size": self._batch_size,
             "drop_last": self._drop_last,
             "bad_samples": None if self._bad_samples == "raise" else self._bad_samples,
@@ -299,8 +304,7 @@ class BaseDataManager:
         ConfigError
             If a value is wrong.
         """
-        if not isinstance(new_state, Mapping):
-            raise ConfigError(f"new_state must be a dict of settings, got {new_state!r}")
+        expect(("new_state", new_state, isinstance(new_state, Mapping), "a dict of settings"))
         known = SETTINGS + SAMPLER_SETTINGS
         if unknown := [key for key in new_state if key not in known]:
             raise MissingKeyError(_unknown(unknown, known))
@@ -350,8 +354,7 @@ class BaseDataManager:
 
     @bad_samples.setter
     def bad_samples(self, bad_samples: str) -> None:
-        if bad_samples not in ("raise", "skip"):
-            raise ConfigError(f"bad_samples must be 'raise' or 'skip', got {bad_samples!r}")
+        expect(("bad_samples", bad_samples, bad_samples in ("raise", "skip"), "'raise' or 'skip'"))
         self._bad_samples = bad_samples
 
     @property
@@ -371,8 +374,8 @@ class BaseDataManager:
     @data_loader_cls.setter
     def data_loader_cls(self, loader_cls: type[BaseDataLoader] | None) -> None:
         loader_cls = BaseDataLoader if loader_cls is None else loader_cls
-        if not (isinstance(loader_cls, type) and issubclass(loader_cls, BaseDataLoader)):
-            raise ConfigError(f"data_loader_cls must be BaseDataLoader or a subclass of it, got {loader_cls!r}")
+        is_loader = isinstance(loader_cls, type) and issubclass(loader_cls, BaseDataLoader)
+        expect(("data_loader_cls", loader_cls, is_loader, "BaseDataLoader or a subclass of it"))
         self._data_loader_cls = loader_cls
 
     @property
@@ -417,8 +420,7 @@ class BaseDataManager:
     @property
     def n_batches(self) -> int:
         """Batches of one epoch."""
-        full, rest = divmod(self.n_samples, self._batch_size)
-        return full + (rest > 0 and not self._drop_last)
+        return count_batches(self.n_samples, self._batch_size, self._drop_last)
 
     # ----------------------------------------------------------------
 
@@ -449,8 +451,7 @@ class BaseDataManager:
             return BatchSource
         return partial(WorkersAhead, keeper=self._keeper, number=number, settings=self._worker_settings, ahead=ahead)
 
-    def _batches(self, counters: tuple[int, int, int], shuffle: bool) -> EpochBatches:
-        seed, fold, epoch = counters
+    def _batches(self, seed: int, fold: int, epoch: int, shuffle: bool) -> EpochBatches:
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
         check_flags(self, shuffle=shuffle)
         n_samples = len(self._dataset)
@@ -461,21 +462,19 @@ class BaseDataManager:
             self._named = self._named.with_labels_of(self._dataset)
             sampler = self._named.sampler
             order = check_order(np.asarray(sampler.batched_order(rng, self._batch_size)), sampler, n_samples)
-        full, rest = divmod(len(order), self._batch_size)
         loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size)
         plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
-        recipe = BatchRecipe(
-            loader=loader,
-            preprocessing=self.preprocessing,
-            transform=self._transform,
-            draws=not plain or self._transform is not None or self.preprocessing is not None,
-            skips_bad=self._bad_samples == "skip",
-        )
         return EpochBatches(
-            recipe=recipe,
+            recipe=BatchRecipe(
+                loader=loader,
+                preprocessing=self.preprocessing,
+                transform=self._transform,
+                draws=not plain or self._transform is not None or self.preprocessing is not None,
+                skips_bad=self._bad_samples == "skip",
+            ),
             order=order,
             batch_size=self._batch_size,
-            n_batches=full + (rest > 0 and not self._drop_last),
+            n_batches=count_batches(len(order), self._batch_size, self._drop_last),
             counters=counters,
         )
 
@@ -522,11 +521,8 @@ def _check_builds(dataset_cls: object, data: object, load_fn: object, kwargs: Ma
     if not callable(dataset_cls) or (isinstance(dataset_cls, type) and not hasattr(dataset_cls, "__getitem__")):
         raise ConfigError(f"dataset_cls must be a class of datasets, e.g. BaseCacheDataset, got {dataset_cls!r}")
     try:
-        signature = inspect.signature(dataset_cls)
-    except ValueError:  # some builtins have none
-        return
-    try:
-        signature.bind(data, load_fn, **kwargs)
+        with contextlib.suppress(ValueError):  # some builtins have no signature
+            inspect.signature(dataset_cls).bind(data, load_fn, **kwargs)
     except TypeError as error:
         raise ConfigError(
             f"dataset_cls={dataset_cls!r} is built as dataset_cls(data, load_fn, **kwargs), which it does not take: "

@@ -1,14 +1,15 @@
-"""Datasets of datasets and of lists; and all others under their historic import path."""
+"""Datasets of datasets, of lists and of torchvision; and all others under their historic import path."""
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from delira.data_loading._checks import refuse_outside, to_index
-from delira.data_loading._exact import common_dtype
+from delira.data_loading._exact import common_dtype, from_the_front, to_index
 from delira.data_loading.abstract_dataset import (
     AbstractDataset,
     LoadFunction,
@@ -27,8 +28,9 @@ from delira.data_loading.file_dataset import (
     Nii3DCacheDatset,
     Nii3DLazyDataset,
 )
-from delira.data_loading.torchvision_dataset import TorchvisionClassificationDataset
-from delira.errors import ConfigError, DataError
+from delira.data_loading.load_utils import check_size, to_channels_first
+from delira.errors import ConfigError, DataError, MissingBackendError, MissingKeyError
+from delira.utils.checks import check_flags, check_paths, did_you_mean, expect, import_optional
 
 __all__ = [
     "AbstractDataset",
@@ -61,8 +63,7 @@ class ConcatDataset(AbstractDataset):
 
     def __init__(self, *datasets: Any) -> None:
         super().__init__()
-        one_list = len(datasets) == 1 and not isinstance(datasets[0], AbstractDataset)
-        given = datasets[0] if one_list else datasets
+        given = datasets[0] if len(datasets) == 1 and not isinstance(datasets[0], AbstractDataset) else datasets
         if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
             raise ConfigError(f"ConcatDataset takes datasets, or one list of them, got {given!r}")
         self.data = list(given)
@@ -85,9 +86,7 @@ class ConcatDataset(AbstractDataset):
         """Join the parts' batches in the order of ``indices``; None if a part has no faster way."""
         if any(type(part).get_batch is AbstractDataset.get_batch for part in self.data):
             return None
-        indices = np.asarray(indices)
-        refuse_outside(indices, len(self), self)
-        indices = np.where(indices < 0, indices + len(self), indices)
+        indices = from_the_front(indices, len(self), self)
         numbers = np.searchsorted(self._ends, indices, side="right")
         pieces: list[dict[str, np.ndarray]] = []
         places: list[np.ndarray] = []
@@ -137,6 +136,26 @@ class ConcatDataset(AbstractDataset):
         return type(self) is ConcatDataset and all(part.is_deterministic() for part in self.data)
 
 
+_VIEWS = (Subset, ConcatDataset)
+"""Datasets whose samples are those of others; not classes of the user's made of them."""
+
+
+def roots_of(dataset: AbstractDataset) -> Iterator[AbstractDataset]:
+    """Yield the datasets that make the samples, below subsets and concatenations."""
+    if type(dataset) in _VIEWS:
+        for part in dataset._label_parts():
+            yield from roots_of(part)
+    else:
+        yield dataset
+
+
+def locate(dataset: AbstractDataset, index: int) -> tuple[AbstractDataset, int]:
+    """Find the root that makes a sample, and the number of the sample there."""
+    while type(dataset) in _VIEWS and (below := dataset._below(index)) is not None:
+        dataset, index = below
+    return dataset, index
+
+
 def _joined(pieces: list[np.ndarray], key: str, whole: str) -> np.ndarray:
     dtype = common_dtype(pieces, lambda number: f"entry {key!r} of part {number} of {whole}")
     return np.concatenate(pieces, dtype=dtype, casting="unsafe")  # nothing is lost
@@ -169,10 +188,15 @@ class BlankDataset(AbstractDataset):
 
     def __init__(self, data: Sequence[Any], old_getitem: Callable[[Any, int], Sample], **kwargs: Any) -> None:
         super().__init__()
-        if not callable(old_getitem):
-            raise ConfigError(f"old_getitem must be a function of (dataset, index), got {old_getitem!r}")
-        if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-            raise ConfigError(f"data of a BlankDataset must be a list of items, got {data!r}")
+        expect(
+            ("old_getitem", old_getitem, callable(old_getitem), "a function of (dataset, index)"),
+            (
+                "data of a BlankDataset",
+                data,
+                hasattr(data, "__len__") and hasattr(data, "__getitem__"),
+                "a list of items",
+            ),
+        )
         self.data = data
         self.old_getitem = old_getitem
         for name, value in kwargs.items():
@@ -180,3 +204,102 @@ class BlankDataset(AbstractDataset):
 
     def __getitem__(self, index: int) -> Sample:
         return self.old_getitem(self, index)
+
+
+_CLASSES = {
+    "mnist": "MNIST",
+    "emnist": "EMNIST",
+    "fashion_mnist": "FashionMNIST",
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+}
+
+
+class TorchvisionClassificationDataset(AbstractDataset):
+    """One of torchvision's classification datasets as arrays.
+
+    A sample is ``{"data": float32 of shape (C, *img_shape), 0 to 1, "label": float32 of shape (1,)}``.
+
+    Parameters
+    ----------
+    dataset
+        ``"mnist"``, ``"emnist"``, ``"fashion_mnist"``, ``"cifar10"`` or ``"cifar100"``, in upper or lower case.
+    root
+        The folder that holds it; by default the system's for temporary files.
+    train
+        Whether to take the training part, else the test part.
+    download
+        Whether it may be fetched from the internet if it is not in ``root``.
+    img_shape
+        Height and width that the pictures are resized to.
+    one_hot
+        Whether labels are rows of shape (num_classes,) instead of class numbers.
+    **kwargs
+        Handed to torchvision's class, e.g. ``split="letters"`` for emnist.
+
+    Attributes
+    ----------
+    num_classes : int
+
+    Raises
+    ------
+    MissingKeyError
+        If ``dataset`` is unknown.
+    DataError
+        If it is not in ``root`` and may not be fetched.
+    MissingBackendError
+        If torchvision is not installed, or does not fit the torch that is.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        root: str | None = None,
+        train: bool = True,
+        download: bool = False,
+        img_shape: tuple[int, int] = (28, 28),
+        one_hot: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(tempfile.gettempdir() if root is None else root)
+        check_paths(self, root=self.data_path)
+        check_flags(self, train=train, download=download, one_hot=one_hot)
+        if (name := str(dataset).lower()) not in _CLASSES:
+            raise MissingKeyError(f"there is no dataset {dataset!r}{did_you_mean(name, _CLASSES)}")
+        if changed := [key for key in ("transform", "target_transform") if key in kwargs]:
+            raise ConfigError(f"{changed[0]} would change what is loaded; pass transforms to the data manager")
+        self.train = train
+        self.one_hot = one_hot
+        self.img_shape = check_size(self, img_shape)
+        self.data = self._make_dataset(name, train=train, download=download, **kwargs)
+        self.num_classes = len(self.data.classes)
+
+    def _make_dataset(self, path: Any, **kwargs: Any) -> Any:
+        root = os.fspath(self.data_path)
+        try:
+            datasets = import_optional("torchvision.datasets", type(self).__name__, "torchvision")
+        except RuntimeError as error:  # operators of another build of torch
+            raise MissingBackendError(
+                f"{type(self).__name__} needs torchvision, which is installed but does not fit the installed torch "
+                f"({error}); install the two together, see pytorch.org"
+            ) from error
+        try:
+            return getattr(datasets, _CLASSES[path])(root, **kwargs)
+        except RuntimeError as error:
+            raise DataError(f"{path} could not be loaded from {root!r}: {error}; download=True fetches it") from error
+
+    def __getitem__(self, index: int) -> Sample:
+        picture, number = self.data[index]
+        image = np.asarray(picture)
+        n_channels = 1 if image.ndim == 2 else image.shape[-1]
+        return {"data": to_channels_first(image, self.img_shape, n_channels), "label": self._to_labels([number])[0]}
+
+    def _read_labels(self, key: str) -> np.ndarray:
+        return self._to_labels(self.data.targets) if key == "label" else super()._read_labels(key)
+
+    def _to_labels(self, numbers: object) -> np.ndarray:
+        """Turn class numbers, n of them, into labels of shape (n, 1) or (n, num_classes)."""
+        classes = np.asarray(numbers, dtype=np.int64)
+        if self.one_hot:
+            return np.eye(self.num_classes, dtype=np.float32)[classes]
+        return classes[:, np.newaxis].astype(np.float32)

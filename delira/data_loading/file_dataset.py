@@ -1,17 +1,19 @@
 """Datasets that load: each time a sample is asked for, or once at construction."""
 
+import collections
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from delira.data_loading._checks import at
-from delira.data_loading._content import describe_callable, describe_item
-from delira.data_loading._items import list_items, list_pairs, strings_in, with_progress
+from delira.data_loading._content import describe_callable, describe_item, strings_in, with_progress
+from delira.data_loading._exact import at
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
 from delira.errors import ConfigError, DataError, noting
 from delira.utils.checks import check_names, check_texts
 from delira.utils.path import subdirs
+
+_SHOWN = 10  # files or endings named in one message
 
 
 class _LoadingDataset(AbstractDataset):
@@ -81,8 +83,7 @@ class BaseLazyDataset(_LoadingDataset):
         return self.data[index]
 
     def _content(self) -> Any:
-        items = [describe_item(item) for item in self.data]
-        return describe_callable(self._load_fn), self._load_kwargs, items
+        return describe_callable(self._load_fn), self._load_kwargs, [describe_item(item) for item in self.data]
 
 
 class BaseCacheDataset(_LoadingDataset):
@@ -131,22 +132,19 @@ class BaseExtendCacheDataset(BaseCacheDataset):
                 f"{describe_callable(self._load_fn)} must return a list of samples, but returned a "
                 f"{type(loaded).__name__} for item {index}: {item!r}; if it is one sample, use BaseCacheDataset"
             )
-        with noting(_loading(self, item, index)):  # of a generator, which has only now begun to run
+        with _loading(self, item, index):  # of a generator, which has only now begun to run
             return list(loaded)
 
 
 def _load(dataset: Any, item: Any, index: int) -> Any:
     # a function: BlankDataset borrows __getitem__, but no other method
     is_pair = dataset._img_extensions is not None and isinstance(item, tuple)
-    try:
+    with _loading(dataset, item, index):
         return dataset._load_fn(*(item if is_pair else (item,)), **dataset._load_kwargs)
-    except Exception as error:
-        error.add_note(_loading(dataset, item, index))
-        raise
 
 
-def _loading(dataset: Any, item: Any, index: int) -> str:
-    return f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}"
+def _loading(dataset: Any, item: Any, index: int) -> noting:
+    return noting(lambda: f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}")
 
 
 class _CaseDataset(_LoadingDataset):
@@ -235,3 +233,146 @@ def _list_cases(path: object, img_files: list[str], label_file: str) -> list[Any
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise DataError(f"these files are missing: {', '.join(missing[:10])}{more}")
     return cases
+
+
+# ------------------------------------------------------------------ what they load from: a directory, or a list
+
+
+def list_items(path: object) -> list[Any]:
+    """List the entries of a directory in sorted order, or the items of an iterable.
+
+    Raises
+    ------
+    ConfigError
+        If ``path`` is neither a directory nor an iterable of items.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        _check_directory(path)
+        # sorted: the order of os.listdir differs from machine to machine
+        return [os.path.join(path, name) for name in sorted(os.listdir(path))]
+    if isinstance(path, Mapping) or not isinstance(path, Iterable):
+        raise ConfigError(
+            f"data_path must be a directory or a list of items to load, got a {type(path).__name__}; "
+            "a dict of arrays goes into DictDataset"
+        )
+    return list(path)
+
+
+def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> list[Any]:
+    """Search a directory for images, and pair each with its ground truth; parameters as in ``BaseLazyDataset``.
+
+    Returns
+    -------
+    list of str, or of tuple of str
+        Images, sorted by path; with ``gt_extensions`` tuples of an image and its ground truth, in the order
+        of ``gt_extensions``.
+
+    Raises
+    ------
+    ConfigError
+        If ``path`` is no directory, or the endings contradict each other.
+    DataError
+        If there is no image, or what is there does not pair.
+    """
+    images_end = to_endings(img_extensions, "img_extensions")
+    truths_end = to_endings(gt_extensions, "gt_extensions") if gt_extensions else []
+    if both := [ending for ending in images_end if ending in truths_end]:
+        raise ConfigError(f"{both} cannot be endings of images and of ground truth at once")
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(
+            f"with img_extensions data_path must be a directory to search, got a {type(path).__name__}; "
+            "a list of items needs no extensions"
+        )
+    _check_directory(path)
+    found = collections.defaultdict[str, _Group](lambda: _Group([], collections.defaultdict(list)))
+    others: collections.Counter[str] = collections.Counter()
+    for file in _walk(path):
+        if (ending := ending_of(file, images_end + truths_end)) is None:
+            others[os.path.splitext(file)[1].lower() or "no ending"] += 1
+            continue
+        group = found[file[: -len(ending)]]
+        (group.images if ending in images_end else group.truths[truths_end.index(ending)]).append(file)
+    if not any(group.images for group in found.values()):
+        seen = ", ".join(f"{ending} ({count})" for ending, count in others.most_common(_SHOWN)) or "none"
+        ends = " or ".join(images_end)
+        raise DataError(f"no file below {os.fspath(path)!r} ends in {ends}; other files there: {seen}")
+    # sorted by folder and name, a folder's files stay together on every system
+    return _pair(
+        os.fspath(path), [found[stem] for stem in sorted(found, key=lambda stem: stem.split(os.sep))], truths_end
+    )
+
+
+class _Group(NamedTuple):
+    """Files that are called the same up to the ending."""
+
+    images: list[str]
+    truths: dict[int, list[str]]
+    """By the position of their ending."""
+
+
+def _pair(path: str, groups: list[_Group], truths_end: list[str]) -> list[Any]:
+    items: list[Any] = []
+    wrong: list[str] = []
+    kinds = sorted({position for group in groups for position in group.truths})
+    for images, by_kind in groups:
+        truths = [file for kind in sorted(by_kind) for file in by_kind[kind]]
+        if not images:
+            wrong.append(f"{truths[0]} has no image")
+        elif len(images) > 1:
+            wrong.append(f"{' and '.join(images)} are images of the same name")
+        elif truths_end and not truths:
+            wrong.append(f"{images[0]} has no ground truth")
+        elif lacking := [truths_end[kind] for kind in kinds if kind not in by_kind and kind < max(by_kind)]:
+            # load_fn tells them by their place: the next kind would be taken for the one that is missing
+            wrong.append(f"{images[0]} has {truths[0]} but no {' or '.join(lacking)}, which others have")
+        elif len(truths) > len(by_kind):
+            wrong.append(f"{' and '.join(truths)} are ground truth of one name and ending")
+        else:
+            items.append((images[0], *truths) if truths_end else images[0])
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        raise DataError(
+            f"images and ground truth below {path!r} do not pair: {'; '.join(wrong[:_SHOWN])}{more}; "
+            "ground truth lies next to its image and is called the same up to the ending"
+        )
+    return items
+
+
+def to_endings(extensions: Any, name: str) -> list[str]:
+    """Return endings of files in lower case, ``name`` being the argument that lists them."""
+    is_list = isinstance(extensions, Iterable) and not isinstance(extensions, (str, bytes))
+    given = list(extensions) if is_list else [extensions]
+    if not given or not all(isinstance(ending, str) and ending.strip(".") for ending in given):
+        raise ConfigError(f"{name} must list endings of files, e.g. ['.png', '.nii.gz'], got {extensions!r}")
+    # "png" is meant as ".png"; "_seg.nii.gz" is meant as it stands
+    return [(f".{ending}" if ending[0].isalnum() else ending).lower() for ending in given]
+
+
+def ending_of(file: str, endings: list[str]) -> str | None:
+    """Return the longest ending that a file has; None if it has none of them."""
+    name = os.path.basename(file).lower()
+    # a.nii.gz is called "a", whether or not ".gz" is an ending too
+    fitting = [ending for ending in endings if name.endswith(ending) and len(name) > len(ending)]
+    return max(fitting, key=len, default=None)
+
+
+def _walk(path: Any) -> Iterator[str]:
+    """Yield the files below a directory, hidden ones left out; links to folders are followed, each folder once."""
+    visited = set()
+    for folder, subfolders, names in os.walk(path, onerror=_raise, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in visited:  # a link back up would never end
+            subfolders.clear()
+            continue
+        visited.add(real)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        yield from (os.path.join(folder, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _check_directory(path: Any) -> None:
+    if not os.path.isdir(path):
+        raise ConfigError(f"data_path={os.fspath(path)!r} is no directory; pass a directory or a list of items to load")

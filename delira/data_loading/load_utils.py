@@ -12,9 +12,17 @@ import numpy as np
 
 from delira.data_loading._content import describe_callable
 from delira.data_loading._exact import as_array, cast, exact_array
-from delira.data_loading._items import ending_of, to_endings
+from delira.data_loading.file_dataset import ending_of, to_endings
 from delira.errors import ConfigError, DataError, noting
-from delira.utils.checks import check_names, check_paths, check_texts, check_whole, did_you_mean, import_optional
+from delira.utils.checks import (
+    check_names,
+    check_paths,
+    check_texts,
+    check_whole,
+    did_you_mean,
+    expect,
+    import_optional,
+)
 
 _COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
 """Modes of Pillow whose channels are neither gray nor red, green and blue -> what is made of them."""
@@ -97,10 +105,10 @@ def _limits(values: np.ndarray) -> tuple[Any, Any]:
         return 0, 0
     minimum, maximum = values.min(), values.max()
     if not (np.isfinite(minimum) and np.isfinite(maximum)):
-        wrong = np.count_nonzero(~np.isfinite(values))
         raise DataError(
-            f"what is normalised holds {wrong} of {values.size} values that are NaN or infinite, and all others would "
-            "depend on them; replace them first, e.g. numpy.nan_to_num(array, posinf=0, neginf=0)"
+            f"what is normalised holds {np.count_nonzero(~np.isfinite(values))} of {values.size} values that are NaN "
+            "or infinite, and all others would depend on them; replace them first, e.g. "
+            "numpy.nan_to_num(array, posinf=0, neginf=0)"
         )
     return minimum, maximum
 
@@ -216,15 +224,15 @@ class LoadSample:
         **kwargs: Any,
     ) -> None:
         self._files = _files_of(sample_ext)
-        if not isinstance(dtype, Mapping | None):
-            raise ConfigError(f"dtype must be a dict {{entry: dtype}}, got {dtype!r}")
+        expect(("dtype", dtype, isinstance(dtype, Mapping | None), "a dict {entry: dtype}"))
         self._dtype = {key: _to_dtype(value, key) for key, value in (dtype or {}).items()}
         check_names(type(self).__name__, normalize=normalize)
         self._normalize = [normalize] if isinstance(normalize, str) else list(normalize)
         self._sample_fn, self._norm_fn, self._kwargs = sample_fn, norm_fn, kwargs
-        for name, function in (("sample_fn", sample_fn), ("norm_fn", norm_fn)):
-            if not callable(function):
-                raise ConfigError(f"{name} must be a function, got {function!r}")
+        expect(
+            ("sample_fn", sample_fn, callable(sample_fn), "a function"),
+            ("norm_fn", norm_fn, callable(norm_fn), "a function"),
+        )
         _check_known("dtype", self._dtype, self._files)
         _check_known("normalize", self._normalize, [*self._files, *itertools.chain(*self._files.values())])
 
@@ -290,12 +298,11 @@ class LoadSampleLabel(LoadSample):
         sample_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(sample_kwargs, Mapping | None):
-            raise ConfigError(f"sample_kwargs must be a dict of arguments of LoadSample, got {sample_kwargs!r}")
+        is_dict = isinstance(sample_kwargs, Mapping | None)
+        expect(("sample_kwargs", sample_kwargs, is_dict, "a dict of arguments of LoadSample"))
         super().__init__(sample_ext, sample_fn, **(sample_kwargs or {}))
         check_texts(type(self).__name__, label_ext=label_ext)
-        if not callable(label_fn):
-            raise ConfigError(f"label_fn must be a function, got {label_fn!r}")
+        expect(("label_fn", label_fn, callable(label_fn), "a function"))
         self._label_ext, self._label_fn, self._label_kwargs = label_ext, label_fn, kwargs
 
     def __call__(self, path: str) -> dict[str, Any]:

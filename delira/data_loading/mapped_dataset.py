@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from delira.data_loading._checks import common_length, refuse_outside, to_index
 from delira.data_loading._content import fingerprint_of
-from delira.data_loading._exact import exact_array, owner_of_memory
+from delira.data_loading._exact import common_length, exact_array, from_the_front, owner_of_memory, to_index
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import ConfigError, DataError, MissingKeyError, noting
 from delira.utils.checks import import_optional
@@ -79,9 +78,7 @@ class MappedDataset(AbstractDataset):
 
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """Return one array of shape (B, ...) per key, a copy in the order of ``indices``."""
-        indices = np.asarray(indices)
-        refuse_outside(indices, self._length, self)
-        indices = np.where(indices < 0, indices + self._length, indices)
+        indices = from_the_front(indices, self._length, self)
         return {key: rows.take(indices) for key, rows in self.data.items()}
 
     def _read_labels(self, key: str) -> np.ndarray:
@@ -229,11 +226,8 @@ class ZarrRows(Rows):
         return int(np.prod(self.shape[1:])) * self.dtype.itemsize
 
     def _read(self, read: Any, what: Any) -> Any:
-        try:
+        with noting(lambda: f"while {what} of {self._array} was read"):
             return read()
-        except Exception as error:
-            error.add_note(f"while {what} of {self._array} was read")
-            raise
 
 
 def open_rows(key: str, source: object) -> Rows:
@@ -258,7 +252,8 @@ def open_rows(key: str, source: object) -> Rows:
     elif type(source).__module__.partition(".")[0] == "zarr":
         rows = _of_zarr(key, source, None)
     else:
-        rows = Rows(_to_array(key, source))
+        with noting(f"while entry {key!r} of a MappedDataset was turned into an array; pass an array or a path"):
+            rows = Rows(exact_array(source, f"the values of {key!r}"))
     if not rows.shape:
         raise DataError(f"entry {key!r} is a single value without a first axis that counts samples, got {source!r}")
     return rows
@@ -290,8 +285,7 @@ def _of_memmap(key: str, array: np.memmap) -> FileRows:
         )
     # a view has the offset of the memmap that it was cut from
     start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-    first = np.frombuffer(owner_of_memory(array), np.uint8).ctypes.data
-    offset = start + array.ctypes.data - first
+    offset = start + array.ctypes.data - np.frombuffer(owner_of_memory(array), np.uint8).ctypes.data
     order: Literal["C", "F"] = "C" if array.flags.c_contiguous else "F"
     return FileRows(os.fsdecode(array.filename), array.dtype, array.shape, offset, order)
 
@@ -310,8 +304,3 @@ def _of_zarr(key: str, array: object, path: str | None) -> ZarrRows:
         names: Sequence[str] = sorted(array.array_keys()) if hasattr(array, "array_keys") else []
         raise DataError(f"entry {key!r} of a MappedDataset is a group of zarr arrays, {array}; pass one of {names}")
     return ZarrRows(array, path)
-
-
-def _to_array(key: str, source: object) -> np.ndarray:
-    with noting(f"while entry {key!r} of a MappedDataset was turned into an array; pass an array or a path"):
-        return exact_array(source, f"the values of {key!r}")

@@ -51,11 +51,9 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
     with open(path, "rb"):  # the system's own error for what is missing or forbidden
         pass
     name = os.fspath(path)
-    readers = [_read_with_simple_itk]
-    if name.lower().endswith(_OF_NIBABEL):
-        readers.insert(0, _read_with_nibabel)
     missing = []
-    for read in readers:
+    is_of_nibabel = name.lower().endswith(_OF_NIBABEL)
+    for read in (_read_with_nibabel, _read_with_simple_itk) if is_of_nibabel else (_read_with_simple_itk,):
         try:
             return read(name)
         except MissingBackendError as error:

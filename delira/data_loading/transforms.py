@@ -1,17 +1,20 @@
-"""Transforms: how a user's callable is called, and adapters of single samples to batches, of several to one."""
+"""What is done to batches: transforms, called as their signatures ask for, and fitted preprocessing; on one thread."""
 
+import contextlib
+import functools
 import inspect
 import random
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from delira.data_loading._checks import parameters_of
-from delira.data_loading._exact import check_mapping, common_dtype, refuse_masked
-from delira.data_loading.data_loader import Batch
+from delira.data_loading._content import fingerprint_of
+from delira.data_loading._exact import as_rows, check_mapping, common_dtype, parameters_of, refuse_masked
+from delira.data_loading.abstract_dataset import Batch
 from delira.errors import ConfigError, DataError, MissingKeyError, noting
-from delira.utils.checks import check_flags
+from delira.utils.checks import check_flags, did_you_mean, expect
 
 Transform = Callable[..., Mapping[str, Any]]
 
@@ -59,11 +62,8 @@ class TransformCall:
         """
         keys = tuple(entries)  # before the call: it may change them in place
         extra = {"rng": rng} if self.takes_rng else {}
-        try:
+        with noting(lambda: f"while transform {self.name} worked on {what} with the keys {list(keys)}"):
             result = self.transform(**entries, **extra) if self.takes_keywords else self.transform(entries, **extra)
-        except Exception as error:
-            error.add_note(f"while transform {self.name} worked on {what} with the keys {list(keys)}")
-            raise
         if not isinstance(result, Mapping):
             raise DataError(
                 f"transform {self.name} made a {type(result).__name__} of {what}; it must return a dict of arrays"
@@ -141,8 +141,7 @@ class PerSampleTransform:
                 f'e.g. {{"data": "image"}}, or be None for all entries; got {keys!r}'
             )
         check_flags(self, channels_last=channels_last)
-        if convert is not None and not callable(convert):
-            raise ConfigError(f"convert must be a callable or None, got {convert!r}")
+        expect(("convert", convert, convert is None or callable(convert), "a callable or None"))
         self.transform = transform
         self.keys = None if keys is None else dict(keys)
         self.channels_last = channels_last
@@ -217,8 +216,8 @@ class Compose:
     """
 
     def __init__(self, transforms: Iterable[Transform]) -> None:
-        if not isinstance(transforms, Iterable) or isinstance(transforms, (str, Mapping)):
-            raise ConfigError(f"Compose: transforms must be a list of transforms, got {transforms!r}")
+        is_list = isinstance(transforms, Iterable) and not isinstance(transforms, (str, Mapping))
+        expect(("Compose: transforms", transforms, is_list, "a list of transforms"))
         self.transforms = list(transforms)
         self._calls = [TransformCall(transform) for transform in self.transforms]
 
@@ -265,3 +264,163 @@ def _stack(samples: list[dict[str, np.ndarray]], name: str) -> Batch:
 def _stack_entry(arrays: list[np.ndarray], what: str) -> np.ndarray:
     dtype = common_dtype(arrays, lambda place: f"{what}, sample {place} of the batch,")
     return np.ascontiguousarray(np.stack(arrays, dtype=dtype, casting="unsafe"))  # nothing is lost
+
+
+_ATTRIBUTE = "_delira_preprocessing"
+
+
+class FittedPreprocessing:
+    """Fitted transformers of scikit-learn by entry of a batch; calling it transforms a batch.
+
+    Samples are flattened to rows. What comes out has the shape of the samples if the number of columns is still the
+    same (``StandardScaler``), else it is one vector a sample (``PCA``). ``float32`` stays ``float32``; of other types
+    it is what the transformer makes of them.
+
+    Parameters
+    ----------
+    transformers
+        Entry -> fitted transformer.
+
+    Raises
+    ------
+    ConfigError
+        If something else is named.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> fitted = FittedPreprocessing({"data": StandardScaler().fit([[0.0, 1.0], [2.0, 3.0]])})
+    >>> fitted({"data": np.array([[1.0, 2.0]]), "label": np.array([0])})["data"].tolist()
+    [[0.0, 0.0]]
+    """
+
+    def __init__(self, transformers: Mapping[str, Any]) -> None:
+        if not isinstance(transformers, Mapping):
+            raise ConfigError(f"transformers must be a dict {{entry: fitted transformer}}, got {transformers!r:.100}")
+        self.transformers = dict(transformers)
+        for entry, each in self.transformers.items():
+            if not callable(getattr(each, "transform", None)):
+                raise ConfigError(
+                    f"transformers[{entry!r}] must be a fitted transformer of scikit-learn, with transform(), got "
+                    f"{each!r:.100}"
+                )
+        #: entries whose transformers were told to work in place
+        self._in_place = {entry for entry, each in self.transformers.items() if works_in_place(each)}
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Transform a batch of arrays of shape ``(B, ...)``; its own arrays stay as they are.
+
+        Raises
+        ------
+        MissingKeyError
+            If the batch lacks an entry.
+        DataError
+            If a transformer does not make one row of each sample, or one of scikit-learn cannot transform the batch.
+        """
+        if not isinstance(batch, Mapping):
+            raise DataError(f"batch must be a dict of arrays, got {batch!r:.100}")
+        done = dict(batch)
+        with single_threaded():  # the same bits in a worker, which has one thread
+            for entry, transformer in self.transformers.items():
+                if entry not in done:
+                    raise MissingKeyError(missing(entry, done))
+                done[entry] = self._transformed(entry, transformer, np.asarray(done[entry]))
+        return done
+
+    def _transformed(self, entry: str, transformer: Any, values: np.ndarray) -> np.ndarray:
+        what = f"preprocessing[{entry!r}] ({type(transformer).__name__})"
+        rows = as_rows(values, f"entry {entry!r}")
+        try:
+            made = transformer.transform(rows.copy() if entry in self._in_place else rows)
+        except Exception as error:
+            doing = f"{what} transformed rows of shape {rows.shape}, {rows.dtype}"
+            if isinstance(error, ValueError) and type(transformer).__module__.startswith("sklearn."):
+                raise DataError(f"while {doing}: {error}") from error
+            error.add_note(f"while {doing}")
+            raise
+        made = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # sparse matrices have it
+        if made.ndim not in (1, 2) or len(made) != len(rows):
+            raise DataError(
+                f"{what} made shape {made.shape} of rows of shape {rows.shape}; it must make one row of each sample"
+            )
+        if values.dtype == np.float32 and made.dtype.kind == "f":
+            made = made.astype(np.float32, copy=False)
+        return made.reshape(values.shape) if made.shape == rows.shape else made
+
+    def describe(self) -> dict[str, Any]:
+        """Transformers by entry and a mark of all that they have learned, for fingerprints."""
+        learned = {entry: _state(transformer) for entry, transformer in self.transformers.items()}
+        return {"transformers": self.transformers, "sha256": fingerprint_of(learned)}
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{entry!r}: {type(each).__name__}" for entry, each in self.transformers.items())
+        return f"FittedPreprocessing({{{kinds}}})"
+
+
+def attach(network: object, fitted: FittedPreprocessing) -> None:
+    """Let a network know what its inputs have gone through; predictors and experiments ask it."""
+    # past what frameworks do with attributes: it is no part of the network's state
+    object.__setattr__(network, _ATTRIBUTE, fitted)
+
+
+def attached(network: object) -> FittedPreprocessing | None:
+    """Return what the inputs of a network have gone through; ``None`` if nothing is known."""
+    return vars(network).get(_ATTRIBUTE) if hasattr(network, "__dict__") else None
+
+
+def missing(entry: str, batch: Mapping[str, Any]) -> str:
+    """Say that there is nothing for a transformer to work on."""
+    return f"preprocessing names {entry!r}, but a batch has only {[*batch]}{did_you_mean(entry, map(str, batch))}"
+
+
+def works_in_place(transformer: object) -> bool:
+    """Return True if a transformer, or one inside of it, was told not to copy what it is given."""
+    parameters = transformer.get_params(deep=True) if hasattr(transformer, "get_params") else {}
+    return any(name.rpartition("__")[2] == "copy" and value is False for name, value in parameters.items())
+
+
+def _state(value: object) -> Any:
+    """Return what a transformer is and has learned, with those inside of it."""
+    if isinstance(value, (list, tuple)):
+        return [_state(item) for item in value]
+    if not hasattr(value, "get_params") or isinstance(value, type):
+        return value
+    return (type(value).__qualname__, {name: _state(item) for name, item in vars(value).items()})
+
+
+#: packages that bring thread pools
+_WITH_POOLS = ("cv2", "scipy", "sklearn", "torch")
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Scope in which numpy's algebra, OpenMP and torch (CPU) use one thread; about 15 us."""
+    torch = sys.modules.get("torch")
+    set_threads = getattr(torch, "set_num_threads", None)
+    before = None if set_threads is None else torch.get_num_threads()  # type: ignore[union-attr]
+    with _pools(tuple(name in sys.modules for name in _WITH_POOLS)).limit(limits=1):
+        if set_threads is not None:
+            set_threads(1)
+        try:
+            yield
+        finally:
+            if set_threads is not None:
+                set_threads(before)
+
+
+def use_one_thread() -> None:
+    """Let numpy's algebra, OpenMP and torch (CPU) use one thread for good, in a process that was forked."""
+    with contextlib.suppress(ImportError):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
+
+
+@functools.cache
+def _pools(imported: tuple[bool, ...]) -> Any:
+    """Return the thread pools of this process; looked for anew when a package with pools was imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

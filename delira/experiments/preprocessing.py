@@ -11,7 +11,7 @@ import numpy as np
 from delira.contract import DEFAULT_LOSS_KEYS
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._exact import as_rows
-from delira.data_loading.preprocessing import FittedPreprocessing, attach, missing
+from delira.data_loading.transforms import FittedPreprocessing, attach, missing
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, noting
 from delira.io import estimators
 from delira.io.container import read_tree, write_tree

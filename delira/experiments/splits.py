@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._checks import check_range
+from delira.data_loading._exact import check_range
 from delira.data_loading.abstract_dataset import name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError

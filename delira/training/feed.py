@@ -9,8 +9,8 @@ from typing import Any
 
 from delira.contract import Backend
 from delira.contract.kinds import Array, Data, Tree
-from delira.data_loading.epoch import EpochIterator
-from delira.data_loading.preprocessing import FittedPreprocessing
+from delira.data_loading.data_loader import EpochIterator
+from delira.data_loading.transforms import FittedPreprocessing
 from delira.errors import ConfigError, DataError
 from delira.training.state import TrainingState
 from delira.utils.arrays import iterate_leaves

@@ -12,7 +12,7 @@ import numpy as np
 from delira.contract import Backend, named_outputs, select_inputs
 from delira.contract.kinds import Data, Network
 from delira.data_loading.dataset import Subset
-from delira.data_loading.preprocessing import FittedPreprocessing, attached
+from delira.data_loading.transforms import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet

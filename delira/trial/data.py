@@ -11,7 +11,7 @@ import numpy as np
 from delira import state as keys
 from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.data_loading.epoch import EpochIterator
+from delira.data_loading.data_loader import EpochIterator
 from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.checks import count_batches

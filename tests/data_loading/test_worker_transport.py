@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from test_workers import Everything, arrays, awkward, batches, check_for_leaks, noise, open_files, same
 
 from delira.data_loading import BaseDataManager
-from delira.data_loading.workers import transport
-from delira.data_loading.workers.transport import Packed, Unreadable, receive, send
+from delira.data_loading.workers import process
+from delira.data_loading.workers.process import Packed, Unreadable, receive, send
 
 pytestmark = [pytest.mark.forks, pytest.mark.skipif(sys.platform != "linux", reason="looks at open files in /proc")]
 
@@ -365,7 +365,7 @@ def test_many_kept_batches_do_not_use_up_the_files():
     assert not (kept[-2]["image"] == 7).any()
     del kept
     gc.collect()
-    assert len(transport._mappings) == 0
+    assert len(process._mappings) == 0
 
 
 def test_a_worker_sees_changes_of_its_own_data_alone():

@@ -5,8 +5,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from delira.data_loading._checks import Indices, check_count, check_flag
-from delira.data_loading._exact import exact_array
+from delira.data_loading._exact import Indices, check_count, check_flag, exact_array
 from delira.data_loading.abstract_dataset import times_set
 from delira.data_loading.dataset import Subset, read_labels
 from delira.data_loading.sampler.orders import AbstractSampler, count_draws
@@ -70,8 +69,7 @@ class Classes:
         ndarray of shape (m,), dtype int64
         """
         by_class = samples[np.argsort(self.numbers[samples], kind="stable")]
-        rounds = np.arange(len(visits)) // max(1, len(self))
-        return by_class[self._starts[visits] + rounds % self.counts[visits]]
+        return by_class[self._starts[visits] + np.arange(len(visits)) // max(1, len(self)) % self.counts[visits]]
 
 
 def read_values(dataset: Any, key: str, given: Any, name: str) -> np.ndarray:
@@ -212,8 +210,7 @@ class _PrevalenceSampler(AbstractSampler):
         order = self.order(rng)
         if not self.shuffle_batch:
             return order
-        batch = np.arange(len(order)) // batch_size
-        return order[np.lexsort((rng.random(len(order)), batch))]
+        return order[np.lexsort((rng.random(len(order)), np.arange(len(order)) // batch_size))]
 
 
 class PrevalenceRandomSampler(_PrevalenceSampler):

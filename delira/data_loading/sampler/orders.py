@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from delira.data_loading._checks import Indices, check_count, check_flag, parameters_of, to_index_array
 from delira.data_loading._content import describe_callable
+from delira.data_loading._exact import Indices, check_count, check_flag, parameters_of, to_index_array
 from delira.errors import ConfigError
+from delira.utils.checks import expect
 from delira.utils.seeding import check_seed, derive, seeded_globals
 
 SamplingFunction = Callable[..., Sequence[int] | np.ndarray]
@@ -221,8 +222,7 @@ class LambdaSampler(AbstractSampler):
 
     def __init__(self, indices: int | Indices, sampling_fn: SamplingFunction, seed: int = 0) -> None:
         super().__init__(indices, seed)
-        if not callable(sampling_fn):
-            raise ConfigError(f"sampling_fn must be a function of a list of indices and a number, got {sampling_fn!r}")
+        expect(("sampling_fn", sampling_fn, callable(sampling_fn), "a function of a list of indices and a number"))
         self.sampling_fn = sampling_fn
         self._takes_rng = "rng" in parameters_of(sampling_fn)
 
@@ -285,19 +285,22 @@ class BatchSampler:
     """
 
     def __init__(self, sampler: AbstractSampler, batch_size: int, drop_last: bool = False) -> None:
-        if not isinstance(sampler, AbstractSampler):
-            raise ConfigError(f"sampler must be an AbstractSampler, got {sampler!r}")
+        expect(("sampler", sampler, isinstance(sampler, AbstractSampler), "an AbstractSampler"))
         self.sampler = sampler
         self.batch_size = check_count(batch_size, "batch_size", 1)
         self.drop_last = check_flag(drop_last, "drop_last")
 
     def __len__(self) -> int:
-        full, rest = divmod(len(self.sampler), self.batch_size)
-        return full + (rest > 0 and not self.drop_last)
+        return count_batches(len(self.sampler), self.batch_size, self.drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         order = self.sampler.next_order(self.batch_size).tolist()
         return (order[number * self.batch_size : (number + 1) * self.batch_size] for number in range(len(self)))
+
+
+def count_batches(n_samples: int, batch_size: int, drop_last: bool) -> int:
+    """Return how many batches samples make; the last may be smaller, or is left out."""
+    return n_samples // batch_size if drop_last else -(-n_samples // batch_size)
 
 
 def count_draws(num_samples: int | None, replacement: bool, available: int, what: str) -> int:

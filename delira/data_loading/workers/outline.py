@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.data_loading._exact import owner_of_memory
-from delira.data_loading._object_state import (
+from delira.data_loading._content import (
     codes_inside,
     content_of,
     has_hidden_state,
@@ -27,6 +26,7 @@ from delira.data_loading._object_state import (
     names_used,
     slots_of,
 )
+from delira.data_loading._exact import owner_of_memory
 from delira.utils.arrays import tensor_class
 
 _MOST = 20_000  # objects looked into; the others are known by identity

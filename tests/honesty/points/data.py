@@ -53,7 +53,7 @@ POINTS = [
     PutBack(
         point="36",
         what="a transform changed by a callback within an epoch reaches no worker",
-        file="delira/data_loading/workers/ahead.py",
+        file="delira/data_loading/workers/pool.py",
         old="        if self._pool is not None and any(watch.has_changed() for watch in self._watches):",
         new="        if False:",
         test=f"{WORKERS}::test_what_is_changed_within_an_epoch_reaches_the_next_batch",
@@ -61,7 +61,7 @@ POINTS = [
     PutBack(
         point="36",
         what="batches with the same noise are not warned of",
-        file="delira/data_loading/workers/ahead.py",
+        file="delira/data_loading/workers/pool.py",
         old="        if made.drew:",
         new="        if False:",
         test=f"{WORKERS}::test_a_transform_whose_own_generator_gives_batches_the_same_noise_is_warned_of",
@@ -109,7 +109,7 @@ POINTS = [
     PutBack(
         point="33",
         what="what cannot be told is passed over",
-        file="delira/data_loading/_object_state.py",
+        file="delira/data_loading/_content.py",
         old="    except Exception as error:\n        raise OpaqueError(value) from error\n",
         new="    except Exception:\n        return None\n",
         test=f"{CACHE}::test_what_cannot_be_told_is_refused_with_its_place_and_the_cure",
@@ -253,7 +253,7 @@ POINTS = [
     PutBack(
         point="39",
         what="a missing kind of ground truth moves the others up",
-        file="delira/data_loading/_items.py",
+        file="delira/data_loading/file_dataset.py",
         old="if kind not in by_kind and kind < max(by_kind)]:",
         new="if kind < 0]:",
         test="tests/data_loading/test_several_ground_truths.py::test_a_depth_map_never_arrives_as_the_mask_that_is_missing",

@@ -80,7 +80,7 @@ POINTS = [
     PutBack(
         point="12",
         what="a trained network is tested on data as they are",
-        file="delira/data_loading/preprocessing.py",
+        file="delira/data_loading/transforms.py",
         old='return vars(network).get(_ATTRIBUTE) if hasattr(network, "__dict__") else None',
         new="return None",
         test="tests/experiments/test_fitted_preprocessing.py::"
@@ -155,7 +155,7 @@ POINTS = [
     PutBack(
         point="28",
         what="samples of a batch are named by their numbers in the part",
-        file="delira/data_loading/epoch.py",
+        file="delira/data_loading/data_loader.py",
         old="    numbers = numbers_of(dataset, task.indices[:16])\n",
         new="    numbers = task.indices[:16]\n",
         test="tests/training/test_where_errors_happen.py::"
@@ -190,7 +190,7 @@ POINTS = [
     PutBack(
         point="28",
         what="a pass that is no epoch is epoch 0",
-        file="delira/data_loading/epoch.py",
+        file="delira/data_loading/data_loader.py",
         old='of_epoch = f" of epoch {epoch}" if epoch else ""',
         new='of_epoch = f" of epoch {epoch}"',
         test="tests/training/test_where_errors_happen.py::"
