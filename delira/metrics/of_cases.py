@@ -67,11 +67,10 @@ def call_of(metric: object, arrays: Sequence[Any]) -> Call | None:
         return _of_auroc(metric, *arrays)
     if isinstance(metric, TreeMetric):
         return _of_root(metric, arrays)
-    if isinstance(metric, SklearnFunction):
-        return _recorded(metric, "function", metric.function, lambda clone: clone(*arrays))
-    if isinstance(metric, SklearnClassificationMetric):
-        return _recorded(metric, "score_fn", metric.score_fn, lambda clone: clone(*arrays))
-    return None
+    if not isinstance(metric, (SklearnFunction, SklearnClassificationMetric)):
+        return None
+    attribute = "function" if isinstance(metric, SklearnFunction) else "score_fn"
+    return _recorded(metric, attribute, lambda clone: clone(*arrays))
 
 
 def function_of(metric: object) -> tuple[str, dict[str, Any]]:
@@ -88,8 +87,8 @@ def function_of(metric: object) -> tuple[str, dict[str, Any]]:
     return (function.__name__, {**settings, **further}) if is_known(given) and not args else ("", further)
 
 
-def _recorded(metric: Any, attribute: str, function: Any, evaluate: Callable[[Any], object]) -> Call | None:
-    """Return the call that a copy of a metric makes, whose function only keeps its arguments."""
+def _recorded(metric: object, attribute: str, evaluate: Callable[[Any], object]) -> Call | None:
+    """Return the call that a copy of a metric makes, whose function, the attribute, only keeps its arguments."""
     name, settings = function_of(metric)
     calls: list[Call] = []
 
@@ -98,7 +97,7 @@ def _recorded(metric: Any, attribute: str, function: Any, evaluate: Callable[[An
         return 0.0
 
     clone = copy.copy(metric)
-    setattr(clone, attribute, functools.update_wrapper(record, unwrapped(function)[0]))
+    setattr(clone, attribute, functools.update_wrapper(record, unwrapped(getattr(metric, attribute))[0]))
     evaluate(clone)
     return calls[0] if len(calls) == 1 and name else None
 
@@ -129,7 +128,7 @@ def _of_root(metric: TreeMetric, arrays: Sequence[Any]) -> Call | None:
     metric.reset()
     true, pred = kept["true"], kept["pred"]
     if isinstance(root, SklearnMetric):
-        return _recorded(root, "function", root.function, lambda clone: clone.compute(true, pred))
+        return _recorded(root, "function", lambda clone: clone.compute(true, pred))
     if isinstance(root, R2):
         return Call("r2_score", true.astype(np.float64), pred.astype(np.float64), {})
     scored = root.scored(true, pred)
@@ -182,21 +181,7 @@ def is_mean_of_cases(metric: object) -> bool:
     metric
         In any form. A function of the user's own is none that is known, unless it is computed over samples.
     """
-    metric = in_form(metric)
-    if getattr(metric, "over", None) == "sample" or metric is accuracy or isinstance(metric, AlongAxis):
-        return True
-    if isinstance(metric, TreeMetric):
-        root, children = metric.tree.root, metric.tree.children
-        if isinstance(root, ArrayMetric):
-            return is_mean_of_cases(root.function)
-        if isinstance(root, Hausdorff):
-            return not children
-        if not isinstance(root, SklearnMetric):
-            return isinstance(root, _ROOTS) and any(type(child) is Mean and child.dim is None for child in children)
-        metric = root
-    name, settings = function_of(metric)
-    is_usual = settings.get("normalize", True) is True and settings.get("sample_weight") is None
-    return name in MEANS and is_usual and isinstance(settings.get("multioutput", ""), str)
+    return _values_of(metric) is not None
 
 
 def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
@@ -209,27 +194,43 @@ def case_values(metric: Any, arrays: Sequence[Any]) -> CaseValues | None:
     arrays
         What it reads, each of shape ``(n, ...)``, or a tree of such.
     """
+    values_of = _values_of(metric)
+    return None if values_of is None else values_of(arrays)
+
+
+def _values_of(metric: Any) -> Callable[[Sequence[Any]], CaseValues | None] | None:
+    """Return what gives the values of a mean over cases; None if a metric is not known to be one."""
     metric = in_form(metric)
-    if not is_mean_of_cases(metric):
-        return None
     if getattr(metric, "over", None) == "sample":
-        return CaseValues(np.array([metric(*sample) for sample in zip(*arrays, strict=True)], np.float64), None)
+        return functools.partial(_of_samples, metric)
     if metric is accuracy:
-        return _of_rows(hits(*arrays), len(arrays[0]))
+        return lambda arrays: _of_rows(hits(*arrays), len(arrays[0]))
     if isinstance(metric, AlongAxis):
-        rows = zip(*arrays, strict=True)
-        return CaseValues(np.array([metric(true[None], pred[None]) for true, pred in rows], np.float64), None)
-    root = metric.tree.root if isinstance(metric, TreeMetric) else None
+        return functools.partial(_of_samples, lambda true, pred: metric(true[None], pred[None]))
+    root = metric.tree.root if isinstance(metric, TreeMetric) else metric
     if isinstance(root, ArrayMetric):
-        return case_values(root.function, arrays)
-    if root is not None and not isinstance(root, SklearnMetric):
-        return _of_tree(metric, arrays)
+        return _values_of(root.function)
+    if isinstance(metric, TreeMetric) and not isinstance(root, SklearnMetric):
+        children = metric.tree.children
+        is_mean = isinstance(root, _ROOTS) and any(type(child) is Mean and child.dim is None for child in children)
+        if isinstance(root, Hausdorff):
+            is_mean = not children
+        return functools.partial(_of_tree, metric) if is_mean else None
+    name, settings = function_of(root)
+    is_usual = settings.get("normalize", True) is True and settings.get("sample_weight") is None
+    is_mean = name in MEANS and is_usual and isinstance(settings.get("multioutput", ""), str)
+    return functools.partial(_of_call, metric) if is_mean else None
+
+
+def _of_samples(metric: Callable[..., float], arrays: Sequence[Any]) -> CaseValues:
+    return CaseValues(np.array([metric(*sample) for sample in zip(*arrays, strict=True)], np.float64), None)
+
+
+def _of_call(metric: object, arrays: Sequence[Any]) -> CaseValues | None:
     call = call_of(metric, arrays)
     if call is None or call.settings.get("multioutput", "uniform_average") != "uniform_average":
         return None
-    formula = _FORMULAS.get(call.name)
-    found = None if formula is None else formula(call)
-    return None if found is None else _of_rows(found, len(arrays[0]))
+    return _of_rows(_FORMULAS[call.name](call), len(arrays[0])) if call.name in _FORMULAS else None
 
 
 def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
@@ -255,9 +256,9 @@ def _of_tree(metric: TreeMetric, arrays: Sequence[Any]) -> CaseValues | None:
     return CaseValues(sums.sum(axis=1) / np.maximum(total, 1.0), total)
 
 
-def _of_rows(rows: np.ndarray, n: int) -> CaseValues | None:
+def _of_rows(rows: np.ndarray | None, n: int) -> CaseValues | None:
     """Return means of the rows of each case."""
-    if not rows.ndim or rows.shape[0] % n:
+    if rows is None or not rows.ndim or rows.shape[0] % n:
         return None
     return CaseValues(rows.astype(np.float64).reshape(n, -1).mean(axis=1), None)
 
@@ -475,39 +476,31 @@ def _recalls(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]
     return _ratio(_ratio(np.einsum("dcc->dc", matrices), n_true).sum(axis=1), (n_true > 0).sum(axis=1))
 
 
-def _f_score(name: str) -> Callable[..., np.ndarray | None]:
+#: how often hits count above the line, and true labels, predicted ones and hits below it; others are F scores
+_SHARES = {"precision_score": (1, 0, 1, 0), "recall_score": (1, 1, 0, 0), "jaccard_score": (1, 1, 1, -1)}
+
+
+def _of_classes(name: str, matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
     """Precision, recall, F and Jaccard: shares of hits in what is a class, or is taken for it."""
-
-    def formula(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
-        known = {"average", "beta", "zero_division", "pos_label", "labels", "sample_weight"}
-        is_usual = settings.get("zero_division", "warn") in ("warn", 0, 0.0) and not {*settings} - known
-        if not is_usual:
-            return None
-        hit, n_true, n_pred = np.einsum("dcc->dc", matrices), matrices.sum(axis=2), matrices.sum(axis=1)
-        average = settings.get("average") or "binary"
-        if average == "micro":
-            return _share(name, settings, *(array.sum(axis=1) for array in (hit, n_true, n_pred)))
-        of_class = _share(name, settings, hit, n_true, n_pred)
-        if average == "binary":
-            position = np.flatnonzero(classes == settings.get("pos_label", 1))
-            return of_class[:, position[0]] if len(position) and len(classes) <= 2 else None
-        if average not in ("macro", "weighted"):
-            return None
-        weights = n_true if average == "weighted" else n_true + n_pred > 0
-        return _ratio((of_class * weights).sum(axis=1), weights.sum(axis=1))
-
-    return formula
-
-
-def _share(name: str, settings: dict[str, Any], hit: np.ndarray, n_true: np.ndarray, n_pred: np.ndarray) -> np.ndarray:
-    if name == "precision":
-        return _ratio(hit, n_pred)
-    if name == "recall":
-        return _ratio(hit, n_true)
-    if name == "jaccard":
-        return _ratio(hit, n_true + n_pred - hit)
+    known = {"average", "beta", "zero_division", "pos_label", "labels", "sample_weight"}
+    if settings.get("zero_division", "warn") not in ("warn", 0, 0.0) or {*settings} - known:
+        return None
+    hit, n_true, n_pred = np.einsum("dcc->dc", matrices), matrices.sum(axis=2), matrices.sum(axis=1)
+    average = settings.get("average") or "binary"
+    if average == "micro":
+        hit, n_true, n_pred = (array.sum(axis=1) for array in (hit, n_true, n_pred))
     square = settings.get("beta", 1.0) ** 2
-    return _ratio((1 + square) * hit, square * n_true + n_pred)
+    above, of_true, of_pred, below = _SHARES.get(name, (1 + square, square, 1, 0))
+    shares = _ratio(above * hit, of_true * n_true + of_pred * n_pred + below * hit)
+    if average == "micro":
+        return shares
+    if average == "binary":
+        position = np.flatnonzero(classes == settings.get("pos_label", 1))
+        return shares[:, position[0]] if len(position) and len(classes) <= 2 else None
+    if average not in ("macro", "weighted"):
+        return None
+    weights = n_true if average == "weighted" else n_true + n_pred > 0
+    return _ratio((shares * weights).sum(axis=1), weights.sum(axis=1))
 
 
 def _correlation(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, Any]) -> np.ndarray | None:
@@ -533,10 +526,6 @@ def _agreement(matrices: np.ndarray, classes: np.ndarray, settings: dict[str, An
 _OF_PAIRS: dict[str, Callable[..., np.ndarray | None]] = {
     "balanced_accuracy_score": _recalls,
     "cohen_kappa_score": _agreement,
-    "f1_score": _f_score("f"),
-    "fbeta_score": _f_score("f"),
-    "jaccard_score": _f_score("jaccard"),
     "matthews_corrcoef": _correlation,
-    "precision_score": _f_score("precision"),
-    "recall_score": _f_score("recall"),
+    **{name: functools.partial(_of_classes, name) for name in (*_SHARES, "f1_score", "fbeta_score")},
 }
