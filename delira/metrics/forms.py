@@ -8,10 +8,9 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError
 from delira.metrics.functions import with_known
-from delira.metrics.given import what_is
 from delira.metrics.scoring import Kind, as_number, as_only_number, feed, raw_kind_of
 from delira.metrics.sklearn_metrics import OF_LABELS, told
-from delira.metrics.tree.adapters import SklearnMetric, made
+from delira.metrics.tree.adapters import SklearnMetric, made, what_is
 from delira.metrics.tree.criteria import describe_criterion, read_values, says_yes_or_no
 from delira.metrics.tree.metric import MetricTree
 from delira.metrics.tree.metric_list import LR, Epoch, Loss, MetricList

@@ -862,12 +862,10 @@ def test_many_small_batches_and_few_large_ones_are_read_in_between():
     n_batches = pending.MOST_BATCHES + 3
     assert one_pass([mean(Numbers)], numbers_of(*range(n_batches)))[1] == {"x": (n_batches - 1) / 2}
     waiting = pending.Pending()
-    waiting.append([np.zeros(pending.MOST_NUMBERS - 1)])
-    assert not waiting.is_full
-    waiting.append([np.zeros(1)])
-    assert waiting.is_full
+    assert not waiting.append([np.zeros(pending.MOST_NUMBERS - 1)])
+    assert waiting.append([np.zeros(1)])
     assert len(waiting.read()) == 2
-    assert not waiting.is_full
+    assert not waiting.append([np.zeros(1)])
 
 
 # ------------------------------------------------------------------ torchmetrics

@@ -1,16 +1,15 @@
-"""Metrics of other libraries in a list of metrics: objects of torchmetrics, functions of scikit-learn."""
+"""Metrics of other libraries: told apart by what is given, and put into a list of metrics."""
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from delira.errors import ConfigError, DataError
+from delira.metrics import scoring
 from delira.metrics import sklearn_metrics as kinds
 from delira.metrics.functions import with_known
-from delira.metrics.scoring import feed, is_stream, load_stream_state, merge_streams, stream_state, takes_one
-from delira.metrics.sklearn_metrics import told
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import (
     Criterion,
@@ -23,9 +22,46 @@ from delira.metrics.tree.criteria import (
 )
 from delira.metrics.tree.curves import OverDataset
 from delira.metrics.tree.labels import YES_OR_NO, class_axis, labels_of, same_shape, scores_of
+from delira.metrics.tree.metric import Metric
+from delira.state import StateKey
 from delira.utils.arrays import Array, map_leaves, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
 from delira.utils.checks import check_functions
+
+Given = Literal[
+    "torchmetrics", "key", "name", "metric", "class", "of arrays", "scikit-learn", "other scikit-learn", "stream",
+    "function", "nothing",
+]  # fmt: skip
+
+
+def _is_of_arrays(given: object) -> bool:
+    is_object = isinstance(given, (kinds.SklearnClassificationMetric, kinds.AurocMetric, scoring.PerSample))
+    return is_object or getattr(given, "__module__", "") == "delira.metrics.functions"
+
+
+def _is_other_sklearn(given: object) -> bool:
+    name = getattr(kinds.unwrapped(given)[0], "__name__", None)
+    return kinds.is_of_sklearn(given) and name is not None and name not in kinds.KNOWN_FUNCTIONS
+
+
+#: what it may be, and how that is told; what comes first counts
+_TABLE: tuple[tuple[Given, Callable[[object], bool]], ...] = (
+    ("torchmetrics", scoring.is_torchmetrics),  # an object of it, or a class
+    ("key", lambda given: isinstance(given, StateKey)),  # of the state of a trial
+    ("name", lambda given: isinstance(given, str)),  # that stands for a metric of a trial
+    ("metric", lambda given: isinstance(given, Metric)),  # of a trial
+    ("class", lambda given: isinstance(given, type) and issubclass(given, Metric)),
+    ("of arrays", _is_of_arrays),  # delira's own, of all targets and predictions
+    ("scikit-learn", kinds.is_known),
+    ("other scikit-learn", _is_other_sklearn),  # of which nobody knows what it compares
+    ("stream", scoring.is_stream),  # sees batches
+    ("function", lambda given: callable(given) and not isinstance(given, type)),
+)
+
+
+def what_is(given: object) -> Given:
+    """Return what is given as a metric; ``"nothing"`` if it can be none."""
+    return next((what for what, fits in _TABLE if fits(given)), "nothing")
 
 
 class SklearnMetric(OverDataset):
@@ -122,7 +158,7 @@ class SklearnMetric(OverDataset):
             true, pred, further = self._scored(true, pred)
         if self.kind == "average_precision_score" and _lacks_positives(true, self.settings.get("pos_label", 1)):
             return float("nan")  # scikit-learn gives 0, which says that everything is ranked wrongly
-        with told(self, true, pred):
+        with kinds.told(self, true, pred):
             return numbers(self.function(true, pred, **{**further, **self.settings}), self.name)
 
     def _scored(self, true: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
@@ -238,11 +274,11 @@ class TorchMetric(Stateless):
     """
 
     def __init__(self, metric: Any):
-        if not is_stream(metric):
+        if not scoring.is_stream(metric):
             raise ConfigError(f"TorchMetric: metric is an object of torchmetrics, got {metric!r}")
         self.metric, self.label = metric, str(getattr(metric, "_get_name", lambda: type(metric).__name__)())
         super().__init__()
-        self._n_arrays = 1 if takes_one(metric) else 2
+        self._n_arrays = 1 if scoring.takes_one(metric) else 2
 
     def reset(self, state: Any) -> None:
         self.metric.reset()
@@ -259,7 +295,7 @@ class TorchMetric(Stateless):
                 self.metric.to(pair[0].device)
             self.metric.update(*pair)
         else:
-            feed(self.metric, read_arrays(pair))
+            scoring.feed(self.metric, read_arrays(pair))
 
     def process_final(self, *args: Any) -> Any:
         """Return what it computes: a number, or numbers by name."""
@@ -276,7 +312,7 @@ class TorchMetric(Stateless):
         ConfigError
             If it is a wrapper, which does not show them.
         """
-        state = stream_state(self.metric)
+        state = scoring.stream_state(self.metric)
         if state is None:
             raise ConfigError(
                 f"the metric {self.name} of torchmetrics does not show its state, so that a checkpoint within an "
@@ -285,7 +321,7 @@ class TorchMetric(Stateless):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        load_stream_state(self.metric, state)
+        scoring.load_stream_state(self.metric, state)
 
     def merge(self, other: Self) -> None:
         """Join the states.
@@ -295,7 +331,7 @@ class TorchMetric(Stateless):
         ConfigError
             If it does not say how.
         """
-        merge_streams(self.name, self.metric, other.metric)
+        scoring.merge_streams(self.name, self.metric, other.metric)
 
 
 def made(metric: object) -> Any:

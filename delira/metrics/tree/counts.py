@@ -10,7 +10,7 @@ import numpy as np
 from delira.errors import DataError
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import default_for_key
-from delira.metrics.tree.labels import LOST, Labels, check_labels, check_settings, labels_of
+from delira.metrics.tree.labels import LOST, Labels, by_sample, check_labels, check_settings, labels_of
 from delira.metrics.tree.moments import LARGE, Pending
 from delira.state import State
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
@@ -37,6 +37,8 @@ class Counting(Stateless):
 
     #: the function of scikit-learn that it is; empty: none
     function: ClassVar[str] = ""
+    #: what it is given besides labels and their weights
+    setting_names: ClassVar[tuple[str, ...]] = ()
     higher_is_better: bool | None = True
 
     def __init__(self, *, threshold: float | None = None, ignore_index: int | None = -100, **keys: Any):
@@ -59,18 +61,17 @@ class Counting(Stateless):
             if getattr(array.dtype, "kind", "") in ("O", "S", "U", "T"):
                 raise DataError(f"the metric {self.name!r} counts labels that are whole numbers, got texts as {what}")
         self.classes = self.known_in(args[0]).classes
-        pred, n_classes = labels.pred, labels.n_classes
+        n_classes, shape = labels.n_classes, shape_of(labels.pred)
         self._n_classes = max(self._n_classes, n_classes)
-        ops, shape = ops_of(pred), shape_of(pred)
         if n_classes and math.prod(shape) > LARGE and n_classes**2 <= LARGE:
-            self._pending.append([self._counted(labels)], (self._n_samples, n_classes, True))
+            arrays, allowed = [self._counted(labels)], n_classes
         else:
-            given = [] if labels.given is None else [ops.keep(labels.given)]
-            self._pending.append(
-                [ops.keep(pred), ops.keep(labels.true), *given], (self._n_samples, labels.allowed, False)
-            )
+            given = [] if labels.given is None else [labels.given]
+            arrays = [ops_of(labels.pred).keep(array) for array in (labels.pred, labels.true, *given)]
+            allowed = labels.allowed
+        is_full = self._pending.append(arrays, (self._n_samples, allowed))
         self._n_samples += shape[0] if shape else 1
-        if self._pending.is_full:
+        if is_full:
             self._read()
 
     def labels(self, state: State) -> Labels:
@@ -89,8 +90,8 @@ class Counting(Stateless):
         return ops.bincount(index, n_classes**2 + 3)
 
     def _read(self) -> None:
-        for (start, n_classes, is_counted), arrays in self._pending.read():
-            if not is_counted:
+        for (start, n_classes), arrays in self._pending.read():
+            if len(arrays) > 1:
                 self._counts.update(self._pairs(start, n_classes, arrays))
                 continue
             *counted, _, n_wrong, n_lost = arrays[0].tolist()
@@ -114,8 +115,8 @@ class Counting(Stateless):
             counts = (true if given is None else given.ravel()) != self.ignore_index
         is_lost = counts & (pred == LOST)
         if is_lost.any():
-            n_samples = len(arrays[0]) if arrays[0].ndim else 1
-            self._lost += (np.unique(np.flatnonzero(is_lost) // (len(pred) // n_samples)) + start).tolist()
+            of_sample = is_lost.reshape(arrays[0].shape)
+            self._lost += (np.flatnonzero(by_sample(of_sample)) + start).tolist()
             counts &= ~is_lost
         pairs, numbers = np.unique(np.stack([true[counts], pred[counts]]), axis=1, return_counts=True)
         return dict(zip(zip(*pairs.astype(np.int64).tolist(), strict=True), numbers.tolist(), strict=True))
@@ -132,7 +133,7 @@ class Counting(Stateless):
     @property
     def settings(self) -> dict[str, Any]:
         """Those of the function of scikit-learn, as they were given."""
-        return {}
+        return {name: getattr(self, name) for name in self.setting_names}
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         """Return the value: from labels of shape ``(n,)``, and how often each pair of them occurred."""
@@ -142,9 +143,8 @@ class Counting(Stateless):
 
     def state_dict(self) -> dict[str, Any]:
         self._read()
-        rows = [(*pair, number) for pair, number in self._counts.items()]
         return {
-            "pairs": np.array(rows, dtype=np.int64).reshape(-1, 3),
+            "pairs": np.array([(*pair, n) for pair, n in self._counts.items()], dtype=np.int64).reshape(-1, 3),
             "classes": self._n_classes,
             "n_samples": self._n_samples,
             "lost": np.array(self._lost, dtype=np.int64),
@@ -225,14 +225,12 @@ class BalancedAccuracy(Counting):
 class _Averaged(Counting):
     """A number of each class, of which ``average`` says how it becomes one; 0 where there is nothing to divide by."""
 
+    setting_names: ClassVar[tuple[str, ...]] = ("average",)
+
     def __init__(self, average: str | None = None, **settings: Any):
         super().__init__(**settings)
         check_choice(self.name, (None, "binary", "macro", "micro", "weighted"), average=average)
         self.average = average
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {"average": self.average}
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         import sklearn.metrics
@@ -289,15 +287,12 @@ class FBeta(_Averaged):
     """
 
     function = "fbeta_score"
+    setting_names = ("average", "beta")
 
     def __init__(self, beta: float = 1.0, average: str | None = None, **settings: Any):
         check_numbers(self, above=0, beta=beta)
         self.beta, self.label = beta, f"f{beta:g}"
         super().__init__(average, **settings)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings, "beta": self.beta}
 
 
 @default_for_key("cohen_kappa")
@@ -313,15 +308,12 @@ class CohenKappa(Counting):
     """
 
     label, function = "cohen_kappa", "cohen_kappa_score"
+    setting_names = ("weights",)
 
     def __init__(self, weights: str | None = None, **settings: Any):
         super().__init__(**settings)
         check_choice(self.name, (None, "linear", "quadratic"), weights=weights)
         self.weights = weights
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {"weights": self.weights}
 
     def compute(self, true: np.ndarray, pred: np.ndarray, weight: np.ndarray) -> Any:
         return super().compute(true, pred, weight) if len({*true.tolist(), *pred.tolist()}) > 1 else np.nan

@@ -48,8 +48,7 @@ class OverDataset(Stateless):
         pair = self.pair(args[0])
         shape = shape_of(pair[0])
         self.n_samples += shape[0] if shape else 1
-        self._pending.append([ops_of(array).keep(array) for array in self.prepare(*pair, args[0])])
-        if self._pending.is_full:
+        if self._pending.append([ops_of(array).keep(array) for array in self.prepare(*pair, args[0])]):
             self._read()
 
     def process_final(self, *args: Any) -> Any:

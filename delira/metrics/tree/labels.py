@@ -445,7 +445,7 @@ def same_shape(metric: str, pred: Array, true: Array) -> tuple[Any, Any]:
     """
     if tuple(pred.shape) == tuple(true.shape):
         return pred, true
-    if _without_ones(pred) != _without_ones(true):
+    if without_ones(pred) != without_ones(true):
         raise DataError(
             f"the metric {metric!r} got predictions of shape {tuple(pred.shape)} and targets of shape "
             f"{tuple(true.shape)}; it compares arrays of one shape"
@@ -476,19 +476,18 @@ def labels_of(metric: str, pred: Array, true: Array, criterion: object, threshol
     """
     known = describe_criterion(criterion)
     ops = ops_of(pred)
-    same = _without_ones(pred) == _without_ones(true)
-    if not ops.is_float(pred):
-        pred, true = same_shape(metric, pred, true)
-        return Labels(as_integer(pred), as_integer(true), 0, true, 0)
-    if same and known.output == "labels":  # whole numbers, written as others
-        pred, true = same_shape(metric, pred, true)
-        labels = ops.to_integer(ops.where(ops.is_finite(pred), pred, 0.0))
-        return Labels(ops.where(ops.is_finite(pred), labels, LOST), as_integer(true), 0, true, 0)
-    if same and (len(pred.shape) < 2 or not known.is_exclusive):
-        limit = threshold_of(known) if threshold is None else threshold
-        said, meant = binary_labels(metric, pred, true, limit)
-        said = ops.where(ops.is_finite(pred), as_integer(said), LOST)
-        return Labels(said, as_integer(meant), 2, same_shape(metric, pred, true)[1], YES_OR_NO)
+    if not ops.is_float(pred) or without_ones(pred) == without_ones(true):
+        given = same_shape(metric, pred, true)[1]
+        if not ops.is_float(pred):
+            return Labels(as_integer(pred), as_integer(given), 0, given, 0)
+        if known.output == "labels":  # whole numbers, written as others
+            labels = ops.to_integer(ops.where(ops.is_finite(pred), pred, 0.0))
+            return Labels(ops.where(ops.is_finite(pred), labels, LOST), as_integer(given), 0, given, 0)
+        if len(pred.shape) < 2 or not known.is_exclusive:
+            said, meant = binary_labels(metric, pred, given, threshold_of(known) if threshold is None else threshold)
+            return Labels(
+                ops.where(ops.is_finite(pred), as_integer(said), LOST), as_integer(meant), 2, given, YES_OR_NO
+            )
     true, axis, is_one_hot = true_labels(metric, pred, true, known.class_axis)
     n_classes = int(pred.shape[axis])
     top, found = ops.best(pred, axis)
@@ -496,14 +495,15 @@ def labels_of(metric: str, pred: Array, true: Array, criterion: object, threshol
     return Labels(labels, as_integer(true), n_classes, None if is_one_hot else true, n_classes)
 
 
-def _without_ones(array: Array) -> list[int]:
+def without_ones(array: Array) -> list[int]:
+    """Return the shape of an array without its axes of length 1."""
     return [size for size in array.shape if size != 1]
 
 
 def scores_of(metric: str, pred: Array, true: Array, axis: int | None = None) -> tuple[Any, Any]:
     """Scores of shape ``(N, C)`` with labels ``(N,)``; both of shape ``(N,)``; or both ``(N, L)``, L yes or no's."""
     ops = ops_of(pred)
-    if _without_ones(pred) == _without_ones(true):
+    if without_ones(pred) == without_ones(true):
         shape = tuple(pred.shape) if len(pred.shape) == 2 and pred.shape[1] > 1 else (-1,)
         return ops.reshape(pred, shape), ops.reshape(true, shape)
     true = without_last(pred, true)

@@ -1,4 +1,4 @@
-"""What a metric of a tree is: a root that is computed once per batch, and what hangs on it."""
+"""What a metric of a tree is: a root computed once per batch, however predictions are read, and what hangs on it."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 from delira.errors import ConfigError
 from delira.metrics.scoring import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
-from delira.metrics.tree.moments import Batch, Weighted, with_mask
-from delira.metrics.tree.readings import Readings, as_read
-from delira.state import TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
-from delira.utils.arrays import Lazy, as_array, map_leaves, ops_of, read_arrays, to_plain
+from delira.metrics.tree.labels import without_ones
+from delira.metrics.tree.moments import Batch, Pending, Weighted, with_mask
+from delira.state import CRITERION, OUTPUT, TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
+from delira.utils.arrays import Array, Lazy, as_array, map_leaves, ops_of, read_arrays, shape_of, to_plain
 from delira.utils.checks import check_texts
 
 #: data that is evaluated -> prefix of the names
@@ -213,6 +213,153 @@ class AdvancedMetric(Metric):
 
     def process_final_validate(self, *args: Any) -> Any:
         """End an evaluation."""
+
+
+#: in what ways predictions of the shape of the target may be read -> what of the criterion is known then
+WAYS: dict[str, dict[str, Any]] = {
+    "probabilities": {"output": "probabilities"},
+    "logits": {"output": "logits"},
+    "numbers": {"output": "numbers"},
+    "classes": {"kind": "categorical"},
+}
+
+
+class Readings:
+    """Copies of one metric, one for each way in which its predictions may be read, and what values have told so far.
+
+    That is not forgotten between passes.
+    """
+
+    def __init__(self) -> None:
+        #: whether a score was below 0 or above 1, and whether targets were no one-hot labels
+        self.is_outside = self.is_not_one_hot = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a pass."""
+        #: way -> metric; empty while there is only one way
+        self.trees: dict[str, MetricTree] = {}
+        self._flags = Pending()
+        self._is_first = True
+
+    def ways(self, known: Criterion, pred: Array, true: Array) -> list[str]:
+        """In which ways predictions may still be read; the first is that of now.
+
+        Parameters
+        ----------
+        known
+            What is known by criterion and setting.
+        pred, true
+            Predictions and targets of a batch.
+        """
+        if without_ones(pred) != without_ones(true) or not ops_of(pred).is_float(pred) or known.is_exclusive:
+            return []
+        shape = pred.shape
+        if known.output is not None:
+            of_each = [known.output]
+        elif known.told_by == "backend":
+            of_each = ["numbers"]
+        else:
+            of_each = ["logits"] if self.is_outside else ["probabilities", "logits"]
+        may_be_classes = len(shape) == 2 and shape[1] > 1 and known.kind is None and not self.is_not_one_hot
+        found = [way for way in of_each if way in WAYS]
+        return ["classes", *found] if may_be_classes else found
+
+    def open(self, tree: "MetricTree", ways: list[str]) -> None:
+        """Copy a metric that has seen nothing yet for each way."""
+        self.trees = {way: copy.deepcopy(tree) for way in ways}
+        for copied in self.trees.values():
+            copied.is_read = True
+
+    def process(self, state: State, known: Criterion, pred: Array, true: Array) -> dict[str, Any]:
+        """Take in a batch; what it gave is that of the way that is likely by now."""
+        is_full = self._flags.append(_flags(as_array(pred), as_array(true)))
+        if self._is_first or is_full:  # nearly always the first batch tells
+            self._read()
+            self._is_first = False
+        given = {way: tree.process(as_read(state, known, way)) for way, tree in self.trees.items()}
+        return given[self._likely]
+
+    def process_final(self, state: State, known: Criterion) -> dict[str, Any]:
+        """End the pass."""
+        return self.tree.process_final(as_read(state, known, self.way))
+
+    @property
+    def _likely(self) -> str:
+        """The way that everything read so far leaves."""
+        left = [way for way in self.trees if not (way == "classes" and self.is_not_one_hot)]
+        return "logits" if "logits" in left and self.is_outside and left[0] != "classes" else left[0]
+
+    @property
+    def way(self) -> str:
+        """The way that all values leave."""
+        self._read()
+        return self._likely
+
+    @property
+    def tree(self) -> "MetricTree":
+        """The metric of that way."""
+        return self.trees[self.way]
+
+    def learn(self, other: Self) -> None:
+        """Take over what the values of others have told."""
+        other._read()
+        self.is_outside |= other.is_outside
+        self.is_not_one_hot |= other.is_not_one_hot
+
+    def merge(self, other: Self) -> None:
+        """Take in what others have seen of the pass, way by way."""
+        # a way that is none to them is none any more
+        self.trees = {way: tree for way, tree in self.trees.items() if way in other.trees}
+        for way, tree in self.trees.items():
+            tree.merge(other.trees[way])
+
+    def settle(self) -> "MetricTree":
+        """Leave the likely way alone; returns its metric."""
+        self.trees = {self.way: self.tree}
+        return self.tree
+
+    def _read(self) -> None:
+        """Let batches that wait on the device tell."""
+        for _, flags in self._flags.read():
+            if flags:
+                self.is_outside |= bool(flags[0])
+                self.is_not_one_hot |= bool(flags[1])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the batches so far have brought, in every way."""
+        self._read()
+        trees = {way: tree.state_dict() for way, tree in self.trees.items()}
+        return {"readings": trees, "told": {"is_outside": self.is_outside, "is_not_one_hot": self.is_not_one_hot}}
+
+    def load_state_dict(self, state: Mapping[str, Any], tree: "MetricTree") -> None:
+        """Continue after the batches that a state has seen, with copies of a metric that has seen nothing yet."""
+        self.open(tree, [*state["readings"]])
+        self.is_outside, self.is_not_one_hot = (bool(state["told"][name]) for name in ("is_outside", "is_not_one_hot"))
+        for way, kept in state["readings"].items():
+            self.trees[way].load_state_dict(kept)
+
+
+def as_read(state: State, known: Criterion, way: str) -> State:
+    """Return the state with predictions that are read in one way."""
+    return State({**state, CRITERION: known._replace(**WAYS[way]), OUTPUT: None})
+
+
+def _flags(pred: Array, true: Array) -> list[Any]:
+    """Return whether any finite score is below 0 or above 1; whether any row of the target is no one-hot label."""
+    if 0 in (*shape_of(pred), *shape_of(true)):
+        return []  # of an empty batch nothing can be told
+    ops = ops_of(pred)
+    is_outside = ops.largest(ops.to_integer(((pred < 0) | (pred > 1)) & ops.is_finite(pred)))
+    others = ops_of(true)
+    table = others.to_integer(true)
+    if len(shape_of(true)) < 2:
+        return [is_outside, others.largest(table * 0 + 1)]
+    numbers = others.as_float(true) if "bool" not in str(true.dtype) else others.as_float(table)
+    is_digit = (numbers == 0) | (numbers == 1)
+    is_wrong = others.least(others.to_integer(is_digit)) == 0
+    one_each = others.largest(others.to_integer(others.sum(table, -1) != 1)) > 0
+    return [is_outside, others.to_integer(is_wrong | one_each)]
 
 
 class MetricTree(Metric):

@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
-from delira.metrics.given import Given, what_is
 from delira.metrics.loss_weights import Weigh, weigh
-from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric, made
+from delira.metrics.tree.adapters import ArrayMetric, Given, SklearnMetric, TorchMetric, made, what_is
 from delira.metrics.tree.aggregators import Mean, ToDict
 from delira.metrics.tree.hanging import default_for_key, default_metric, mean, running_mean
 from delira.metrics.tree.metric import Fleeting, Metric, MetricTree, as_tree

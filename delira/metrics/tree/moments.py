@@ -21,14 +21,10 @@ class Pending:
         self._groups: list[tuple[Any, Sequence[Any]]] = []
         self._n_numbers = 0
 
-    def append(self, arrays: Sequence[Any], note: object = None) -> None:
-        """Add one group; nothing is read."""
+    def append(self, arrays: Sequence[Any], note: object = None) -> bool:
+        """Add one group, and return True if it is time to read; nothing is read."""
         self._groups.append((note, arrays))
         self._n_numbers += sum(math.prod(shape_of(array)) for array in arrays)
-
-    @property
-    def is_full(self) -> bool:
-        """Return True if it is time to read."""
         return len(self._groups) >= MOST_BATCHES or self._n_numbers >= MOST_NUMBERS
 
     def read(self) -> list[tuple[Any, list[np.ndarray]]]:

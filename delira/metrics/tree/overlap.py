@@ -65,18 +65,17 @@ class OfMasks(Stateless):
         pred, true = self.pair(state)
         shape = shape_of(true)
         labels = labels_of(self.name, pred, true, self.known_in(state), self.threshold)
-        pred, true, n_classes = labels.pred, labels.true, labels.n_classes
         if len(shape) < 2:
             raise DataError(f"the metric {self.name!r} compares masks of shape (B, ...), got targets of shape {shape}")
-        n_classes = n_classes or self.num_classes or 0
+        pred, true, n_classes = labels.pred, labels.true, labels.n_classes or self.num_classes
         if not n_classes:
             raise DataError(
                 f"the metric {self.name!r} got labels as predictions, of shape {shape}, and does not know how many "
                 "there are; make it with num_classes="
             )
         ops = ops_of(pred)
-        given = true if labels.given is None else labels.given
         is_decided = ops.where(pred != LOST, ops.as_float(pred), np.nan)
+        given = true if labels.given is None else labels.given
         self.seen.add(given, is_decided, labels.allowed or n_classes, ignore_index)
         if not labels.n_classes:
             self._seen_labels.add(pred, None, n_classes)
@@ -106,8 +105,7 @@ class _Overlap(OfMasks):
         pred, true = (ops.reshape(ops.to_integer(labels), shape) for labels in (pred, true))
         wrong = n_samples * n_classes  # the bin of what is no class
         first = ops.reshape(ops.to_integer(ops.arange(n_samples, pred)), (n_samples, 1)) * n_classes
-        is_class = (true >= 0) & (true < n_classes)
-        is_class = is_class & (pred >= 0) & (pred < n_classes)  # LOST is neither
+        is_class = (true >= 0) & (true < n_classes) & (pred >= 0) & (pred < n_classes)  # LOST is neither
         at_pred, at_true = ops.where(is_class, first + pred, wrong), ops.where(is_class, first + true, wrong)
         at_both = ops.where(ops.equal(pred, true), at_pred, wrong)
         begin = 0 if self.include_background else 1
@@ -258,8 +256,7 @@ class Hausdorff(OfMasks):
         pred, true, n_classes = self.masks(args[0])
         ops = ops_of(pred)
         further = [ops_of(found := as_array(args[0][key])).keep(found) for key in self.further_keys]
-        self._pending.append([ops.keep(pred), ops.keep(true), *further], n_classes)
-        if self._pending.is_full:
+        if self._pending.append([ops.keep(pred), ops.keep(true), *further], n_classes):
             self._read()
 
     def _read(self) -> None:

@@ -155,7 +155,7 @@ POINTS = [
         point="10",
         what="slow metrics of single cases have no interval",
         file="delira/metrics/of_cases.py",
-        old="        if isinstance(root, Hausdorff):\n            return not children\n",
+        old="        if isinstance(root, Hausdorff):\n            is_mean = not children\n",
         new="",
         test=SPACING + "test_distances_are_computed_once_for_each_case_and_then_drawn",
     ),
