@@ -36,11 +36,13 @@ __getattr__, __dir__, __all__ = public_names(
             "BalancedAccuracy CohenKappa ConfusionMatrix FBeta MatthewsCorrCoef Precision Recall"
         ),
         "delira.metrics.tree.curves": "R2 CalibrationError PrAuc RocAuc RocAucScore",
-        "delira.metrics.tree.hanging": "default_for_key known_keys max_ mean min_ running_mean std to_dict var",
+        "delira.metrics.tree.hanging": (
+            "BatchLambda EpochLambda default_for_key known_keys lambda_metric max_ mean min_ running_mean std to_dict "
+            "var"
+        ),
         "delira.metrics.tree.metric": "AdvancedMetric Metric MetricTree",
         "delira.metrics.tree.metric_list": "LR Epoch Loss MetricList",
         "delira.metrics.tree.moments": "Weighted",
         "delira.metrics.tree.overlap": "Dice Hausdorff IoU",
-        "delira.metrics.tree.roots": "BatchLambda EpochLambda lambda_metric",
     },
 )

@@ -71,9 +71,9 @@ from delira.metrics.tree.moments import Weighted as Weighted
 from delira.metrics.tree.overlap import Dice as Dice
 from delira.metrics.tree.overlap import Hausdorff as Hausdorff
 from delira.metrics.tree.overlap import IoU as IoU
-from delira.metrics.tree.roots import BatchLambda as BatchLambda
-from delira.metrics.tree.roots import EpochLambda as EpochLambda
-from delira.metrics.tree.roots import lambda_metric as lambda_metric
+from delira.metrics.tree.hanging import BatchLambda as BatchLambda
+from delira.metrics.tree.hanging import EpochLambda as EpochLambda
+from delira.metrics.tree.hanging import lambda_metric as lambda_metric
 
 __all__ = [
     "LR",

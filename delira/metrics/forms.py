@@ -12,9 +12,9 @@ from delira.metrics.scoring import Kind, as_number, as_only_number, feed, raw_ki
 from delira.metrics.sklearn_metrics import OF_LABELS, told
 from delira.metrics.tree.adapters import SklearnMetric, made, what_is
 from delira.metrics.tree.criteria import describe_criterion, read_values, says_yes_or_no
+from delira.metrics.tree.hanging import KeyMetric
 from delira.metrics.tree.metric import MetricTree
 from delira.metrics.tree.metric_list import LR, Epoch, Loss, MetricList
-from delira.metrics.tree.roots import KeyMetric
 from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
 from delira.utils.arrays import Array, ops_of
 

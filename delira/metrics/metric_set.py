@@ -199,9 +199,9 @@ class MetricSet:
             return np.array(self._values[name], dtype=np.float64)
         arrays = [data[key] for key in keys] if self._kinds[name] == "dataset" else []
         with _told(name, keys, arrays):
-            is_stream = self._kinds[name] == "stream"
-            value = as_only_number(metric.compute(), name) if is_stream else as_number(metric(*arrays), name)
-        return np.array([value])
+            if name in self._streams:
+                return np.array([as_only_number(metric.compute(), name)])
+            return np.array([as_number(metric(*arrays), name)])
 
     @property
     def is_storable(self) -> bool:

@@ -107,9 +107,11 @@ def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]]
         for name in given
         if name not in metrics
     ]
-    for name, keys in given.items():
-        if isinstance(keys, str) or not isinstance(keys, Sequence) or not all(isinstance(k, str) for k in keys):
-            mistakes.append(f"metric_keys[{name!r}] must be a tuple of names like ('label', 'pred'), got {keys!r}")
+    mistakes += [
+        f"metric_keys[{name!r}] must be a tuple of names like ('label', 'pred'), got {keys!r}"
+        for name, keys in given.items()
+        if isinstance(keys, str) or not isinstance(keys, Sequence) or not all(isinstance(key, str) for key in keys)
+    ]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return {name: tuple(given.get(name, default_keys(metric))) for name, metric in metrics.items()}

@@ -16,7 +16,7 @@ from delira.callbacks.hooks import IN_STEP
 from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks
 from delira.contract.kinds import Tree
 from delira.metrics import MetricSet
-from delira.metrics.loss_weights import Weigh, weigh
+from delira.metrics.tree.criteria import Weigh, weigh
 from delira.state import State
 from delira.training import checks
 from delira.training.events import Events

@@ -1,14 +1,16 @@
-"""What predictions are, logits, probabilities or labels, and where their classes lie: by loss, setting or values."""
+"""What a loss says of predictions (a setting, or their values, may say it, too), and what its mean counts."""
 
 import functools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from delira.errors import DataError
 from delira.state import CRITERION, OUTPUT
-from delira.utils.frameworks import ENDINGS, LIBRARIES
+from delira.utils.arrays import Array
+from delira.utils.frameworks import ENDINGS, LIBRARIES, is_of_framework
 
 #: kind -> names of classes and functions of PyTorch, Keras, TensorFlow and optax, and of delira's own losses
 KINDS = {
@@ -82,21 +84,18 @@ def describe_criterion(criterion: Any) -> Criterion:
     if isinstance(criterion, Criterion):
         return criterion
     criterion, settings = _innermost(criterion)
-    names = [getattr(criterion, "__name__", "")]
-    owners = [criterion]
-    if not names[0]:
-        owners = list(type(criterion).__mro__)
-        names = [parent.__name__ for parent in owners]
-    found = next(((name, owner) for name, owner in zip(names, owners, strict=True) if name in _KIND_OF), None)
-    kind = None if found is None else _KIND_OF[found[0]]
+    owners = [criterion] if getattr(criterion, "__name__", "") else type(criterion).__mro__
+    names = [owner.__name__ for owner in owners]
+    owner = next((owner for owner in owners if owner.__name__ in _KIND_OF), None)
+    kind = None if owner is None else _KIND_OF[owner.__name__]
     from_logits = bool(settings.get("from_logits", getattr(criterion, "from_logits", False)))
     if kind == "binary" and from_logits:
         kind = "logits"
     given = [settings.get(name, getattr(criterion, name, None)) for name in ("ignore_index", "ignore_class")]
     ignored = next((int(value) for value in given if value is not None), None)
-    if found is not None:
-        package = str(getattr(found[1], "__module__", "")).partition(".")[0]
-        output = _output_of(found[0], kind, from_logits) if package in _PACKAGES or kind == "logits" else None
+    if owner is not None:
+        package = str(getattr(owner, "__module__", "")).partition(".")[0]
+        output = _output_of(owner.__name__, kind, from_logits) if package in _PACKAGES or kind == "logits" else None
         return Criterion(names[0], kind, ignored, output, None, "criterion" if output else "values")
     if not _OF_MASKS.isdisjoint(names):
         output = "probabilities" if getattr(criterion, "activation", "auto") is None else "logits"
@@ -143,14 +142,9 @@ def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
             continue
         if isinstance(fixed := getattr(criterion, "_fn_kwargs", None), Mapping):  # of Keras
             settings = {**fixed, **settings}
-        inner = next(
-            (
-                inside
-                for name in ("__wrapped__", "_orig_mod", "_torchdynamo_orig_callable")
-                if (inside := vars(criterion).get(name) if hasattr(criterion, "__dict__") else None) is not None
-            ),
-            None,
-        )
+        held = getattr(criterion, "__dict__", {})
+        insides = (held.get(name) for name in ("__wrapped__", "_orig_mod", "_torchdynamo_orig_callable"))
+        inner = next((inside for inside in insides if inside is not None), None)
         if inner is None and type(criterion).__name__ == "LossFunctionWrapper":
             inner = getattr(criterion, "fn", None)
         if inner is None and type(criterion).__name__ == "method" and criterion.__name__ in ("forward", "__call__"):
@@ -164,11 +158,9 @@ def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
 def known_of(state: Mapping[Any, Any]) -> Criterion:
     """Return what the state of a trial says of its predictions: by its setting, else by its criterion."""
     criterion = state.get(CRITERION)
-    if isinstance(criterion, Mapping):  # the losses of an experiment, as its callbacks see them
-        known = combined([describe_criterion(loss) for loss in criterion.values()])
-    else:
-        known = describe_criterion(criterion)
-    return with_output(known, state.get(OUTPUT))
+    # the losses of an experiment, as its callbacks see them, are by name
+    losses = criterion.values() if isinstance(criterion, Mapping) else [criterion]
+    return with_output(combined([describe_criterion(loss) for loss in losses]), state.get(OUTPUT))
 
 
 def with_output(known: Criterion, output: str | None, told_by: str = "setting") -> Criterion:
@@ -317,3 +309,109 @@ def one_score(scores: np.ndarray, output: str | None = None) -> np.ndarray:
 
 def _are_logits(scores: np.ndarray, output: str | None) -> bool:
     return output == "logits" if output is not None else not (scores.ndim == 2 and are_distributions(scores))
+
+
+#: what counts, of a batch, by its targets; None: its samples
+Weigh = Callable[[Any], Any]
+
+#: losses of PyTorch whose mean is a sum over the weights of the targets that count, by module and name
+_OF_TORCH = {
+    "nn.modules.loss": ("CrossEntropyLoss", "NLLLoss", "LinearCrossEntropyLoss"),
+    "nn.functional": ("cross_entropy", "nll_loss"),
+}
+_OF_KERAS = "SparseCategoricalCrossentropy"
+#: what TorchScript adds to the names of types that it compiles again
+_MANGLED = re.compile(r"\.___torch_mangle_\d+")
+#: so many numbers are counted faster by a list than by numpy
+_FEW = 128
+
+
+def weigh(loss: Any) -> Weigh | None:
+    """Return how to weigh the batch means of a loss, so that their mean is the loss of the whole data set.
+
+    Parameters
+    ----------
+    loss
+        Any loss; those of PyTorch and Keras with class weights, ``ignore_index`` or ``ignore_class`` are known, and
+        ``functools.partial`` of functions is looked through, as is what ``torch.compile`` or TorchScript made of them.
+
+    Returns
+    -------
+    callable or None
+        Of the targets of a batch: a number, also one on a device, or ``None`` for its number of samples.
+        ``None`` for losses that are means over samples, or not known.
+    """
+    settings: dict[str, Any] = {}
+    while (inside := _compiled_of(loss)) is not None or isinstance(loss, functools.partial):
+        if inside is not None:
+            loss = inside
+            continue
+        if loss.args:
+            return None
+        settings, loss = {**loss.keywords, **settings}, loss.func
+    if _is_of_torch(getattr(loss, "__module__", ""), getattr(loss, "__name__", "")):
+        return _weigh(settings)
+    if (kept := _of_torchscript(loss)) is not None:
+        return _weigh({**kept, **settings})
+    cls: Any = type(loss)
+    for parent in cls.__mro__:
+        if _is_of_torch(parent.__module__, parent.__name__) and cls.forward is parent.forward:
+            return _weigh({**vars(loss), **loss._buffers})
+        if parent.__name__ == _OF_KERAS and is_of_framework(parent) and cls.call is parent.call:
+            is_mean = loss.reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+            has_any = is_mean and loss.ignore_class is not None
+            return functools.partial(_counted, ignored=loss.ignore_class) if has_any else None
+    return None
+
+
+def _is_of_torch(place: str, name: str) -> bool:
+    package, _, module = str(place).partition(".")
+    return package in LIBRARIES and name in _OF_TORCH.get(module, ())
+
+
+def _compiled_of(loss: object) -> Any:
+    """Return what ``torch.compile`` made a loss of; ``None`` if it is none of it."""
+    held = getattr(loss, "__dict__", {})
+    if (module := (held.get("_modules") or {}).get("_orig_mod")) is not None:
+        return module
+    inside = held.get("_torchdynamo_orig_callable")
+    fixed = getattr(inside, "__wrapped__", None)  # a partial is put into a function before it is compiled
+    return fixed if isinstance(fixed, functools.partial) else inside
+
+
+def _of_torchscript(loss: Any) -> dict[str, Any] | None:
+    """Return the settings that a loss of PyTorch has kept in TorchScript; ``None`` if it is none."""
+    name = getattr(loss, "qualified_name", "")  # of a function
+    if not name and hasattr(type(loss), "original_name"):
+        name = loss._c._type().qualified_name()
+    name = _MANGLED.sub("", name).removeprefix("__torch__.")
+    place, _, own = name.rpartition(".")
+    if not _is_of_torch(place, own):
+        return None
+    return {one: getattr(loss, one) for one in ("reduction", "ignore_index", "weight") if hasattr(loss, one)}
+
+
+def _weigh(settings: Mapping[str, Any]) -> Weigh | None:
+    if settings.get("reduction", "mean") != "mean" or {"size_average", "reduce"} & settings.keys():
+        return None
+    ignored, weights = settings.get("ignore_index", -100), settings.get("weight")
+    return functools.partial(_of_tensor, ignored=ignored, weights=weights)
+
+
+def _of_tensor(target: Any, ignored: int | None, weights: Any) -> Any:
+    """Return how many targets of PyTorch count, or the sum of their weights; ``None`` for probabilities: all do."""
+    if not hasattr(target, "is_floating_point") or target.is_floating_point():
+        return None
+    if weights is not None:
+        counts = target != ignored
+        return (weights.detach()[target.long() * counts] * counts).double().sum()
+    if not target.is_cpu:  # not waited for
+        return (target != ignored).sum()
+    if target.dim() == 1 and len(target) <= _FEW:
+        return len(target) - target.tolist().count(ignored)
+    return int(np.count_nonzero(target.numpy() != ignored))
+
+
+def _counted(target: Array, ignored: int) -> Any:
+    """Return how many targets of Keras count."""
+    return np.count_nonzero(np.asarray(target) != ignored)

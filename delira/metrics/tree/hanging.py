@@ -1,16 +1,32 @@
-"""The decorators that hang something on a metric: ``@mean``, ``@std``, ``@running_mean`` and their like."""
+"""Metrics made of functions and of keys of the state, what decorators hang on them, and what strings stand for."""
 
 import copy
 import functools
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
+from delira.metrics.sklearn_metrics import is_of_sklearn
 from delira.metrics.tree.aggregators import Max, Mean, Min, RunningMean, Std, ToDict, Var
-from delira.metrics.tree.metric import Metric, MetricTree, as_tree
-from delira.metrics.tree.roots import root_of
-from delira.state import StateKey
-from delira.utils.checks import check_texts, did_you_mean
+from delira.metrics.tree.metric import Fleeting, Keeping, Metric, MetricTree, as_tree
+from delira.metrics.tree.moments import Weighted
+from delira.state import Y_PRED, Y_TRUE, StateKey, X
+from delira.utils.arrays import (
+    Array,
+    Lazy,
+    as_array,
+    iterate_leaves,
+    map_leaves,
+    n_rows,
+    ops_of,
+    read_arrays,
+    read_lazy,
+    shape_of,
+    to_plain,
+)
+from delira.utils.binding import has_more, needed, ordered, positional
+from delira.utils.checks import check_flags, check_functions, check_texts, check_whole, did_you_mean
 
 M = TypeVar("M", bound=Metric)
 P = ParamSpec("P")
@@ -192,3 +208,242 @@ def default_metric(key: str) -> Metric | Any:
 def known_keys() -> list[str]:
     """Return all strings that stand for a metric."""
     return sorted(_DEFAULTS)
+
+
+class KeyMetric(Fleeting):
+    """What the state has under a key; a single number counts for the samples of its batch.
+
+    Parameters
+    ----------
+    key
+        Of the state; its text is the name.
+    """
+
+    def __init__(self, key: StateKey):
+        super().__init__(str(key))
+        self.key = key
+
+    def process(self, *args: Any) -> Any:
+        return for_samples(args[0][self.key], args[0])
+
+
+class BatchLambda(Fleeting):
+    """A function of a batch.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    function
+        Called as ``function(y_pred, y_true)``, or the other way round if the names of its parameters say so. If it
+        returns a single number, that is the mean of its batch and counts for all samples of it; an array counts as it
+        is.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any]):
+        super().__init__(name)
+        self.check(function)
+        self.function = function
+
+    def check(self, function: object) -> None:
+        """Refuse what is no function of a prediction and a target."""
+        check_takes_two(self, function)
+
+    def process(self, *args: Any) -> Any:
+        """Return the value of the function for the predictions and targets of the state."""
+        state = args[0]
+        pair = ordered(self.function, state[Y_PRED], state[Y_TRUE], "prediction first")
+        return for_samples(check_value(self.name, self.function(*pair)), state)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the function itself."""
+        return self.function(*args, **kwargs)
+
+
+class StateLambda(BatchLambda):
+    """A function of the state; ``name`` and ``function`` as for :class:`BatchLambda`."""
+
+    def check(self, function: object) -> None:
+        check_functions(self, function=function)
+
+    def process(self, *args: Any) -> Any:
+        return for_samples(check_value(self.name, self.function(args[0])), args[0])
+
+
+def check_takes_two(owner: Any, function: Any) -> None:
+    """Refuse what cannot be called with a prediction and a target.
+
+    Raises
+    ------
+    ConfigError
+        If it is no function, or one of other arguments.
+    """
+    check_functions(owner, function=function)
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # of C, without a signature
+        return
+    if len(needed(parameters)) > 2 or (len(positional(parameters)) < 2 and not has_more(parameters)):
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ConfigError(f"{type(owner).__name__}: function is f(y_pred, y_true), but {name} takes other arguments")
+
+
+def check_value(name: str, value: object) -> Any:
+    """Return a value as it is; refused if it is a text, which is no number.
+
+    Raises
+    ------
+    DataError
+        Naming the metric.
+    """
+    if isinstance(value, (str, bytes)):
+        raise DataError(f"the metric {name!r} returned the text {value!r:.60}, and not numbers")
+    return value
+
+
+def for_samples(value: object, state: Mapping[Any, Any]) -> Any:
+    """Return a single number of a batch with the number of its samples; any other value as it is."""
+    is_one = getattr(value, "shape", None) == ()
+    if not is_one and (value is None or isinstance(value, (Mapping, Weighted)) or shape_of(as_array(value))):
+        return value
+    # the length of its target, or of its input; 1 without data
+    return Weighted(value, n_rows(state.get(Y_TRUE), state.get(X)))
+
+
+def root_of(target: Array) -> Metric:
+    """Return the metric that something stands for.
+
+    Raises
+    ------
+    ConfigError
+        If it is neither a metric, nor a key of the state, nor a function of one or two arguments.
+    """
+    if isinstance(target, Metric):
+        return target
+    if isinstance(target, StateKey):
+        return KeyMetric(target)
+    if not callable(target) or isinstance(target, type):
+        raise ConfigError(f"{target!r} is neither a metric, nor a class of metrics, nor a state key, nor a function")
+    name = getattr(target, "__name__", type(target).__name__)
+    if is_of_sklearn(target):
+        name = getattr(getattr(target, "func", target), "__name__", name)
+        raise ConfigError(
+            f"{name} of scikit-learn is computed over whole data sets: put it into the list of metrics as it is, "
+            f"or, for a value of each batch, lambda_metric({name!r})(lambda y_pred, y_true: ...)"
+        )
+    try:
+        n_needed = len(needed(inspect.signature(target).parameters))
+    except ValueError:
+        raise ConfigError(
+            f"the metric {name} does not tell what it is called with; write lambda y_pred, y_true: {name}(...), or "
+            f"lambda state: {name}(...)"
+        ) from None
+    if n_needed not in (1, 2):
+        raise ConfigError(
+            f"the metric {name} is called as f(y_pred, y_true) or f(state), but it needs {n_needed} arguments"
+        )
+    return (StateLambda if n_needed == 1 else BatchLambda)(name, target)
+
+
+class EpochLambda(Keeping):
+    """A function of all predictions and targets of a pass, joined along the first axis, on their device.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    function
+        Called as ``function(y_pred, y_true)``, or the other way round if the names of its parameters say so.
+    running
+        Whether to report in training, during the pass, what it is over the batches so far: a lazy number, computed
+        if it is read.
+    step_size
+        That is done for every ``step_size``-th batch, beginning with the first.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], running: bool = True, step_size: int = 50):
+        super().__init__(name)
+        check_takes_two(self, function)
+        check_flags(self, running=running)
+        check_whole(self, at_least=1, step_size=step_size)
+        self.function, self.running, self.step_size = function, running, step_size
+
+    def _clear(self) -> None:
+        self._predictions: list[Any] = []
+        self._targets: list[Any] = []
+        self._n_batches = 0
+        self._value: Any = None
+
+    def process(self, *args: Any) -> Any:
+        """Keep the predictions and targets of a batch."""
+        state = args[0]
+        self._predictions.append(map_leaves(_kept, state[Y_PRED]))
+        self._targets.append(map_leaves(_kept, state[Y_TRUE]))
+        if self.running and self.is_training and self._n_batches % self.step_size == 0:
+            seen = list(self._predictions), list(self._targets)
+            self._value = Lazy(lambda: self._compute(*seen))
+        self._n_batches += 1
+        return self._value
+
+    def process_final(self, *args: Any) -> Any:
+        """Return the value of the function; ``None`` if there was no batch."""
+        return self._compute(self._predictions, self._targets) if self._predictions else None
+
+    def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
+        value = self.function(*ordered(self.function, _joined(predictions), _joined(targets), "prediction first"))
+        check_value(self.name, value)
+        return to_plain(read_arrays([as_array(value)])[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what was kept, on the host."""
+        kept = {"predictions": _joined(self._predictions), "targets": _joined(self._targets)} if self._n_batches else {}
+        host = map_leaves(lambda leaf: read_arrays([leaf])[0], kept)
+        return read_lazy({"batches": self._n_batches, "value": self._value, **host})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._clear()
+        self._n_batches, self._value = int(state["batches"]), state["value"]
+        if self._n_batches:
+            self._predictions, self._targets = [state["predictions"]], [state["targets"]]
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has kept; what it has reported last is what is reported."""
+        self._predictions += other._predictions
+        self._targets += other._targets
+        self._n_batches += other._n_batches
+        self._value = other._value if other._n_batches else self._value
+
+
+def _kept(leaf: object) -> Any:
+    array = as_array(leaf)
+    return ops_of(array).keep(array)
+
+
+def _joined(batches: list[Any]) -> Any:
+    leaves = [dict(iterate_leaves(batch)) for batch in batches]
+    # what comes from a checkpoint is on the host
+    arrays = [[as_array(each[path], last) for each in leaves] for path, last in leaves[-1].items()]
+    joined = iter([ops_of(each[-1]).concatenate(each) for each in arrays])
+    return map_leaves(lambda leaf: next(joined), batches[-1])
+
+
+def lambda_metric(name: str, on_epoch: bool = False) -> Callable[[Callable[..., Any]], Metric]:
+    """Make a metric of a function ``f(y_pred, y_true)``; a decorator. Names of parameters win over their order.
+
+    Parameters
+    ----------
+    name
+        What it is reported under.
+    on_epoch
+        Whether it is called with the predictions and targets of a whole pass (:class:`EpochLambda`), or with those
+        of each batch (:class:`BatchLambda`).
+
+    Examples
+    --------
+    >>> @lambda_metric("error")
+    ... def error(y_pred, y_true):
+    ...     return abs(y_pred - y_true)
+    """
+    check_texts("lambda_metric", name=name)
+    check_flags("lambda_metric", on_epoch=on_epoch)
+    return lambda function: EpochLambda(name, function) if on_epoch else BatchLambda(name, function)

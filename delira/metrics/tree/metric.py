@@ -465,8 +465,8 @@ class MetricTree(Metric):
         if not self.children:
             return by_name(self.root, value)
         first = _first(value)
-        found = (by_name(child, child.process_final(first)).items() for child in self.children)
-        return {name: value for values in found for name, value in values}
+        given = [by_name(child, child.process_final(first)) for child in self.children]
+        return {name: value for values in given for name, value in values.items()}
 
     def train(self) -> None:
         super().train()

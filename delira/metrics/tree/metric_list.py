@@ -7,13 +7,21 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
-from delira.metrics.loss_weights import Weigh, weigh
 from delira.metrics.tree.adapters import ArrayMetric, Given, SklearnMetric, TorchMetric, made, what_is
 from delira.metrics.tree.aggregators import Mean, ToDict
-from delira.metrics.tree.hanging import default_for_key, default_metric, mean, running_mean
+from delira.metrics.tree.criteria import Weigh, weigh
+from delira.metrics.tree.hanging import (
+    BatchLambda,
+    KeyMetric,
+    default_for_key,
+    default_metric,
+    for_samples,
+    mean,
+    root_of,
+    running_mean,
+)
 from delira.metrics.tree.metric import Fleeting, Metric, MetricTree, as_tree
 from delira.metrics.tree.moments import Weighted
-from delira.metrics.tree.roots import BatchLambda, KeyMetric, for_samples, root_of
 from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE, State
 from delira.utils.arrays import as_array, ops_of, read_arrays, read_lazy
 from delira.utils.optimizing import rates_of_groups
@@ -25,7 +33,7 @@ from delira.utils.optimizing import rates_of_groups
 class Loss(Fleeting):
     """The loss; that of a batch, which is a mean over its samples, counts for all of them.
 
-    Of losses with class weights or targets left out it counts as these do (:func:`delira.metrics.loss_weights.weigh`).
+    Of losses with class weights or targets left out it counts as these do (:func:`delira.metrics.tree.criteria.weigh`).
     """
 
     is_fresh = True
@@ -45,9 +53,7 @@ class Loss(Fleeting):
         loss, count = state[LOSS], self._weighed[1]
         weight = count(state[Y_TRUE]) if count is not None and getattr(loss, "shape", None) == () else None
         weighed = for_samples(loss, state) if weight is None else Weighted(loss, weight)
-        if type(weighed) is not Weighted:
-            return weighed
-        if self.skips_nonfinite and self.is_training:
+        if type(weighed) is Weighted and self.skips_nonfinite and self.is_training:
             value, weight = as_array(weighed.value), weighed.weight
             is_finite = value - value == 0  # without waiting for the device
             weight = float(weight) if isinstance(weight, (int, float, np.generic)) else weight
@@ -198,10 +204,7 @@ class MetricList:
             Values of the batch by name; those on a device are lazy (:class:`~delira.utils.arrays.Lazy`). Of two
             with the same name the later one is there.
         """
-        values: dict[str, Any] = {}
-        for tree in self.trees:
-            values.update(tree.process(state))
-        return values
+        return {name: value for tree in self.trees for name, value in tree.process(state).items()}
 
     def process_final(self, state: State) -> dict[str, Any]:
         """End the pass.
@@ -211,8 +214,7 @@ class MetricList:
         dict
             Values of the pass by name: numbers, and lists of numbers.
         """
-        found = (tree.process_final(state).items() for tree in self.trees)
-        return read_lazy({name: value for values in found for name, value in values})
+        return read_lazy({name: value for tree in self.trees for name, value in tree.process_final(state).items()})
 
     def train(self) -> None:
         """What follows is a pass of training."""
@@ -299,12 +301,7 @@ def _flat(metrics: object) -> Iterator[Any]:
 
 
 def _resolved(metric: Any) -> MetricTree:
-    what = what_is(metric)
-    if what == "name":
-        return _resolved(default_metric(metric))
-    if what == "class":
-        return _resolved(metric())
-    make = _ROOTS.get(what)
+    make = _ROOTS.get(what_is(metric))
     if make is None:
         name = getattr(metric, "__name__", type(metric).__name__)
         raise ConfigError(
@@ -319,6 +316,8 @@ def _resolved(metric: Any) -> MetricTree:
 
 #: what is given -> the metric of the tree that it becomes
 _ROOTS: dict[Given, Callable[[Any], Metric]] = {
+    "name": lambda key: _resolved(default_metric(key)),
+    "class": lambda metric: _resolved(metric()),
     "metric": root_of,
     "key": root_of,
     "torchmetrics": lambda metric: TorchMetric(made(metric)),

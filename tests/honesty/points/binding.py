@@ -139,7 +139,7 @@ POINTS = [
     PutBack(
         point="16",
         what="class weights are not looked at, only targets left out",
-        file="delira/metrics/loss_weights.py",
+        file="delira/metrics/tree/criteria.py",
         old="    if weights is not None:",
         new="    if False:",
         test=f"{WEIGHTS}::test_losses_of_pytorch_are_those_of_the_whole_data_set",

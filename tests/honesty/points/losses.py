@@ -16,7 +16,7 @@ POINTS = [
     PutBack(
         point="16",
         what="the weights of a loss in TorchScript are not known",
-        file="delira/metrics/loss_weights.py",
+        file="delira/metrics/tree/criteria.py",
         old="    if (kept := _of_torchscript(loss)) is not None:\n",
         new="    if (kept := None) is not None:\n",
         test="tests/honesty/test_every_loss.py::"
@@ -25,7 +25,7 @@ POINTS = [
     PutBack(
         point="16",
         what="what a compiled loss leaves out counts",
-        file="delira/metrics/loss_weights.py",
+        file="delira/metrics/tree/criteria.py",
         old="        if inside is not None:\n            loss = inside\n            continue\n",
         new="        if inside is not None:\n            return None\n",
         test=f"{_WEIGHTS}::test_compiled_losses_count_what_they_are_made_of_counts[module]",
