@@ -214,7 +214,8 @@ class SklearnLogLoss(_Named):
 
         true, pred = self._true(y_true), np.asarray(y_pred)
         _check_numbers("y_pred", pred)
-        if _is_lost(pred, is_scores=pred.ndim > 1 and pred.shape[-1] > 1):
+        is_scores = pred.ndim > 1 and pred.shape[-1] > 1
+        if _is_lost(pred, is_scores=is_scores):
             return float("nan")
         settings = {**self.kwargs, **kwargs}
         if true.dtype.kind not in "biuf" and "labels" not in settings:
@@ -222,16 +223,12 @@ class SklearnLogLoss(_Named):
                 f"{self!r} got y_true of the type {true.dtype}, and scores; number the classes from 0, or say which "
                 "labels the columns stand for by labels="
             )
-        if pred.ndim > 1 and pred.shape[-1] > 1:
-            pred = pred.reshape(-1, pred.shape[-1])
-            if true.ndim == 1 and true.dtype.kind in "biuf":
-                if "labels" not in settings:
-                    check_labels(type(self).__name__, true, pred.shape[-1])
-                settings.setdefault("labels", np.arange(pred.shape[-1]))
-            if self.pred_logits:
-                pred = probabilities(pred, self.output)
-        else:
-            pred = pred.ravel().astype(np.float64)
+        pred = pred.reshape(-1, pred.shape[-1]) if is_scores else pred.ravel().astype(np.float64)
+        if is_scores and true.ndim == 1 and true.dtype.kind in "biuf" and "labels" not in settings:
+            check_labels(type(self).__name__, true, pred.shape[-1])
+            settings["labels"] = np.arange(pred.shape[-1])
+        if is_scores and self.pred_logits:
+            pred = probabilities(pred, self.output)
         with told(self, y_true, y_pred):
             return float(sklearn.metrics.log_loss(true, pred, **settings))  # its second name differs by version
 

@@ -148,7 +148,7 @@ POINTS = [
         point="46",
         what="a trial's loss is no number though the batch was left out",
         file="delira/metrics/tree/metric_list.py",
-        old="        if self.skips_nonfinite and self.is_training:",
+        old="        if type(weighed) is Weighted and self.skips_nonfinite and self.is_training:",
         new="        if False:",
         test=f"{WEIGHTS}::test_a_trial_averages_the_finite_steps_where_others_are_left_out",
     ),
