@@ -25,7 +25,6 @@ from delira.data_loading.load_utils import norm_zero_mean_unit_std as norm_zero_
 from delira.data_loading.mapped_dataset import MappedDataset as MappedDataset
 from delira.data_loading.nii import load_nii as load_nii
 from delira.data_loading.nii import load_sample_nii as load_sample_nii
-from delira.data_loading.transforms import FittedPreprocessing as FittedPreprocessing
 from delira.data_loading.sampler import AbstractSampler as AbstractSampler
 from delira.data_loading.sampler import BatchSampler as BatchSampler
 from delira.data_loading.sampler import GroupRandomSampler as GroupRandomSampler
@@ -41,6 +40,7 @@ from delira.data_loading.sampler import StoppingPrevalenceSequentialSampler as S
 from delira.data_loading.sampler import WeightedPrevalenceRandomSampler as WeightedPrevalenceRandomSampler
 from delira.data_loading.sampler import WeightedRandomSampler as WeightedRandomSampler
 from delira.data_loading.transforms import Compose as Compose
+from delira.data_loading.transforms import FittedPreprocessing as FittedPreprocessing
 from delira.data_loading.transforms import PerSampleTransform as PerSampleTransform
 from delira.data_loading.workers import WorkerSettings as WorkerSettings
 
