@@ -42,7 +42,7 @@ def test_what_is_across_exists(belonging):
 @pytest.mark.parametrize(
     ("file", "test"),
     [
-        ("delira/training/guards.py", "tests/training/test_guards.py"),
+        ("delira/training/checks.py", "tests/training/test_checks.py"),
         ("delira/backends/torch/schedules.py", "tests/backends/test_torch_schedules.py"),
         ("delira/data_loading/_preview.py", "tests/data_loading/test_preview.py"),
         ("delira/metrics/tree/moments.py", "tests/metrics/test_tree_moments.py"),

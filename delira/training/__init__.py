@@ -3,7 +3,7 @@
 from delira.settings.config import TrainerConfig
 from delira.settings.signatures import settings_help
 from delira.training.predictor import Predictor
-from delira.training.state import TrainingState
+from delira.training.run import TrainingState
 from delira.training.trainer import BaseNetworkTrainer
 from delira.training.trainer import BaseNetworkTrainer as AbstractNetworkTrainer  # its historic name
 from delira.utils.lazy import public_names

@@ -28,7 +28,7 @@ from delira.runs.fold_result import FoldResult as FoldResult
 from delira.settings.config import TrainerConfig as TrainerConfig
 from delira.settings.signatures import settings_help as settings_help
 from delira.training.predictor import Predictor as Predictor
-from delira.training.state import TrainingState as TrainingState
+from delira.training.run import TrainingState as TrainingState
 from delira.training.trainer import BaseNetworkTrainer as AbstractNetworkTrainer
 from delira.training.trainer import BaseNetworkTrainer as BaseNetworkTrainer
 

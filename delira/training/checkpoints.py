@@ -14,15 +14,14 @@ from delira.contract.kinds import Array, Network
 from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, check_format, check_name
 from delira.io.container import verify_zip
-from delira.training import guards
+from delira.training import checks
 from delira.training.averages import AveragedWeights
 from delira.training.feed import can_be_entered, is_foreign_loader
 from delira.training.objective import Objective
 from delira.training.phase_times import PhaseTimes
 from delira.training.process import generators_state
-from delira.training.run import Run, Tree
+from delira.training.run import Run, TrainingState, Tree
 from delira.training.saving import Saver
-from delira.training.state import TrainingState
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import class_on_disk
 
@@ -280,7 +279,7 @@ class Checkpoints:
     def save(self, names: list[str]) -> None:
         """Write a checkpoint under some names; without a folder only look whether the weights are finite."""
         if self._run.save_path is None:  # nothing is collected; that weights are not finite is told all the same
-            guards.refuse_weights(self._run)
+            checks.refuse_weights(self._run)
             return
         with self._times.phase("checkpoint"), self.filled_state():
             self.saver.save({**self.tree(), "names": names}, names)
@@ -318,7 +317,7 @@ class Checkpoints:
                 "continued there; a run that is broken off continues at the beginning of its epoch"
             )
             return False
-        guards.check_losses(run, running.losses, run.state.epoch + 1)
+        checks.check_losses(run, running.losses, run.state.epoch + 1)
         self.save(names)
         return True
 

@@ -1,28 +1,34 @@
-"""What is looked at before the first step, so that a mistake does not cost an hour of training."""
+"""What a training refuses, and says why: before the first step, and where numbers are no longer finite."""
 
 import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
 from delira.contract.kinds import Data, Network
 from delira.contract.step import describe_value
-from delira.data_loading import AbstractDataset
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, noting
+from delira.data_loading import AbstractDataset, BaseDataManager
+from delira.data_loading.abstract_dataset import name_sample
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, NonFiniteLossError, noting
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
+from delira.runs.guard_log import GuardLog
 from delira.settings.config import TrainerConfig
 from delira.training.feed import has_epochs
-from delira.training.state import TrainingState
+from delira.training.run import Run, TrainingPlan, TrainingState
+from delira.training.running_epoch import StepValues
+from delira.utils.arrays import iterate_leaves
 from delira.utils.binding import tell_contradiction, tell_order
+from delira.utils.checks import listed
 
 if TYPE_CHECKING:
     from delira.training.predictor import Predictor
-    from delira.training.run import Run, TrainingPlan
 
 _log = logging.getLogger("delira")
 
@@ -72,7 +78,7 @@ def _check_frameworks(config: TrainerConfig, backend: Backend) -> None:
             )
 
 
-def report_at_start(run: "Run", plan: "TrainingPlan") -> None:
+def report_at_start(run: Run, plan: TrainingPlan) -> None:
     """Say what a user may not expect of the training that begins."""
     saving, state = run.config.saving, run.state
     if saving.keep_best is not None and plan.val_score_key is None:
@@ -91,7 +97,7 @@ def check_length(state: TrainingState, num_epochs: int) -> None:
         )
 
 
-def check_first_batches(run: "Run", predictor: "Predictor", plan: "TrainingPlan") -> None:
+def check_first_batches(run: Run, predictor: "Predictor", plan: TrainingPlan) -> None:
     """Load one batch of each data manager and look whether everything that will be read is there.
 
     The network is called once, in evaluation mode and without gradients, where the backend's default
@@ -109,7 +115,7 @@ def check_first_batches(run: "Run", predictor: "Predictor", plan: "TrainingPlan"
             _check_first_batch(run, predictor, role, data)
 
 
-def _check_first_batch(run: "Run", predictor: "Predictor", role: str, data: Data) -> None:
+def _check_first_batch(run: Run, predictor: "Predictor", role: str, data: Data) -> None:
     """Load one batch, and call the network on it where the training will do so anyway."""
     counters = (run.seed, run.fold, run.state.epoch + 1)
     batch = data.first_batch(*counters) if hasattr(data, "first_batch") else next(iter(data.epoch(*counters)), None)
@@ -152,7 +158,7 @@ def describe_batch(prepared: Any) -> str:
 
 
 @contextlib.contextmanager
-def _counters_kept(run: "Run") -> Iterator[None]:
+def _counters_kept(run: Run) -> Iterator[None]:
     """Put back what a layer keeps beside its weights: one that counts its calls must not see more of them on resume."""
     backend, network = run.backend, run.network
     if not backend.is_differentiable:  # its only state is what it learned
@@ -174,7 +180,7 @@ def _counters_kept(run: "Run") -> Iterator[None]:
 
 
 def _check_reading(
-    run: "Run", predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]
+    run: Run, predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]
 ) -> None:
     """Call the network once and look whether losses and metrics find what they read."""
     config = run.config
@@ -197,7 +203,7 @@ def _check_reading(
         check_metrics(predictor, bound, config.keys_of(metrics), batch, predictions)
 
 
-def _check_losses(run: "Run", predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+def _check_losses(run: Run, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
     config = run.config
     for name in config.losses:
         for key in config.loss_keys.get(name, DEFAULT_LOSS_KEYS):
@@ -297,3 +303,180 @@ def count_batches(data: Data) -> int | None:
         except TypeError:
             number = None
     return None if number is None else int(number)
+
+
+# ------------------------------------------------------------------ while it runs
+
+
+@contextlib.contextmanager
+def advising(run: Run, plan: TrainingPlan) -> Iterator[None]:
+    """Scope whose errors of the framework are told what a user can do about them."""
+    try:
+        yield
+    except Exception as error:
+        if run.backend.devices.is_out_of_memory(error):
+            error.add_note(_advise_on_memory(run.config, plan))
+        elif advice := run.backend.step.explain(error):
+            error.add_note(advice)
+        raise
+
+
+def _advise_on_memory(config: TrainerConfig, plan: TrainingPlan) -> str:
+    size = getattr(plan.train_data, "batch_size", None)
+    batch = f" with batch_size={size}" if size else ""
+    cures = [f"batch_size={max(1, size // 2)}" if size else "smaller batches"]
+    if config.guards.micro_batches == 1:
+        cures.append("micro_batches='auto' (computes a batch in parts, with the same update)")
+    if config.update.precision == "32":
+        cures.append("mixed_precision='bf16'")
+    return f"The device ran out of memory{batch}. Try {' or '.join(cures)}."
+
+
+def refuse_weights(run: Run) -> None:
+    """Refuse weights that are not finite, where no checkpoint is written; errors as of :func:`refuse_nonfinite`."""
+    if run.learned_names:
+        counters = {"epoch": run.state.epoch, "step": run.state.step_in_epoch}
+        refuse_nonfinite(run, {**run.backend.checkpoints.state_tree(run.network, {}), **counters})
+
+
+def refuse_nonfinite(run: Run, tree: Mapping[str, Any]) -> None:
+    """Refuse to write weights that are not finite: a run could never recover from such a checkpoint.
+
+    Raises
+    ------
+    NonFiniteLossError
+        Naming the weights.
+    """
+    if run.config.guards.nonfinite not in ("raise", "rollback"):
+        return
+    if bad := _bad_weights(run, tree.get("training_model", tree["model"])):
+        epoch, step = tree["epoch"], tree["step"]
+        raise NonFiniteLossError(
+            f"the weights are not finite any more after epoch {epoch}{f', step {step} of the next' if step else ''}: "
+            f"{listed(bad, 5)}. No checkpoint was written. The loss was finite, so the gradients were not: look for "
+            "square roots, logarithms and divisions at 0, clip the gradients (gradient_clip_norm=1.0), or set "
+            "nonfinite='skip' to leave such updates out"
+        )
+
+
+def check_losses(run: Run, losses: StepValues, epoch: int) -> None:
+    """Refuse losses of an epoch that are not finite, unless they are to be passed over.
+
+    Raises
+    ------
+    NonFiniteLossError
+        Telling what the step was.
+    """
+    if run.config.guards.nonfinite in ("raise", "rollback"):
+        try:
+            losses.check_finite(epoch)
+        except NonFiniteLossError as error:
+            _diagnose(run, error)
+            raise
+
+
+def _diagnose(run: Run, error: NonFiniteLossError) -> None:
+    """Tell an error of a loss what the step was: learning rates, weights, and what is in the batch."""
+    rates = ", ".join(
+        f"{name} {rate:g}" for name, rate in run.backend.optimizers.learning_rates(run.optimizers).items()
+    )
+    bad = _bad_weights(run, run.weights)
+    lines = [f"learning rates: {rates}"] if rates else []
+    lines.append(f"weights that are not finite by now: {listed(bad, 5) or 'none'}")
+    data = run.train_data
+    if isinstance(data, BaseDataManager) and error.step is not None and run.epoch_data is not None:
+        counters = (run.seed, run.fold, run.state.epoch + 1)
+        try:
+            number = run.epoch_data.position(error.step) - 1
+            found = _look_at_batch(data, *data.batch_at(*counters, number=number, shuffle=True))
+            error.is_in_data = len(found) > 1
+            lines += found
+        except Exception as failure:  # must not hide the error that is diagnosed
+            lines.append(f"the batch of that step could not be loaded again: {failure!r}")
+    for line in lines:
+        error.add_note(line)
+
+
+def _bad_weights(run: Run, weights: Mapping[str, Any]) -> list[str]:
+    learned = run.learned_names
+    return run.backend.arrays.nonfinite({name: weight for name, weight in weights.items() if name in learned})
+
+
+def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.ndarray) -> list[str]:
+    """Lines about the batch of a step: its samples, and where it holds values that are not finite."""
+    lines = [f"the batch of that step has the samples {listed(indices.tolist(), 20)} of the training data"]
+    for place, leaf in iterate_leaves(batch):
+        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fc" or np.isfinite(leaf).all():
+            continue
+        entry = ".".join(map(str, place))
+        if len(leaf) == len(indices):
+            rows = np.flatnonzero(~np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1))
+            names = listed([name_sample(data.dataset, int(indices[row])) for row in rows], 5)
+            lines.append(f"its entry {entry!r} holds values that are not finite in {names}")
+        else:
+            lines.append(f"its entry {entry!r} holds values that are not finite")
+    return lines if len(lines) > 1 else [f"{lines[0]}; all of their values are finite"]
+
+
+def report_left_out(run: Run, log: GuardLog, epoch: int) -> None:
+    """Say and note how many batches of an epoch were left out of updates."""
+    if run.config.guards.nonfinite != "skip" or run.running is None:
+        return
+    number, steps = (
+        run.backend.optimizers.count_left_out(run.optimizers) - run.running.left_out,
+        run.state.step_in_epoch,
+    )
+    log.note_left_out(epoch, number, steps)
+    if number:
+        _log.warning(
+            "epoch %d: %d of %d updates were left out, since their loss or gradients were not finite%s",
+            epoch, number, steps, "; nothing was learned" if number >= steps else "",
+        )  # fmt: skip
+
+
+def roll_back(
+    run: Run,
+    log: GuardLog,
+    error: NonFiniteLossError,
+    return_to_last: Callable[[], None],
+) -> None:
+    """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted.
+
+    Parameters
+    ----------
+    run
+        The run.
+    log
+        Notes it.
+    error
+        What went wrong.
+    return_to_last
+        Continues from the last checkpoint.
+    """
+    config, state = run.config.guards, run.state
+    if config.nonfinite != "rollback":
+        raise error
+    rollbacks = state.rollbacks + 1
+    if rollbacks > config.max_rollbacks:
+        error.add_note(f"the run went back to its last checkpoint {state.rollbacks} times already (max_rollbacks)")
+        raise error
+    run.is_whole = False
+    if error.is_in_data:
+        error.add_note("there was no rollback: the batch would be the same, and it holds values that are not finite")
+        raise error
+    epoch = state.epoch + bool(state.step_in_epoch)
+    return_to_last()
+    state = run.state
+    done = state.rollbacks  # of the checkpoint: its rates are that much smaller already
+    run.scale_rates(config.rollback_factor ** (rollbacks - done))
+    state.rollbacks = rollbacks
+    log.note_rollback(epoch, rollbacks)
+    rates = run.backend.optimizers.learning_rates(run.optimizers)
+    if kept := state.accumulators:
+        kept["rates"] = rates
+    shown = ", ".join(f"{name} {rate:g}" for name, rate in rates.items())
+    _log.warning(
+        "%s; the training goes back to epoch %d, step %d, with %s (rollback %d of %d)",
+        str(error).partition(". No checkpoint")[0], state.epoch, state.step_in_epoch, shown, rollbacks,
+        config.max_rollbacks,
+    )  # fmt: skip

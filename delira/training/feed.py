@@ -5,15 +5,17 @@ import copy
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delira.contract import Backend
 from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading.data_loader import EpochIterator
 from delira.data_loading.transforms import FittedPreprocessing
 from delira.errors import ConfigError, DataError
-from delira.training.state import TrainingState
 from delira.utils.arrays import iterate_leaves
+
+if TYPE_CHECKING:
+    from delira.training.run import TrainingState
 
 
 class BatchesFrom:
@@ -59,7 +61,7 @@ def can_be_entered(data: Data) -> bool:
     return isinstance(data, (list, tuple)) or is_foreign_loader(data)
 
 
-def batches_again(data: Data, counters: tuple[int, int, int], state: TrainingState) -> Any:
+def batches_again(data: Data, counters: tuple[int, int, int], state: "TrainingState") -> Any:
     """Return the training batches of an epoch once more.
 
     Parameters
@@ -96,7 +98,7 @@ class EpochData:
         If the data cannot be entered there.
     """
 
-    def __init__(self, data: Data, counters: tuple[int, int, int], state: TrainingState, shuffle: bool = True):
+    def __init__(self, data: Data, counters: tuple[int, int, int], state: "TrainingState", shuffle: bool = True):
         self._first_step = state.step_in_epoch
         self.batches = _enter(data, counters, state, shuffle)
 
@@ -107,7 +109,7 @@ class EpochData:
         return step
 
 
-def _enter(data: Data, counters: tuple[int, int, int], state: TrainingState, shuffle: bool) -> Any:
+def _enter(data: Data, counters: tuple[int, int, int], state: "TrainingState", shuffle: bool) -> Any:
     step = state.step_in_epoch
     if state.has_all_steps:
         return BatchesFrom(range(step), step)

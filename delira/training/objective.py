@@ -47,6 +47,8 @@ class Objective:
     may_end_early = False
     #: whether callbacks are told that everything is there when a trainer is built
     tells_init = True
+    #: whether ``on_sample`` runs before a closure of the user's, too
+    must_sample_apart = False
     _shown_loss: tuple[Any, Any, Any] = (None, None, None)
 
     # ------------------------------------------------------------------ at the start
@@ -113,11 +115,6 @@ class Objective:
     def arguments(self) -> dict[str, Any]:
         """Return further keywords of the closure."""
         return {}
-
-    @property
-    def must_sample_apart(self) -> bool:
-        """Return True if ``on_sample`` must run before a closure of the user's, too."""
-        return False
 
     def divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
         """Divide a batch into what the network is given, and the rest."""

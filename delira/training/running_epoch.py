@@ -1,5 +1,6 @@
 """Values of the steps of an epoch, and what they are together; a checkpoint inside the epoch keeps them."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -15,6 +16,18 @@ from delira.training.outputs import OutputReadings
 from delira.training.run import Run
 
 
+@dataclasses.dataclass
+class _Series:
+    """The values of one name: those still on the device, those that were read, and what each of them counts."""
+
+    pending: list[Any] = dataclasses.field(default_factory=list)
+    values: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
+    sizes: list[Any] = dataclasses.field(default_factory=list)
+    steps: list[int] = dataclasses.field(default_factory=list)
+    #: of the values so many were looked at already
+    checked: int = 0
+
+
 class StepValues:
     """Values of every step by name.
 
@@ -26,11 +39,7 @@ class StepValues:
 
     def __init__(self, read: Callable[[Sequence[Any]], np.ndarray]):
         self._read = read
-        self._pending: dict[str, list[Any]] = {}
-        self._values: dict[str, list[np.ndarray]] = {}
-        self._sizes: dict[str, list[Any]] = {}
-        self._steps: dict[str, list[int]] = {}
-        self._checked: dict[str, int] = {}
+        self._series: dict[str, _Series] = {}
 
     def append(
         self, values: Mapping[str, Any], n_samples: int, step: int, weights: Mapping[str, Any] | None = None
@@ -40,38 +49,38 @@ class StepValues:
         ``weights`` has what means count instead of samples, by name, perhaps on the device.
         """
         for name, value in values.items():
-            if name not in self._pending:
-                self._pending[name], self._values[name], self._sizes[name], self._steps[name] = [], [], [], []
-            self._pending[name].append(value)
-            self._sizes[name].append(n_samples if weights is None else weights.get(name, n_samples))
-            self._steps[name].append(step)
+            series = self._series.get(name)
+            if series is None:
+                series = self._series[name] = _Series()
+            series.pending.append(value)
+            series.sizes.append(n_samples if weights is None else weights.get(name, n_samples))
+            series.steps.append(step)
 
     def __getitem__(self, name: str) -> np.ndarray:
         """All values of one name so far, float64 of shape ``(n_steps,)``."""
-        if self._pending[name]:
-            self._values[name].append(self._read(self._pending[name]))
-            self._pending[name] = []
-        if len(self._values[name]) > 1:
-            self._values[name] = [np.concatenate(self._values[name])]
-        return self._values[name][0]
+        series = self._series[name]
+        if series.pending:
+            series.values = np.concatenate([series.values, self._read(series.pending)])
+            series.pending = []
+        return series.values
 
     def _sizes_of(self, name: str) -> np.ndarray:
         """What the values count, float64 of shape ``(n_steps,)``."""
-        sizes = self._sizes[name]
-        if any(not isinstance(size, (int, float)) for size in sizes):
-            sizes = self._sizes[name] = self._read(sizes).tolist()
-        return np.asarray(sizes, dtype=np.float64)
+        series = self._series[name]
+        if any(not isinstance(size, (int, float)) for size in series.sizes):
+            series.sizes = self._read(series.sizes).tolist()
+        return np.asarray(series.sizes, dtype=np.float64)
 
     def after(self, name: str, step: int) -> np.ndarray:
         """The values of the steps after one, float64 of shape ``(n,)``."""
-        return self[name][np.asarray(self._steps[name]) > step]
+        return self[name][np.asarray(self._series[name].steps) > step]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._pending)
+        return iter(self._series)
 
     def keys(self) -> list[str]:
         """Names seen so far."""
-        return list(self._pending)
+        return list(self._series)
 
     def check_finite(self, epoch: int) -> None:
         """Refuse values that are infinite or not a number; each value is looked at once.
@@ -82,14 +91,12 @@ class StepValues:
             Naming the epoch, the first bad step and the loss.
         """
         first: tuple[int, str, float] | None = None
-        for name in self:
+        for name, series in self._series.items():
             values = self[name]
-            start = self._checked.get(name, 0)
-            bad = np.flatnonzero(~np.isfinite(values[start:]))
-            self._checked[name] = len(values)
-            if len(bad) and (first is None or self._steps[name][start + bad[0]] < first[0]):
-                position = start + int(bad[0])
-                first = (self._steps[name][position], name, float(values[position]))
+            bad = series.checked + np.flatnonzero(~np.isfinite(values[series.checked :]))
+            series.checked = len(values)
+            if len(bad) and (first is None or series.steps[bad[0]] < first[0]):
+                first = (series.steps[bad[0]], name, float(values[bad[0]]))
         if first is not None:
             step, name, value = first
             error = NonFiniteLossError(
@@ -102,15 +109,11 @@ class StepValues:
 
     def merge(self, other: "StepValues") -> None:
         """Take in the steps of another one, as if they had come after the own; it stays as it is."""
-        twin = other.copy()
-        for name in twin:
-            if name in self:
-                twin._values[name] = [np.concatenate([self[name], twin[name]])]
-                twin._sizes[name] = [*self._sizes[name], *twin._sizes[name]]
-                twin._steps[name] = [*self._steps[name], *twin._steps[name]]
-                twin._checked[name] = self._checked.get(name, 0)
-            for parts in ("_pending", "_values", "_sizes", "_steps", "_checked"):
-                getattr(self, parts)[name] = getattr(twin, parts)[name]
+        for name, series in other.copy()._series.items():
+            if name in self._series:
+                own, values = self._series[name], np.concatenate([self[name], series.values])
+                series = _Series([], values, [*own.sizes, *series.sizes], [*own.steps, *series.steps], own.checked)
+            self._series[name] = series
 
     def copy(self) -> "StepValues":
         """The same values, to be continued apart."""
@@ -124,18 +127,17 @@ class StepValues:
             name: {
                 "values": self[name],
                 "sizes": _as_integers(self._sizes_of(name)),
-                "steps": np.array(self._steps[name], dtype=np.int64),
-                "checked": self._checked.get(name, 0),
+                "steps": np.array(series.steps, dtype=np.int64),
+                "checked": series.checked,
             }
-            for name in self
+            for name, series in self._series.items()
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint."""
         for name, kept in state.items():
-            self._pending[name], self._values[name] = [], [np.asarray(kept["values"], dtype=np.float64)]
-            self._sizes[name], self._steps[name] = kept["sizes"].tolist(), kept["steps"].tolist()
-            self._checked[name] = kept["checked"]
+            values = np.asarray(kept["values"], dtype=np.float64)
+            self._series[name] = _Series([], values, kept["sizes"].tolist(), kept["steps"].tolist(), kept["checked"])
 
     def reduce(self, mode: str = "mean", *, finite_only: bool = False) -> dict[str, float]:
         """One number for each name: the mean over samples, or the sum, first or last of the steps."""
@@ -157,18 +159,14 @@ def _as_integers(sizes: np.ndarray) -> np.ndarray:
 def reduce_values(values: Tree, mode: str = "mean", sizes: np.ndarray | None = None) -> float:
     """Reduce the values of one name; without ``sizes`` all steps count the same."""
     array = np.asarray(values, dtype=np.float64).ravel()
-    if mode == "mean":
-        if sizes is None:
-            return float(array.mean())
+    if mode == "mean" and sizes is not None:
         counts = sizes > 0  # the mean of nothing is no number
         return float(np.average(array[counts], weights=sizes[counts])) if counts.any() else math.nan
-    if mode == "sum":
-        return float(array.sum())
-    if mode == "first_only":
-        return float(array[0])
-    if mode == "last_only":
-        return float(array[-1])
-    raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {mode!r}")
+    if mode not in REDUCTIONS:
+        raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {mode!r}")
+    if mode in ("mean", "sum"):
+        return float(array.mean() if mode == "mean" else array.sum())
+    return float(array[0 if mode == "first_only" else -1])
 
 
 class RunningEpoch:
@@ -216,15 +214,12 @@ class RunningEpoch:
         readings
             Outputs of which nobody says what they are.
         """
-        config, backend = run.config, run.backend
-        metrics = config.bound(config.metrics, backend=backend)
+        config, optimizers = run.config, run.backend.optimizers
+        metrics = config.bound(config.metrics, backend=run.backend)
         if readings is not None:
             metrics = readings.settled(metrics, config.keys_of(metrics), run.state.outputs)
-        rates, left_out = (
-            backend.optimizers.learning_rates(run.optimizers),
-            backend.optimizers.count_left_out(run.optimizers),
-        )
-        return cls(config, backend, rates, left_out, metrics)
+        rates, left_out = optimizers.learning_rates(run.optimizers), optimizers.count_left_out(run.optimizers)
+        return cls(config, run.backend, rates, left_out, metrics)
 
     def finish(self, n_steps: int) -> tuple[StepValues, StepValues]:
         """Compute the metrics over the epoch; returns ``(metrics, losses)``."""

@@ -17,10 +17,9 @@ from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import CheckpointFolder
 from delira.runs.guard_log import GuardLog
 from delira.settings.parts import SavingConfig
-from delira.training import guards
+from delira.training import checks
 from delira.training.phase_times import PhaseTimes
-from delira.training.run import Run
-from delira.training.state import TrainingState
+from delira.training.run import Run, TrainingState
 from delira.utils.files import refuse_moved, writable_folder
 from delira.utils.lock import locked
 
@@ -305,7 +304,7 @@ class RunFiles:
         )
         saver = NoSaver if folder is None or not writes else Saver
         self.saver = saver(
-            checkpoints, config.saving, backend.arrays.snapshot, functools.partial(guards.refuse_nonfinite, run)
+            checkpoints, config.saving, backend.arrays.snapshot, functools.partial(checks.refuse_nonfinite, run)
         )
         own = folder if writes else None
         self.times = PhaseTimes(own, functools.partial(backend.devices.synchronize, run.devices))

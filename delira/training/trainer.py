@@ -23,7 +23,7 @@ from delira.settings.config import TrainerConfig, check_start, read_settings
 from delira.settings.parts import check_verbose
 from delira.settings.signatures import TrainerKeywords, show_settings
 from delira.state import State
-from delira.training import checks, guards
+from delira.training import checks
 from delira.training.averages import AveragedWeights
 from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.evaluation import Evaluator, StopInValidation
@@ -36,10 +36,9 @@ from delira.training.part_of import part_of
 from delira.training.phase_times import PhaseTimes
 from delira.training.predictor import Predictor
 from delira.training.process import Scopes, StopSignals, seed_generators, set_generators
-from delira.training.run import Ranks, Run, TrainingPlan, close_workers, make_plan, update_best
+from delira.training.run import Ranks, Run, TrainingPlan, TrainingState, close_workers, make_plan, update_best
 from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import RunFiles, Saver, check_score, lock
-from delira.training.state import TrainingState
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
 
@@ -323,7 +322,7 @@ class BaseNetworkTrainer(Predictor):
         run.plan = plan
         files.guard_log.go_on(run.state.epoch, run.state.rollbacks)
         try:
-            with self.scopes.entered(), guards.advising(run, plan):
+            with self.scopes.entered(), checks.advising(run, plan):
                 has_work = run.is_unfinished
                 self._begin_training(plan, has_work)
                 while True:
@@ -333,7 +332,7 @@ class BaseNetworkTrainer(Predictor):
                         files.saver.finish()
                         break
                     except NonFiniteLossError as error:  # of the last checkpoint too
-                        guards.roll_back(run, files.guard_log, error, self.saving.return_to_last)
+                        checks.roll_back(run, files.guard_log, error, self.saving.return_to_last)
                 # else done before that checkpoint, unless a signal came
                 if self.averages.renew(plan.train_data, run.state.epoch) and not has_work:
                     self.saving.save(["last"])
@@ -385,7 +384,7 @@ class BaseNetworkTrainer(Predictor):
         if plan.validates(epoch, run.config.val_freq):
             values |= self._validate(plan, epoch)
         values |= {name: rate for name, rate in running.rates.items() if name not in values}
-        guards.report_left_out(run, self.guard_log, epoch)
+        checks.report_left_out(run, self.guard_log, epoch)
         values = events.end_pass(objective.shown_of_epoch(epoch, values), "on_end_epoch")
         values = objective.record(values)
         state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
@@ -431,7 +430,7 @@ class BaseNetworkTrainer(Predictor):
             for batch, ready in files.times.steps(fed):
                 train_on(batch, ready, state.step_in_epoch + 1 == length, running)
                 if state.step_in_epoch % every == 0:
-                    guards.check_losses(run, running.losses, epoch)
+                    checks.check_losses(run, running.losses, epoch)
                 if watches_steps or signals.received is not None:
                     self.saving.after_step()
                 if self.objective.is_enough():
@@ -439,7 +438,7 @@ class BaseNetworkTrainer(Predictor):
             run.backend.optimizers.finish_epoch(run.optimizers)
         if state.step_in_epoch == 0:
             raise DataError(f"the training data gave no batch in epoch {epoch}")
-        guards.check_losses(run, running.losses, epoch)
+        checks.check_losses(run, running.losses, epoch)
         if running.over_epoch is not None:
             self._follow_outputs(running.over_epoch, epoch)
         return running.finish(state.step_in_epoch)

@@ -16,7 +16,7 @@ from delira.errors import ConfigError, DataError
 from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.feed import has_epochs, is_foreign_loader
-from delira.training.state import TrainingState
+from delira.training.run import TrainingState
 from delira.utils.arrays import cast, map_leaves, n_rows, ops_of
 from delira.utils.checks import check_flags, check_functions
 

@@ -1,4 +1,4 @@
-"""What a trial computes: batches of any structure, the criterion and the metrics of its state."""
+"""What a trial computes on batches of any structure: the criterion and the metrics of its state."""
 
 import functools
 import operator
@@ -10,10 +10,10 @@ import numpy as np
 
 from delira import state as keys
 from delira.callbacks.monitor import plain_values
-from delira.contract import Step, backend_default, default_optimizer
+from delira.contract import Step, backend_default, default_optimizer, run_hooks
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
 from delira.contract.kinds import Array, Criterion, Data, Network, Tree
-from delira.errors import CheckpointError, DataError
+from delira.errors import CheckpointError, ConfigError, DataError
 from delira.metrics.tree.labels import named_samples
 from delira.metrics.tree.metric_list import Loss
 from delira.state import State
@@ -22,11 +22,12 @@ from delira.training.objective import Objective, Result
 from delira.training.predictor import Predictor
 from delira.training.run import TrainingPlan
 from delira.training.step import SETTLED, written
-from delira.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData, deep_to
+from delira.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData, as_batch, deep_to
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
     from delira.trial.trial import Trial
+
 
 #: the one output that a trial's networks have for the trainer
 PREDICTION = "y_pred"
@@ -71,9 +72,12 @@ class TrialObjective(Objective):
     def methods_of(self, network: Network) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Return the backend's own preparation of batches, and its closure with the trial's calls inside."""
         cls = pkgutil.resolve_name(self.run.backend.network_class)
-        closure = self._numbered(cls.closure) if self.run.backend.compiles else cls.closure
         prepare = functools.partial(_prepared, self, cls.prepare_batch)
-        return prepare, closure if self.trial.closure is None else self._own_closure
+        # what follows sees the batch as a closure of the user's does
+        self.must_sample_apart = self.trial.closure is not None
+        if self.must_sample_apart:
+            return prepare, self._own_closure
+        return prepare, self._numbered(cls.closure) if self.run.backend.compiles else cls.closure
 
     def functions(self) -> dict[str, Any]:
         """Return what may have weights: the criterion, too."""
@@ -115,12 +119,9 @@ class TrialObjective(Objective):
 
     def take_over(self, take: Callable[[Mapping[str, Any]], None], tree: Mapping[str, Any]) -> None:
         """Let the run take a checkpoint over, and its seed if the trial was told none."""
-        recorded = tree.get("state")
-        if "seed" in self.trial.settings or not isinstance(recorded, Mapping):
-            take(tree)
-            return
-        before = self.run.seed
-        self._set_seed(recorded.get("seed", 0))
+        before, recorded = self.run.seed, tree.get("state")
+        if "seed" not in self.trial.settings and isinstance(recorded, Mapping):
+            self._set_seed(recorded.get("seed", 0))
         try:
             take(tree)
         except Exception:
@@ -174,11 +175,6 @@ class TrialObjective(Objective):
         vars(numbered).update(vars(closure))
         return numbered
 
-    @property
-    def must_sample_apart(self) -> bool:
-        """Return True for a closure of the user's: what follows sees the batch as the closure does."""
-        return self.trial.closure is not None
-
     def arguments(self) -> dict[str, Any]:
         """Return how the closure of the backend calls the network."""
         is_of_backend = self.trial.closure is None and self.run.backend.is_differentiable
@@ -230,10 +226,9 @@ class TrialObjective(Objective):
 
     def show_on_criterion(self, step: Step) -> None:
         """Compute the loss and show it."""
-        facts, loss = self.run.facts, self.loss()
-        if step.losses:  # of the network, e.g. regularisation of Keras
-            loss = functools.reduce(operator.add, step.losses.values(), loss)
-        facts[keys.LOSS] = loss
+        facts = self.run.facts
+        # those of the network come to it, e.g. regularisation of Keras
+        facts[keys.LOSS] = functools.reduce(operator.add, step.losses.values(), self.loss())
         step.losses = {"loss": facts[keys.LOSS]}
         step.backward_arguments = facts.get(keys.BACKWARD_ARGS) or {}
 
@@ -262,11 +257,10 @@ class TrialObjective(Objective):
 
     def loss(self) -> Any:
         """Compute the criterion of the state."""
-        facts, run = self.run.facts, self.run
-        criterion = facts[keys.CRITERION]
+        criterion = self.run.facts[keys.CRITERION]
         if criterion is None:
-            return run.backend.step.zero_loss(run.devices) + 0.0  # no leaf: callbacks may add to it in place
-        return self.trial.criterion_of(criterion)(facts)
+            return self.run.backend.step.zero_loss(self.run.devices) + 0.0  # no leaf: callbacks may add to it in place
+        return self.trial.criterion_of(criterion)(self.run.facts)
 
     def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
         """Show a step that is done, and measure it."""
@@ -339,15 +333,13 @@ class TrialObjective(Objective):
 
     def _learned_values(self) -> dict[str, Any] | None:
         """Return copies of the weights that are learned; None if there are none, or none yet."""
-        backend = self.run.backend
         try:
             model = self.run.weights
         except CheckpointError:  # weights have no shape yet
             return None
-        names = self.run.learned_names
+        arrays, names = self.run.backend.arrays, self.run.learned_names
         learned = {name: value for name, value in model.items() if name in names}
-        copies: dict[str, Any] = backend.arrays.to_numpy(backend.arrays.snapshot(learned))
-        return copies or None
+        return arrays.to_numpy(arrays.snapshot(learned)) or None
 
     def _tell_unchanged(self, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> None:
         """Say that the closure of the trial has learned nothing."""
@@ -488,3 +480,122 @@ def _detached(value: Tree) -> Any:
         has_gradient = any(getattr(leaf, "requires_grad", False) for _, leaf in iterate_leaves(value))
         return map_leaves(_detached, value) if has_gradient else value
     return value.detach() if getattr(value, "requires_grad", False) and hasattr(value, "detach") else value
+
+
+class EstimatorObjective(TrialObjective):
+    """What a trial computes for an estimator.
+
+    One that can learns batch by batch; its predictions of a step are those after it. Another is fitted at the end of
+    the first epoch, on all batches, and then the metrics are computed on them. There is no ``on_backward``.
+    """
+
+    def methods_of(self, network: Network) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Return what makes arrays of batches, and the step."""
+        if self.trial.closure is not None:
+            raise ConfigError("an estimator learns by itself, so there is nothing that a closure could replace")
+        model = self.trial.state[keys.MODEL]
+        self._given = model.estimator if hasattr(model, "closure") else model
+        return _arrays_of, self._learn
+
+    def prepare_fits(self, fits: Mapping[str, Any], to_numpy: Callable[[Any], Any]) -> None:
+        """Tell what fits an estimator what to keep of its batches, and what follows."""
+        for fit in fits.values():
+            fit.kept, fit.after = frozenset([Y_ENTRY]), self._after_fit
+        network = self.run.network
+        network.target = Y_ENTRY if network.target is not None and _needs_target(network.estimator) else None
+        self.weights_were_loaded()
+
+    def labelled(self) -> tuple[str, Any]:
+        """Return the entry of the labels, and data in which the backend finds all of them."""
+        generator = self.run.train_data.generator
+        if isinstance(generator, (list, tuple)):
+            return Y_ENTRY, [as_batch(batch) for batch in generator]
+        return "label", generator
+
+    def check_data(self, data: TrialData) -> None:
+        """Refuse steps without data."""
+        if data.generator is None:
+            raise ConfigError("an estimator learns from data; give the trial some (with_train_data)")
+
+    def weights_were_loaded(self) -> None:
+        """Let the estimator that was given be what was made, or read, in its place."""
+        network, given = self.run.network, self._given
+        if network.estimator is not given:
+            vars(given).clear()
+            vars(given).update(vars(network.estimator))
+            network.estimator = given
+        self.run.facts[keys.MODEL] = given
+
+    @property
+    def is_finished(self) -> bool:
+        """Return True if the model is fitted, so that more epochs would change nothing."""
+        return any(fit.is_done for fit in self.run.optimizers.values())
+
+    def takes_network(self, network: Network) -> bool:
+        """Go on with another estimator."""
+        self._given = self.run.network.estimator = network
+        return True
+
+    def take_over(self, take: Callable[[Mapping[str, Any]], None], tree: Mapping[str, Any]) -> None:
+        """Let the run take a checkpoint over."""
+        super().take_over(take, tree)
+        self.weights_were_loaded()
+
+    @backend_default
+    def _learn(self, model: Network, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Result:
+        """The step: learn, or keep the batch until the estimator is fitted."""
+        step, hooks = Step(model, data_dict), self.run.hooks
+        run_hooks(hooks.sample, step)
+        _, _, predictions = type(model).closure(model, step.batch, optimizers, key_mapping={"x": X_ENTRY})
+        if not predictions:
+            return {}, {}, {}
+        step.predictions = self._prediction_of(predictions)
+        run_hooks(hooks.forward, step)
+        run_hooks(hooks.criterion, step)
+        return {}, step.losses, step.predictions
+
+    def _prediction_of(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
+        """Return scores where their columns are numbered as the labels are, else labels."""
+        classes = getattr(self.run.network.estimator, "classes_", None)
+        is_numbered = classes is None or np.array_equal(classes, np.arange(len(classes)))
+        return {PREDICTION: predictions["pred" if is_numbered else "label_pred"]}
+
+    def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Predict a prepared batch."""
+        return self._prediction_of(self.run.network(prepared[X_ENTRY]))
+
+    def loss(self) -> Any:
+        """Compute the criterion of the state; one of scikit-learn takes the target first."""
+        facts = self.run.facts
+        criterion = facts[keys.CRITERION]
+        if getattr(criterion, "__module__", "").startswith("sklearn.metrics"):
+            return criterion(facts[keys.Y_TRUE], facts[keys.Y_PRED])
+        return super().loss()
+
+    def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
+        """Show a step that is done; one that only kept its batch has no metrics."""
+        if result[2]:
+            super().after_step(prepared, result, carried)
+            return
+        x, y_true = super().divided(prepared)
+        self.run.facts.update({keys.X: x, keys.Y_TRUE: y_true, keys.METRICS: {}})
+
+    def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        """Compute the metrics of the epoch, which had to wait for the fit."""
+        facts = self.run.facts
+        for kept, inputs in batches:
+            facts[keys.X], facts[keys.Y_TRUE] = inputs["x"], kept.get(Y_ENTRY)
+            facts[keys.Y_PRED] = self.forward({X_ENTRY: inputs["x"]})[PREDICTION]
+            facts[keys.LOSS] = self.loss()
+            super().measure()
+
+
+def _needs_target(estimator: Network) -> bool:
+    """Return True if it learns from labels: others, that of clusters for one, need none."""
+    tags = estimator.__sklearn_tags__() if hasattr(estimator, "__sklearn_tags__") else None
+    # a pipeline says of which kind it is, but not that it needs labels
+    return tags is None or tags.target_tags.required or tags.estimator_type in ("classifier", "regressor")
+
+
+def _arrays_of(batch: Mapping[str, Any], input_device: Any = None, output_device: Any = None) -> dict[str, Any]:
+    return {key: map_leaves(np.asarray, value) for key, value in batch.items() if value is not None}

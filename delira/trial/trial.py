@@ -23,8 +23,7 @@ from delira.state import State, StateFunction
 from delira.trial.bridge import backend_of, experiment_of, shown
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of
 from delira.trial.data import X_ENTRY
-from delira.trial.estimators import EstimatorObjective
-from delira.trial.objective import TrialObjective
+from delira.trial.objective import EstimatorObjective, TrialObjective
 from delira.trial.passes import Passes
 from delira.utils.checks import check_flags
 from delira.utils.files import as_path

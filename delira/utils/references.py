@@ -125,6 +125,7 @@ _ON_DISK = {
     "delira.callbacks.tensorboard_scalars:TensorBoardText": "delira.training.callbacks.tensorboard_text",
     "delira.training.finders": "delira.training.finders.learning_rate",
     "delira.training.finders:find_batch_size": "delira.training.finders.batch_size",
+    "delira.training.run:TrainingState": "delira.training.state",
     "delira.training.trainer": "delira.training.base_trainer",
     "delira.trial.bridge": "delira.training.trial.bridge",
     "delira.trial.class_appearance": "delira.training.callbacks.imaging.appearance",

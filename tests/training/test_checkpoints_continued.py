@@ -11,7 +11,7 @@ from test_resume_inside_an_epoch import At, Interrupted, Loader, Moments, full, 
 from delira.data_loading import AbstractDataset, BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, TrainingInterrupted
 from delira.training.callbacks import AbstractCallback, EarlyStopping, ExponentialMovingAverage
-from delira.training.state import TrainingState
+from delira.training.run import TrainingState
 
 pytestmark = pytest.mark.turns
 

@@ -9,7 +9,7 @@ from problems import mae
 from delira.data_loading import DictDataset
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.training.checks import check_data, check_length, check_step_names, describe_batch, unpack_closure
-from delira.training.state import TrainingState
+from delira.training.run import TrainingState
 
 
 def apart(y_true, y_pred):

@@ -6,7 +6,7 @@ from broken_off import Break
 
 from delira.errors import ConfigError
 from delira.training.feed import EpochData, batches_again, can_be_entered, is_foreign_loader
-from delira.training.state import TrainingState
+from delira.training.run import TrainingState
 
 
 class Loader:

@@ -5,7 +5,7 @@ from stored_trees import through_a_file
 
 from delira.errors import CheckpointError
 from delira.io.container import read_tree, write_tree
-from delira.training.state import TrainingState
+from delira.training.run import TrainingState
 
 
 def full_state():
