@@ -566,8 +566,7 @@ class EstimatorObjective(TrialObjective):
 
     def loss(self) -> Any:
         """Compute the criterion of the state; one of scikit-learn takes the target first."""
-        facts = self.run.facts
-        criterion = facts[keys.CRITERION]
+        facts, criterion = self.run.facts, self.run.facts[keys.CRITERION]
         if getattr(criterion, "__module__", "").startswith("sklearn.metrics"):
             return criterion(facts[keys.Y_TRUE], facts[keys.Y_PRED])
         return super().loss()

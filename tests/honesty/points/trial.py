@@ -22,8 +22,8 @@ POINTS = [
         point="18",
         what="a trial that continues has another seed than the recorded one",
         file="delira/trial/objective.py",
-        old='if "seed" in self.trial.settings or not isinstance(recorded, Mapping):',
-        new="if True:",
+        old='if "seed" not in self.trial.settings and isinstance(recorded, Mapping):',
+        new="if False:",
         test=f"{_SEEDS}::test_a_trial_that_continues_takes_the_recorded_seed[torch]",
     ),
     PutBack(
