@@ -48,6 +48,9 @@ Hook: TypeAlias = Callable[[Step], None]
 Hooks: TypeAlias = Sequence[Hook]
 #: what fills predictions and losses of a step, and returns it
 Compute: TypeAlias = Callable[[Step], Step]
+#: what makes arrays of a batch; a batch, and what was made of it ahead
+Prepare: TypeAlias = Callable[[ByName], dict[str, Any]]
+Fed: TypeAlias = tuple[ByName, dict[str, Any] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -471,9 +474,7 @@ class StepRole(Role):
 
     role = "step"
 
-    def feed(
-        self, batches: Iterable[ByName], prepare: Callable[[ByName], dict[str, Any]]
-    ) -> Iterator[tuple[ByName, dict[str, Any] | None]]:
+    def feed(self, batches: Iterable[ByName], prepare: Prepare) -> Iterator[Fed]:
         """Yield each batch, with what ``prepare`` makes of it where that was done ahead, else with None.
 
         A backend whose device copies while it computes prepares the next batch during a step, if that draws no

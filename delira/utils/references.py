@@ -126,6 +126,7 @@ _ON_DISK = {
     "delira.training.finders": "delira.training.finders.learning_rate",
     "delira.training.finders:find_batch_size": "delira.training.finders.batch_size",
     "delira.training.run:TrainingState": "delira.training.state",
+    "delira.testing.toy.backend:ToySGD": "delira.testing.toy.optimizers",
     "delira.training.trainer": "delira.training.base_trainer",
     "delira.trial.bridge": "delira.training.trial.bridge",
     "delira.trial.class_appearance": "delira.training.callbacks.imaging.appearance",

@@ -13,18 +13,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from delira.backends.sklearn.checkpoints import SklearnCheckpoints
 from delira.backends.sklearn.optimizers import SklearnOptimizers
 from delira.backends.sklearn.weights import SklearnWeights
-from delira.contract import (
-    ArraysRole,
-    Backend,
-    ByName,
-    CallsRole,
-    DevicesRole,
-    ExportRole,
-    GeneratorsRole,
-    Network,
-    Scope,
-    StepRole,
-)
+from delira.contract import ArraysRole, Backend, CallsRole, DevicesRole, ExportRole, GeneratorsRole, StepRole
+from delira.contract.kinds import ByName, Network, Scope
 from delira.errors import ConfigError, NetworkError
 from delira.io import estimators
 from delira.utils.files import as_target, publish

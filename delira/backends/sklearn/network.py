@@ -11,9 +11,6 @@ from sklearn.base import clone, is_classifier
 from delira.backends.sklearn.backend import BACKEND
 from delira.contract import (
     NO_HOOKS,
-    Array,
-    ByName,
-    Network,
     Step,
     StepHooks,
     backend_default,
@@ -22,6 +19,7 @@ from delira.contract import (
     run_hooks,
     select_inputs,
 )
+from delira.contract.kinds import Array, ByName, Network
 from delira.data_loading._exact import as_rows
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
 from delira.models.abstract_network import AbstractNetwork

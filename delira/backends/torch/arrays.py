@@ -119,10 +119,8 @@ class _Copier:
             # a view, perhaps one of several of this storage, which is copied byte by byte
             old = _bytes_of(previous) if previous is not None and _has_plain_storage(previous) else None
             self._storages[key] = self._copied(_bytes_of(tensor), old).untyped_storage()
-        view = torch.empty(0, dtype=tensor.dtype)
-        return view.set_(  # type: ignore[call-overload,no-any-return]
-            self._storages[key], tensor.storage_offset(), tensor.size(), tensor.stride()
-        )
+        view, place = torch.empty(0, dtype=tensor.dtype), (tensor.storage_offset(), tensor.size(), tensor.stride())
+        return view.set_(self._storages[key], *place)  # type: ignore[call-overload,no-any-return]
 
     def _copied(self, tensor: torch.Tensor, target: torch.Tensor | None) -> torch.Tensor:
         """A copy of a contiguous tensor that covers its storage; in ``target`` if that can take it."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from delira.contract import ByName, CheckpointsRole, Network, Optimizer, Tree
+from delira.contract import ByName, CheckpointsRole, Network, Tree
 from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.errors import CheckpointError, ConfigError
 from delira.io.container import DEEPEST, check_model, check_saved, stored_records, verify_zip
@@ -181,8 +181,7 @@ def save_checkpoint_torch(
     check_model("save_checkpoint_torch", model, torch.nn.Module | None, "a torch.nn.Module")
     states = states_of("save_checkpoint_torch", optimizers, epoch)
     path = as_target(file, "file")
-    weights = {} if model is None else model.state_dict()
-    tree = {"model": weights, "optimizer": states, "epoch": epoch or 0, **extra}
+    tree = {"model": {} if model is None else model.state_dict(), "optimizer": states, "epoch": epoch or 0, **extra}
     return publish(path, lambda opened: write_checkpoint(opened, tree))
 
 
@@ -265,17 +264,13 @@ class TorchCheckpoints(CheckpointsRole):
             shapes = f"{tuple(weights[key].shape)} in the checkpoint and {tuple(value.shape)} in the network"
             return f"{key} has shape {shapes}"
 
-        def load(states: ByName) -> None:
-            for name, optimizer in optimizers.items():
-                _load_optimizer(name, optimizer, states)
-
         check_fit(network, weights, own, differs)
         optimizer_states(tree, optimizers)
         before = self.backend.arrays.snapshot(_optimizer_tree(optimizers))
         try:
-            load(tree)
+            _load_optimizers(optimizers, tree)
         except Exception:
-            load(before)
+            _load_optimizers(optimizers, before)
             raise
         network.load_state_dict(weights)
 
@@ -284,26 +279,27 @@ def _optimizer_tree(optimizers: ByName) -> dict[str, Any]:
     """The part of a tree that the optimizers fill."""
     states = {name: optimizer.state_dict() for name, optimizer in optimizers.items()}
     scalers = {name: o.scaler.state_dict() for name, o in optimizers.items() if o.scaler.is_enabled()}
-    pending = {name: state for name, o in optimizers.items() if (state := o.pending_state())}
+    pending = {name: o.pending_state() for name, o in optimizers.items()}
     more = {"scaler": scalers, "pending": pending}
     return {"optimizer": states, **{name: part for name, part in more.items() if part}}
 
 
-def _load_optimizer(name: str, optimizer: Optimizer, tree: ByName) -> None:
+def _load_optimizers(optimizers: ByName, tree: ByName) -> None:
     """Refuse the state of another optimizer: torch takes it over and fails at the first step."""
-    try:
-        optimizer.load_state_dict(tree["optimizer"][name])
-        optimizer.load_pending_state(tree.get("pending", {}).get(name, {}))
-        if name in tree.get("scaler", {}):
-            optimizer.scaler.load_state_dict(tree["scaler"][name])
-        missing = {entry for group in optimizer.param_groups for entry in optimizer.entries if entry not in group}
-    except (ValueError, KeyError) as error:
-        raise CheckpointError(f"the checkpoint does not fit the optimizer {name!r}: {error}") from error
-    if missing:
-        raise CheckpointError(
-            f"the checkpoint does not fit the optimizer {name!r}: it is no state of a "
-            f"{type(optimizer.optimizer).__name__}, since {', '.join(sorted(missing))} is missing"
-        )
+    for name, optimizer in optimizers.items():
+        try:
+            optimizer.load_state_dict(tree["optimizer"][name])
+            optimizer.load_pending_state(tree.get("pending", {}).get(name, {}))
+            if name in tree.get("scaler", {}):
+                optimizer.scaler.load_state_dict(tree["scaler"][name])
+            missing = {entry for group in optimizer.param_groups for entry in optimizer.entries if entry not in group}
+        except (ValueError, KeyError) as error:
+            raise CheckpointError(f"the checkpoint does not fit the optimizer {name!r}: {error}") from error
+        if missing:
+            raise CheckpointError(
+                f"the checkpoint does not fit the optimizer {name!r}: it is no state of a "
+                f"{type(optimizer.optimizer).__name__}, since {', '.join(sorted(missing))} is missing"
+            )
 
 
 #: historic names

@@ -60,8 +60,7 @@ class TorchDevices(DevicesRole):
         return Devices(chosen, chosen)
 
     def of(self, network: torch.nn.Module) -> Devices:
-        first = next(network.parameters(), None)
-        device = torch.device("cpu") if first is None else first.device
+        device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
         return Devices(device, device)
 
     def place(self, network: torch.nn.Module, losses: ByName, devices: Devices) -> torch.nn.Module:

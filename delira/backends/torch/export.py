@@ -60,8 +60,7 @@ class TorchExport(ExportRole):
             network = copy.deepcopy(network).cpu().eval()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             outputs = tried(network, inputs)
-            with quiet(_CHATTY), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with quiet(_CHATTY), warnings.catch_warnings(action="ignore"):
                 program = _traced(network, inputs)
                 if path.suffix == ".onnx":
                     _write_onnx(program, inputs, outputs, path)

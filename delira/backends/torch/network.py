@@ -94,8 +94,7 @@ def _to_tensor(value: Tree, device: torch.device, is_input: bool) -> Any:
 def _takeable(array: np.ndarray) -> np.ndarray:
     """The array, or a copy where torch does not take it: mirrored, of foreign byte order, read-only (a warning)."""
     flags, dtype = array.flags, array.dtype
-    if dtype.kind not in "biufc" or (flags.c_contiguous and flags.writeable and dtype.isnative):
-        return array
-    if flags.writeable and dtype.isnative and min(array.strides, default=0) >= 0:
+    is_taken = flags.writeable and dtype.isnative and (flags.c_contiguous or min(array.strides, default=0) >= 0)
+    if is_taken or dtype.kind not in "biufc":
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="))

@@ -227,10 +227,6 @@ class TorchOptimizer:
         self.optimizer.zero_grad()
         return can_repeat
 
-    def state_dict(self) -> dict[str, Any]:
-        """State of the torch optimizer."""
-        return self.optimizer.state_dict()
-
     def load_state_dict(self, state: ByName) -> None:
         """Take a state of the torch optimizer over, with its dtypes; a group that was broken off is forgotten."""
         self.optimizer.load_state_dict(dict(state))
@@ -239,13 +235,12 @@ class TorchOptimizer:
         numbers = [number for group in groups for number in group["params"]]
         for number, parameter in zip(numbers, self._parameters(), strict=False):
             if number in stored:
-                entries = self.optimizer.state
-                entries[parameter] = _as_stored(stored[number], entries[parameter])
+                self.optimizer.state[parameter] = _as_stored(stored[number], self.optimizer.state[parameter])
         self._weights, self._sums = [], {}
         self._forget_parts()
 
     def pending_state(self) -> dict[str, Any]:
-        """What a checkpoint keeps besides :meth:`state_dict`: the counts and, inside a group, the group so far.
+        """What a checkpoint keeps besides ``state_dict()``: the counts and, inside a group, the group so far.
 
         Returns
         -------
@@ -320,19 +315,17 @@ class TorchOptimizers(WrappedOptimizers):
         try:
             return create_optims_default_pytorch(network, optimizer_cls, **params)
         except ConfigError as error:
-            name = getattr(optimizer_cls, "__name__", repr(optimizer_cls))
-            lazy = [weight_name for weight_name, weight in network.named_parameters() if is_lazy(weight)]
+            lazy = [name for name, weight in network.named_parameters() if is_lazy(weight)]
             if not lazy:
                 raise
             raise ConfigError(
-                f"{name} cannot be built before the weights {', '.join(lazy)} have a shape; call the network once with "
-                "a batch before you give it to the trainer"
+                f"{getattr(optimizer_cls, '__name__', repr(optimizer_cls))} cannot be built before the weights "
+                f"{', '.join(lazy)} have a shape; call the network once with a batch before you give it to the trainer"
             ) from error
 
     def wrap(self, network: torch.nn.Module, made: ByName, update: UpdateConfig) -> dict[str, Any]:
         self.check(network, made)
-        first = next(network.parameters(), None)
-        device_type = "cpu" if first is None else first.device.type
+        device_type = self.backend.devices.of(network).input.type
         if update.precision == "auto":
             half = device_type == "cuda" and not torch.cuda.is_bf16_supported()
             update = dataclasses.replace(update, precision="fp16" if half else "bf16")
@@ -361,8 +354,9 @@ class TorchOptimizers(WrappedOptimizers):
         theirs = dict(twin.named_parameters())
         if any(weight not in names for group in optimizer.param_groups for weight in group["params"]):
             raise ConfigError("the optimizer has parameters that are not of the model, so it cannot be copied")
-        weights = [[theirs[names[weight]] for weight in group["params"]] for group in optimizer.param_groups]
-        groups = [{**group, "params": own} for group, own in zip(optimizer.param_groups, weights, strict=True)]
+        groups = [
+            dict(group, params=[theirs[names[one]] for one in group["params"]]) for group in optimizer.param_groups
+        ]
         return type(optimizer)(groups)  # type: ignore[call-arg]
 
     def none(self) -> torch.optim.Optimizer:
@@ -401,17 +395,12 @@ class TorchOptimizers(WrappedOptimizers):
 def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """One optimizer of all parameters, called ``"default"``."""
     with building(optim_cls, optim_params, _CURE):
-        return {"default": optim_cls(_weights_of(model), **optim_params)}
+        if not callable(getattr(model, "parameters", None)):
+            raise ConfigError(f"optimizers are made for a network of PyTorch, got {model!r}")
+        return {"default": optim_cls(model.parameters(), **optim_params)}
 
 
 def create_optims_gan_default_pytorch(model: Network, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """Two optimizers: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
-    parts = dict(zip(("gen", "discr"), both_of(model), strict=True))
-    with building(optim_cls, optim_params, _CURE):
-        return {name: optim_cls(_weights_of(part), **optim_params) for name, part in parts.items()}
-
-
-def _weights_of(network: Network) -> Any:
-    if not callable(getattr(network, "parameters", None)):
-        raise ConfigError(f"optimizers are made for a network of PyTorch, got {network!r}")
-    return network.parameters()
+    parts = zip(("gen", "discr"), both_of(model), strict=True)
+    return {name: create_optims_default_pytorch(part, optim_cls, **optim_params)["default"] for name, part in parts}

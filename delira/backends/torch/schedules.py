@@ -139,8 +139,7 @@ class TorchSchedulerCallback(schedule.OptimizerSchedule):
 
 
 def _is_better(schedule: Any, value: float, best: float) -> bool:
-    is_relative, is_highest = schedule.threshold_mode == "rel", schedule.mode == "max"
-    return is_improvement(value, best, schedule.threshold, is_relative, is_highest)
+    return is_improvement(value, best, schedule.threshold, schedule.threshold_mode == "rel", schedule.mode == "max")
 
 
 #: what schedules keep of rates besides the optimizer's groups

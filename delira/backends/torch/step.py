@@ -10,20 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from delira.contract import (
-    ByName,
-    Closure,
-    CompileConfig,
-    Compute,
-    Devices,
-    Hooks,
-    Network,
-    Optimizer,
-    Step,
-    StepRole,
-    mark,
-    run_hooks,
-)
+from delira.contract import CompileConfig, Devices, Step, StepRole, mark, run_hooks
+from delira.contract.kinds import ByName, Closure, Network, Optimizer
+from delira.contract.step import Compute, Fed, Hooks, Prepare
 from delira.errors import ConfigError, NetworkError
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.checks import did_you_mean
@@ -35,10 +24,6 @@ _NOTHING = contextlib.nullcontext()
 _LOSS = "computed with PyTorch on predictions that were not detached"
 
 _NO_IMPLEMENTATION = re.compile(r"(?P<name>.+?) does not have a deterministic implementation")
-
-#: a batch, and what was prepared of it ahead
-Fed = tuple[ByName, dict[str, Any] | None]
-Prepare = Callable[[ByName], dict[str, Any]]
 
 
 class TorchStep(StepRole):
@@ -99,21 +84,20 @@ class TorchStep(StepRole):
         with _grad_mode(True):
             compute(step)
         mark("forward")
-        if not optimizer.evaluates:
+        if optimizer.evaluates:
+            known = [step]  # the first evaluation
+
+            def evaluate() -> torch.Tensor:
+                if known:
+                    return _differentiate(optimizer, known.pop(), backward)
+                again = compute(Step(step.network, step.batch, call=step.call))
+                mark("forward")
+                return _differentiate(optimizer, again, backward)
+
+            optimizer.step(evaluate)
+        else:
             _differentiate(optimizer, step, backward)
             optimizer.step()
-            mark("update")
-            return
-        known = [step]  # the first evaluation
-
-        def evaluate() -> torch.Tensor:
-            if known:
-                return _differentiate(optimizer, known.pop(), backward)
-            again = compute(Step(step.network, step.batch, call=step.call))
-            mark("forward")
-            return _differentiate(optimizer, again, backward)
-
-        optimizer.step(evaluate)
         mark("update")
 
     def predict(self, step: Step, compute: Compute) -> None:

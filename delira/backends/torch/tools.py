@@ -43,9 +43,8 @@ def write_graph(
     import_optional("tensorboard", "the graph of a network", "delira[logging]")
     traced = Traced()
     traced.network = network
-    # it prints an error that it raises as well
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")  # of a trace that is not used but to be looked at
+    # it prints an error that it raises as well, and warns of a trace that is not used but to be looked at
+    with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         writer.add_graph(traced, tuple(leaves), use_strict_trace=False)
 
 

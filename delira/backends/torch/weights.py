@@ -21,8 +21,8 @@ class TorchWeights(WeightsRole):
     """Parameters and buffers by name."""
 
     def learned_names(self, network: torch.nn.Module) -> frozenset[str]:
-        named = network.named_parameters(remove_duplicate=False)  # tied weights have several names in a state
-        return frozenset(name for name, weight in named if weight.requires_grad)
+        # tied weights have several names in a state
+        return frozenset(name for name, one in network.named_parameters(remove_duplicate=False) if one.requires_grad)
 
     def learned_weights(self, network: torch.nn.Module) -> dict[str, torch.Tensor]:
         # a state of the network is cut off from the gradients
@@ -81,17 +81,13 @@ class TorchWeights(WeightsRole):
                 f"the running statistics of {', '.join(fixed[:3])} cannot be computed anew, since torch.jit.trace has "
                 "fixed how these layers compute; script the network (torch.jit.script), or set update_statistics=False"
             )
-        counting = [
-            layer for layer in found.values() if isinstance(layer, batchnorm._BatchNorm) and not _is_script(layer)
-        ]
+        counting = [one for one in found.values() if isinstance(one, batchnorm._BatchNorm) and not _is_script(one)]
         others = [_Mean(layer) for layer in found.values() if not any(layer is one for one in counting)]
         with torch.no_grad(), _cumulative(counting):
             for call in calls:
-                for mean in others:
-                    mean.begin()
                 call()
                 for mean in others:
-                    mean.end()
+                    mean.add()
             for mean in others:
                 mean.write()
 
@@ -101,9 +97,7 @@ class TorchWeights(WeightsRole):
     def load_named(self, network: torch.nn.Module, weights: Mapping[str, np.ndarray]) -> None:
         tensors = _tensors(network)
         own = {name: (tuple(value.shape), str(value.dtype).removeprefix("torch.")) for name, value in tensors.items()}
-        memory = {
-            name: (value.data_ptr(), value.shape, value.stride()) for name, value in tensors.items() if value.numel()
-        }
+        memory = {name: (one.data_ptr(), one.shape, one.stride()) for name, one in tensors.items() if one.numel()}
         check_named_weights(network, own, weights, memory)
         # not strict: what a module keeps besides tensors is no weight
         network.load_state_dict({name: _to_tensor(weights[name]) for name in own}, strict=False)
@@ -197,21 +191,22 @@ class _Mean:
         self._kept = [layer.running_mean, layer.running_var, torch.zeros(()) if counter is None else counter]
         self._before = [one.clone() for one in self._kept]
         self._sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._kept[:2]]
+        self._begin()
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         for one in self._kept:
             one.zero_()
 
-    def end(self) -> None:
-        """Add what the layer saw in one call of the network; nothing if it was not called."""
+    def add(self) -> None:
+        """Add what the layer saw in one call of the network, and begin anew; nothing if it was not called."""
         mean, variance, counter = self._kept
-        if not bool(mean.any()) and not bool(variance.any()):
-            return
-        number, momentum = int(counter or 1), self._layer.momentum
-        share = 1.0 if momentum is None else 1 - (1 - momentum) ** number
-        for total, one in zip(self._sums, (mean, variance), strict=True):
-            total += one.double() * (number / share)
-        self._number += number
+        if bool(mean.any()) or bool(variance.any()):
+            number, momentum = int(counter or 1), self._layer.momentum
+            share = 1.0 if momentum is None else 1 - (1 - momentum) ** number
+            for total, one in zip(self._sums, (mean, variance), strict=True):
+                total += one.double() * (number / share)
+            self._number += number
+        self._begin()
 
     def write(self) -> None:
         """Let the layer have the mean, or what it had before if it was never called."""

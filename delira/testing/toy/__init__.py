@@ -4,9 +4,8 @@ It needs no framework and speaks every verb of the contract, so it shows what a 
 core be tested alone. Its one loss is the mean squared error; its generator drops inputs.
 """
 
-from delira.testing.toy.backend import ToyBackend
+from delira.testing.toy.backend import ToyBackend, ToySGD
 from delira.testing.toy.network import ToyNetwork, mean_squared_error
-from delira.testing.toy.optimizers import ToySGD
 from delira.testing.toy.training import ToyExperiment, ToyTrainer
 from delira.utils.lazy import public_names
 

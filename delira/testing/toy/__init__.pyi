@@ -1,7 +1,7 @@
 from delira.testing.toy.backend import ToyBackend as ToyBackend
+from delira.testing.toy.backend import ToySGD as ToySGD
 from delira.testing.toy.network import mean_squared_error as mean_squared_error
 from delira.testing.toy.network import ToyNetwork as ToyNetwork
-from delira.testing.toy.optimizers import ToySGD as ToySGD
 from delira.testing.toy.training import ToyExperiment as ToyExperiment
 from delira.testing.toy.training import ToyTrainer as ToyTrainer
 

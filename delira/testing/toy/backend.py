@@ -1,25 +1,18 @@
-"""A backend in numpy, all roles in one file."""
+"""A backend in numpy: its one optimizer, and all roles in one file."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from delira.contract import (
     DEFAULT_LOSS_KEYS,
     Backend,
-    Builder,
-    ByName,
     CallsRole,
     CheckpointsRole,
-    Compute,
     GeneratorsRole,
-    Hooks,
-    Network,
     OptimizersRole,
-    Role,
-    Scope,
     Step,
     StepRole,
     UpdateConfig,
@@ -28,10 +21,12 @@ from delira.contract import (
     run_hooks,
 )
 from delira.contract.checkpoints import optimizer_states
+from delira.contract.kinds import Builder, ByName, Network, Scope
+from delira.contract.step import Compute, Hooks
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
-from delira.testing.toy.optimizers import ToySGD
 from delira.utils.arrays import map_leaves
+from delira.utils.checks import check_numbers
 
 
 class ToyCalls(CallsRole):
@@ -81,7 +76,7 @@ def _dropping(network: Network, is_training: bool) -> Iterator[None]:
 class ToyStep(StepRole):
     """Gradients by hand."""
 
-    def learn(self, optimizer: ToySGD, step: Step, compute: Compute, backward: Hooks) -> None:
+    def learn(self, optimizer: "ToySGD", step: Step, compute: Compute, backward: Hooks) -> None:
         """The gradient of the first loss by hand, whatever hooks make of it."""
         compute(step)
         mark("forward")
@@ -94,6 +89,46 @@ class ToyStep(StepRole):
         mark("backward")
         optimizer.apply(gradient)
         mark("update")
+
+
+class ToySGD:
+    """Gradient descent with momentum on one array.
+
+    Parameters
+    ----------
+    weight
+        The array to change in place.
+    lr
+        Learning rate, per step.
+    momentum
+        Part of the last change that is kept.
+
+    Raises
+    ------
+    ConfigError
+        If the weight is no array of real numbers that can be changed, or a number is impossible.
+    """
+
+    def __init__(self, weight: np.ndarray, lr: float = 0.1, momentum: float = 0.0):
+        if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f":
+            raise ConfigError(f"ToySGD: weight is an array of float32 or float64, got {weight!r:.200}")
+        check_numbers(self, at_least=0, lr=lr, momentum=momentum)
+        self.weight, self.lr, self.momentum = weight, lr, momentum
+        self.velocity = np.zeros_like(weight)
+
+    def apply(self, gradient: np.ndarray) -> None:
+        """Change the weight by one step."""
+        self.velocity[...] = self.momentum * self.velocity + gradient
+        self.weight -= self.lr * self.velocity
+
+    def state_dict(self) -> dict[str, Any]:
+        """Learning rate and velocity."""
+        return {"lr": self.lr, "velocity": self.velocity.copy()}
+
+    def load_state_dict(self, state: ByName) -> None:
+        """Continue from a state."""
+        self.lr = float(state["lr"])
+        self.velocity[...] = state["velocity"]
 
 
 class ToyOptimizers(OptimizersRole):
@@ -193,14 +228,7 @@ class ToyBackend(Backend):
     name = "toy"
     title = "the toy backend"
     checkpoint_suffix = ".zip"
-    roles: ClassVar[tuple[type[Role], ...]] = (
-        ToyCalls,
-        ToyStep,
-        ToyOptimizers,
-        ToyGenerators,
-        ToyWeights,
-        ToyCheckpoints,
-    )
+    roles = (ToyCalls, ToyStep, ToyOptimizers, ToyGenerators, ToyWeights, ToyCheckpoints)
 
     def __init__(self) -> None:
         self.generator = np.random.default_rng(0)
