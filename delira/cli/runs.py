@@ -13,9 +13,8 @@ from typing import Any
 
 from delira.cli.output import DASH, Answer, duration, table, wrapped
 from delira.errors import ConfigError
-from delira.runs.fold_file import FILE
+from delira.runs.results import RESULT_FILE, SUMMARY
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
-from delira.runs.summary import SUMMARY
 from delira.utils.checks import did_you_mean
 from delira.utils.files import harmless, open_regular
 
@@ -142,9 +141,11 @@ def _losses(run: StoredRun) -> list[str]:
         if folder is None:
             found.append(f"fold_{number:02d} is missing, though the ledger says that fold {number} has finished")
         elif number not in run.stored_folds:
-            found.append(f"{folder.name}/{FILE} is missing, though the ledger says that fold {number} has finished")
-        elif why := _why_cut(folder / FILE):
-            found.append(f"{folder.name}/{FILE} {why}")
+            found.append(
+                f"{folder.name}/{RESULT_FILE} is missing, though the ledger says that fold {number} has finished"
+            )
+        elif why := _why_cut(folder / RESULT_FILE):
+            found.append(f"{folder.name}/{RESULT_FILE} {why}")
     return found + [
         told for told in (f"{SUMMARY} is missing" if run.lacks_summary else "", run.summary_trouble) if told
     ]
@@ -161,12 +162,12 @@ def _why_cut(path: Path) -> str:
 def _without_ledger(run: StoredRun) -> str:
     """Why the state of a run is unknown, and what its folders show instead."""
     folders = run.fold_folders.values()
-    n_results = sum((folder / FILE).exists() for folder in folders)
+    n_results = sum((folder / RESULT_FILE).exists() for folder in folders)
     n_epochs = sum(len(read_history(folder)[0]) for folder in folders)
     why = "its ledger.jsonl is damaged" if run.has_ledger else "there is no ledger.jsonl"
     return (
         f"{why}, and nothing else says whether the run has ended; in its folder: "
-        f"folds: {len(folders)}, of them with {FILE}: {n_results}, epochs: {n_epochs}"
+        f"folds: {len(folders)}, of them with {RESULT_FILE}: {n_results}, epochs: {n_epochs}"
     )
 
 

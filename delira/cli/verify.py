@@ -1,18 +1,377 @@
 """``delira verify``: whether the files of runs are whole, and whether this is the environment that they ran in."""
 
 import argparse
+import csv
+import functools
+import io
+import json
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from delira.cli.output import Answer, wrapped
-from delira.cli.stored_files import BROKEN, MISSING, UNKNOWN, UNREADABLE, WHOLE, Check, check_files
+from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.experiments.selection import other_weights
+from delira.experiments.stored_result import CHANGED, load_parameters
+from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
+from delira.runs import folder as run_folder
 from delira.runs.folder import git_commit, versions
-from delira.runs.stored_run import StoredRun, read_run
-from delira.utils.files import mapping
+from delira.runs.records import GUARDS_FILE, VERSION, describe_lost_guards
+from delira.runs.results import (
+    PREPROCESSING,
+    RESULT_FILE,
+    RESULT_FORMAT,
+    SUMMARY,
+    SUMMARY_FORMAT,
+    StoredFold,
+    read_fold,
+)
+from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
+from delira.utils.cells import as_text
+from delira.utils.files import (
+    MOST_OF_MANY,
+    OTHER_CHECKSUM,
+    SAYS_NOTHING,
+    check_unpacked,
+    is_changed,
+    mapping,
+    open_regular,
+    read_bytes,
+    read_json,
+    read_patiently,
+    refuse_link,
+)
 
+WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 SAME, DIFFERENT = "same", "different"
+#: what is said of a file that only a later delira understands
+NEWER = "it was written by a newer version of delira, which this one cannot read: pip install --upgrade delira"
+#: ending of a checkpoint that was taken out of the way
+_ASIDE = re.compile(r"\.(damaged|superseded)\d*$")
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    state: str
+    """A file: ``whole``, ``broken``, ``missing``, ``unreadable``: the system cannot read it now, or ``unknown``: of a
+    newer version. The environment: ``same``, ``different`` or ``unknown``."""
+    detail: str = ""
+
+
+def check_files(run: StoredRun) -> Iterator[Check]:
+    """Look at every file of a run, and for those that it must have."""
+    for check in _checks(run):
+        is_unreadable = check.state == BROKEN and SAYS_NOTHING in check.detail
+        yield check._replace(state=UNREADABLE) if is_unreadable else check
+
+
+def _checks(run: StoredRun) -> Iterator[Check]:
+    yield from _check_run_files(run)
+    for number in _finished(run):
+        if number not in run.fold_folders:
+            yield Check(f"fold_{number:02d}", MISSING, "the ledger says that the fold has finished")
+    for number, folder in run.fold_folders.items():
+        place = "." if folder == run.path else folder.name
+        checks, stored = _check_result(run, number, folder)
+        yield from checks
+        yield from _check_history(run, folder, place, stored)
+        yield from _check_small_files(run, number, place)
+        for checkpoint in sorted((folder / "checkpoints").glob("*")):
+            is_one = checkpoint.name.startswith("checkpoint_") or checkpoint.is_file()
+            if is_one and not checkpoint.name.startswith("."):
+                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
+        yield from _check_weights(run, number, place, stored)
+    # that there are none may be as it should be: of most data nothing can be drawn
+    if (path := run.path / "report" / "examples.npz").exists():
+        yield _check_arrays(path, f"report/{path.name}")
+
+
+def _finished(run: StoredRun) -> Sequence[int]:
+    """Numbers of the folds that have ended as the ledger says; a single training is the fold that it was asked for."""
+    fold = mapping(run.manifest.get("fingerprint")).get("fold")
+    if run.kind == "run" and run.state == FINISHED and not run.fold_folders and isinstance(fold, int):
+        return [fold]
+    return [*run.finished_folds]
+
+
+# ------------------------------------------------------------------ of the run
+
+
+def _check_run_files(run: StoredRun) -> Iterator[Check]:
+    yield from _check_records(run)
+    if (path := run.path / "parameters.yml").exists():
+        try:
+            load_parameters(path)
+            yield _found(path, CHANGED if run.is_changed(path.name) else "")
+        except (ConfigError, OSError) as error:
+            yield Check(path.name, BROKEN, str(error).removeprefix(f"{path}: "))
+    elif run.manifest:
+        yield Check(path.name, MISSING)
+    if (path := run.path / SUMMARY).exists():
+        yield _check_json(path, path.name, "format", SUMMARY_FORMAT, run.summary_trouble)
+    elif run.lacks_summary:
+        yield Check(path.name, MISSING, "groups and warnings of the run are not known")
+
+
+def _check_records(run: StoredRun) -> Iterator[Check]:
+    """What every run has that an experiment began: its manifest and its ledger."""
+    if run.is_alone:
+        return
+    manifest, ledger = run.path / "manifest.json", run.path / "ledger.jsonl"
+    problem, told = (next((each for each in run.problems if file.name in each), "") for file in (manifest, ledger))
+    content, wrong = _read_json(manifest)
+    wrong = wrong or ("" if content else "it cannot be read: it has no entries")
+    if not manifest.exists():
+        yield Check(manifest.name, MISSING, "settings, versions and seed are not known")
+    elif _is_newer(content, run_folder.FORMAT):
+        yield Check(manifest.name, UNKNOWN, NEWER)
+    else:
+        yield _found(manifest, f"{wrong}, so that settings, versions and seed are not known" if wrong else problem)
+    is_there = bool(run.events) or ledger.exists()
+    state = MISSING if not is_there else BROKEN if told or not run.events else WHOLE
+    yield Check(ledger.name, state, _without_path(ledger, told))
+
+
+# ------------------------------------------------------------------ of a fold
+
+
+def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check], StoredFold | None]:
+    """Return what is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
+    path, what = folder / RESULT_FILE, f"{folder.name}/{RESULT_FILE}"
+    if not path.exists():
+        is_missing = run.kind == "kfold" and number in run.finished_folds
+        return [Check(what, MISSING, "the ledger says that the fold has finished")] if is_missing else [], None
+    try:
+        if _is_newer(read_tree(path), RESULT_FORMAT):
+            return [Check(what, UNKNOWN, NEWER)], None
+        stored = read_fold(folder)
+    except (CheckpointError, OSError) as error:
+        return [_found(path, str(error), what)], None
+    wrong = _compare_metrics(stored.fields["metrics"], run.finished_folds.get(number, {}).get("metrics"))
+    if not wrong and (told := other_weights(stored.fields)):
+        wrong = f"its numbers are those of {_weights(**told)}"
+    return [Check(what, BROKEN if wrong else WHOLE, wrong)], stored
+
+
+def _weights(weights_epoch: int, best_epoch: int) -> str:
+    return f"the weights of epoch {weights_epoch}, not of the best one, {best_epoch}, whose checkpoint was not there"
+
+
+def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
+    """Both files of the epochs; of a finished fold they are in ``result.zip``, too."""
+    path, table = folder / "history.jsonl", folder / "history.csv"
+    history, lost = read_history(folder)
+    told = stored.fields["history"] if stored is not None else []
+    if not (told or history or lost or any((folder / "checkpoints").glob("checkpoint_*"))):
+        return  # else both are there, though empty, before the first checkpoint is written
+    # a run that goes on for more epochs has the result of the first ones until the fold ends again
+    ended = history if run.state == FINISHED else history[: len(told)]
+    is_same = not told or json.dumps(told, default=str) == json.dumps(ended, default=str)
+    if path.exists():
+        yield _found(
+            path, lost or ("" if is_same else f"its epochs are not those of {RESULT_FILE}"), f"{place}/{path.name}"
+        )
+    else:
+        yield Check(f"{place}/{path.name}", MISSING, f"the epochs are in {RESULT_FILE}" if told else "")
+    if table.exists():
+        wrong = _compare_table(table, None if lost else history or told)
+        yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
+    else:
+        yield Check(f"{place}/{table.name}", MISSING)
+
+
+def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
+    """Return what is wrong with the table of some epochs; of ``None`` nobody knows which there were."""
+    try:
+        text = read_bytes(table, MOST_OF_MANY).decode()
+        rows = [*csv.DictReader(io.StringIO(text, newline=""))]
+    except (OSError, ValueError, csv.Error) as error:
+        return f"it cannot be read: {error}"
+    if epochs is None:
+        return ""
+    if len(rows) != len(epochs):
+        return f"it has {len(rows)} rows for {len(epochs)} epochs"
+    for row, epoch in zip(rows, epochs, strict=True):
+        cells = {as_text(name): "" if value is None else str(value) for name, value in epoch.items()}
+        other = [name for name in {**cells, **row} if (row.get(name) or "") != cells.get(name, "")]
+        if other:
+            where = f"epoch {epoch['epoch']}" if "epoch" in epoch else "an epoch"
+            return f"its {other[0]!r} of {where} is {row.get(other[0])!r}, and was {cells.get(other[0])}"
+    return ""
+
+
+def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Check]:
+    """Predictions, times and what was left out, by the guards or of the data, which a run can do without."""
+    folder, is_finished = run.path / place, number in run.finished_folds
+    # a run from before there were checksums may be older than these files
+    is_new = is_finished and "checksums" in run.manifest
+    is_fitted = is_finished and "preprocessing" in mapping(run.manifest.get("batches"))
+    lost = _without_path(folder / GUARDS_FILE, describe_lost_guards(folder, run.guarded(number)))
+    files: list[tuple[str, Callable[[Path, str], Check], object, str]] = [
+        ("predictions.npz", _check_arrays, is_new and run.kind == "kfold", ""),
+        (PREPROCESSING, _check_checkpoint, is_fitted, "what was fitted on the training part is lost"),
+        (
+            "timings.json",
+            functools.partial(_check_json, entry="seconds"),
+            is_new,
+            "where the time of the fold went is not known",
+        ),
+        (GUARDS_FILE, functools.partial(_check_json, entry="left_out"), lost, lost),
+        ("left_out.json", _check_json, False, ""),
+    ]
+    for name, check, is_expected, without in files:
+        if (path := folder / name).exists():
+            yield check(path, f"{place}/{name}")
+        elif is_expected:
+            yield Check(f"{place}/{name}", MISSING, without)
+
+
+def _check_arrays(path: Path, what: str) -> Check:
+    def read() -> str | None:
+        refuse_link(path)
+        with open_regular(path) as file:
+            check_unpacked(file)
+            return zipfile.ZipFile(file).testzip()
+
+    try:
+        damaged = read_patiently(path, read)
+        detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
+    except BROKEN_ZIP as error:
+        detail = f"it cannot be read: {error}"
+    return Check(what, BROKEN if detail else WHOLE, detail)
+
+
+def _compare_metrics(stored: Mapping[str, Any], noted: object) -> str:
+    """Return what differs between a fold's file and the ledger, which were written one after the other."""
+    for name, value in mapping(noted).items():
+        if name in stored and not isinstance(value, (int, float)):
+            return f"{name} is {value!r} in ledger.jsonl, which is no number"
+        if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
+            return f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
+    return ""
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+def _check_checkpoint(path: Path, what: str) -> Check:
+    if path.suffix == ".damaged":
+        return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
+    try:
+        verify_zip(path, compressed=path.suffix == ".ptj")
+    except (CheckpointError, UnreadableError) as error:
+        return _found(path, str(error), what)
+    return Check(what, WHOLE)
+
+
+def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold | None) -> Iterator[Check]:
+    """The checkpoints of a fold that are gone: of the weights that it gives, and of where it goes on."""
+    folder = run.path / place
+    history = read_history(folder)[0] if stored is None else stored.fields["history"]
+    if not history:
+        return
+    best = run.best_epoch(history) if stored is None else stored.fields["best_epoch"]
+    settings = mapping(run.manifest.get("settings"))
+    is_finished = stored is not None or number in run.finished_folds
+    # what was being written when a run broke off need not be there
+    n_saved = len(history) if is_finished else len(history) - (2 if settings.get("save_in_background") else 1)
+    needed = {}
+    other = run.weights_epoch(number) if stored is None else None
+    if best is not None and other is not None:
+        yield Check(f"{place}/checkpoints", BROKEN, f"the training ended with {_weights(other, best)}")
+    if best is not None and best <= n_saved and not _is_superseded(folder / "checkpoints", best):
+        needed["best"] = f"epoch {best} was the best and had its weights"
+    if is_finished and best is None:
+        needed["last"] = "the fold ended with its weights"
+    elif _has_last(run, n_saved, is_finished=is_finished, has_best="best" in needed):
+        needed["last"] = "it is what the fold goes on from" + (", should it be trained longer" if is_finished else "")
+    if "last" in needed and run.manifest.get("states") and settings.get("on_save_error") != "warn":
+        needed["previous"] = "it is the state before checkpoint_last, should that be damaged"
+    there = {name: _endings(folder / "checkpoints", f"checkpoint_{name}") for name in ("best", "last", "previous")}
+    if is_finished:
+        yield from _check_independent(folder / "checkpoints", there["last"] & there["previous"], place)
+    for name, detail in needed.items():
+        # one of TorchScript is two files
+        for ending in sorted((set().union(*there.values()) or {""}) - there[name]):
+            yield Check(f"{place}/checkpoints/checkpoint_{name}{ending}", MISSING, detail)
+
+
+def _check_independent(folder: Path, endings: set[str], place: str) -> Iterator[Check]:
+    """Check that the last state and the one before it are two files: one damaged file must not be both."""
+    for ending in sorted(endings):
+        last, previous = (folder / f"checkpoint_{name}{ending}" for name in ("last", "previous"))
+        if last.exists() and previous.exists() and last.samefile(previous):
+            told = f"it is another name of {last.name}, so that damage to one is damage to both; copy the file"
+            yield Check(f"{place}/checkpoints/{previous.name}", BROKEN, told)
+
+
+def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:
+    """Return True if ``checkpoint_last`` was written for certain: settings are known and let no writing fail."""
+    settings = mapping(run.manifest.get("settings"))
+    if not run.manifest or settings.get("on_save_error") == "warn":
+        return False
+    every = settings.get("save_freq", settings.get("checkpoint_freq", 1))
+    return is_finished or has_best or (isinstance(every, int) and 0 < every <= n_saved)
+
+
+def _is_superseded(folder: Path, best: int) -> bool:
+    """Return True if the run went back to before its best epoch of then: the best one of now has but its number."""
+    return any(folder.glob("checkpoint_best*.superseded*")) and any(folder.glob(f"checkpoint_epoch_{best}[!_0-9]*"))
+
+
+def _endings(folder: Path, stem: str) -> set[str]:
+    """Return what the names of files end with that begin with ``stem``, without those that were set aside."""
+    names = [path.name for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)]
+    return {name.removeprefix(stem) for name in names}
+
+
+# ------------------------------------------------------------------ words
+
+
+def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
+    """Return the content of a file of JSON, and what is wrong with it, in words."""
+    try:
+        content = read_json(path, MOST_OF_MANY)
+    except (OSError, ValueError) as error:
+        return None, f"it cannot be read: {error}"
+    if not isinstance(content, dict):
+        return content, "it cannot be read: it has no entries with names"
+    if is_changed(content):
+        return content, f"it is damaged: {OTHER_CHECKSUM}"
+    is_there = not entry or content.get(entry) is not None
+    return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
+
+
+def _check_json(path: Path, what: str, entry: str = "", known: int = VERSION, trouble: str = "") -> Check:
+    """A file of JSON that has an entry, unless it is of a newer version; ``trouble`` is what its reader says of it."""
+    content, told = _read_json(path, entry)
+    if entry and _is_newer(content, known):
+        return Check(what, UNKNOWN, NEWER)
+    return _found(path, told or trouble, what)
+
+
+def _is_newer(content: object, known: int) -> bool:
+    written = mapping(content)
+    found = written.get("format", written.get("version"))
+    return isinstance(found, int) and found > known
+
+
+def _found(path: Path, wrong: str, what: str = "") -> Check:
+    """A file, and what is wrong with it; there its name is left out where it stands before it."""
+    return Check(what or path.name, BROKEN if wrong else WHOLE, _without_path(path, wrong))
+
+
+def _without_path(path: Path, told: str) -> str:
+    if told.startswith(f"{path} "):
+        return f"it {told.removeprefix(f'{path} ')}"
+    return told.replace(str(path), path.name)
 
 
 def run(options: argparse.Namespace) -> Answer:

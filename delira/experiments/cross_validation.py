@@ -26,12 +26,9 @@ from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.scoring import keys_of, lookup
 from delira.runs.code_of import code_of_functions
-from delira.runs.fold_file import FILE, StoredFold, read_fold, write_fold
-from delira.runs.fold_result import FoldResult
 from delira.runs.folder import RunFolder, loss_tolerated
-from delira.runs.guard_log import count_guards, read_guards
-from delira.runs.summary import write_summary
-from delira.runs.timings import read_timings
+from delira.runs.records import count_guards, read_guards, read_timings
+from delira.runs.results import RESULT_FILE, FoldResult, StoredFold, read_fold, write_fold, write_summary
 from delira.settings.outputs import known_outputs
 from delira.training.checks import check_metrics
 from delira.training.outputs import computed_anew, settle
@@ -219,12 +216,12 @@ class CrossValidation:
 
     def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> FoldResult | None:
         """Return a fold that an earlier session finished; ``None`` if it is to be trained or tested."""
-        if not is_finished and not (path / FILE).exists():
+        if not is_finished and not (path / RESULT_FILE).exists():
             return None
         try:
             stored = read_fold(path)
             if not np.array_equal(stored.fields["train_indices"], split.train):
-                raise CheckpointError(f"{path / FILE} is of another fold")
+                raise CheckpointError(f"{path / RESULT_FILE} is of another fold")
         except UnreadableError:
             raise
         except (CheckpointError, OSError) as error:  # damaged, or a link to somewhere else

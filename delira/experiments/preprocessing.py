@@ -16,7 +16,7 @@ from delira.errors import CheckpointError, ConfigError, MissingKeyError, noting
 from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
-from delira.runs.fold_result import PREPROCESSING as FILE
+from delira.runs.results import PREPROCESSING as FILE
 from delira.training.process import own_generators
 from delira.utils.checks import expect
 from delira.utils.files import as_path, publish

@@ -13,7 +13,7 @@ from delira.experiments.selection import caveats_of_selection
 from delira.experiments.stored_result import read_result
 from delira.metrics.forms import kind_of
 from delira.metrics.gather import scratch_array
-from delira.runs.fold_result import FoldResult, check_dictionaries
+from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.averages import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.utils.arrays import iterate_leaves, map_leaves
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from delira.report.examples import Examples
-    from delira.runs.fold_result import FoldResult
+    from delira.runs.results import FoldResult
 
 
 class Rounds(NamedTuple):
@@ -336,7 +336,7 @@ class KFoldResult:
         fmt
             ``"plain"``, ``"markdown"``, ``"latex"`` or ``"html"``.
         """
-        from delira.report.tables import fold_table
+        from delira.report.table import fold_table
 
         return fold_table(self, fmt)
 

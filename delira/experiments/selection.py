@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from delira.utils.checks import listed
 
 if TYPE_CHECKING:
-    from delira.runs.fold_result import FoldResult
+    from delira.runs.results import FoldResult
     from delira.training.trainer import BaseNetworkTrainer
 
 _LISTED = 10
@@ -16,7 +16,7 @@ _ENOUGH = 3
 
 
 def selection_of(trainer: "BaseNetworkTrainer") -> dict[str, Any]:
-    """The fields of a :class:`~delira.runs.fold_result.FoldResult` about the selection, and how outputs were read.
+    """The fields of a :class:`~delira.runs.results.FoldResult` about the selection, and how outputs were read.
 
     Parameters
     ----------

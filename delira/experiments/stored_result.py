@@ -15,13 +15,9 @@ from delira.experiments.parameters import Parameters
 from delira.experiments.splits import tell_missing
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
-from delira.runs.fold_file import FILE, read_fold
-from delira.runs.fold_result import FoldResult
-from delira.runs.guard_log import describe_lost_guards, read_guards
+from delira.runs.records import TIMES_FILE, describe_lost_guards, read_guards, read_timings
+from delira.runs.results import RESULT_FILE, SUMMARY, FoldResult, read_fold
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
-from delira.runs.summary import SUMMARY
-from delira.runs.timings import FILE as TIMES
-from delira.runs.timings import read_timings
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
 from delira.utils.checks import did_you_mean
@@ -222,8 +218,8 @@ def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tupl
             stored = {"score_key": run.score_key or None, **stored}
         fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder, problems))
         if was_read and fold.timings is None and "checksums" in run.manifest:  # a run of before had none
-            how = "cannot be read" if os.path.lexists(folder / TIMES) else "is missing"
-            problems.append(f"{folder / TIMES} {how}: where the time of the fold went is not known")
+            how = "cannot be read" if os.path.lexists(folder / TIMES_FILE) else "is missing"
+            problems.append(f"{folder / TIMES_FILE} {how}: where the time of the fold went is not known")
         if fold.guards is None and (told := describe_lost_guards(folder, run.guarded(number))):
             problems.append(told)  # nobody knows what the guards did, though they did something
         is_done = is_single and run.state == FINISHED
@@ -246,9 +242,10 @@ def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
 
 def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:
     """Fields of a finished fold; ``None`` if there is none that can be read."""
-    if not (folder / FILE).exists():
+    path = folder / RESULT_FILE
+    if not path.exists():
         if is_finished:
-            problems.append(f"{folder / FILE} is missing, though the ledger says that fold {number} has finished")
+            problems.append(f"{path} is missing, though the ledger says that fold {number} has finished")
         return None
     try:
         stored = read_fold(folder)
@@ -256,7 +253,7 @@ def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[st
         problems.append(f"fold {number} is left out: {error}")
         return None
     if stored.outputs is None:
-        problems.append(f"{folder / FILE} holds no predictions: they were too large, or no arrays")
+        problems.append(f"{path} holds no predictions: they were too large, or no arrays")
     return harmless({**stored.fields, **(stored.outputs or {})})
 
 

@@ -6,12 +6,10 @@ matplotlib and Jinja are imported when they are used.
 from delira.report.bootstrap import Interval, Resampling, mean_interval, score_interval
 from delira.report.examples import Example, Examples
 from delira.report.export import export
-from delira.report.page import result_page
+from delira.report.page import result_page, run_names, runs_page
 from delira.report.plots import learning_curves
-from delira.report.runs import run_names, runs_page
 from delira.report.summary import summarise
-from delira.report.table import Section, Table
-from delira.report.tables import fold_table
+from delira.report.table import Section, Table, fold_table
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

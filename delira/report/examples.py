@@ -1,7 +1,11 @@
 """Best and worst out-of-fold samples as small pictures, kept in the folder of the run."""
 
+import base64
 import contextlib
+import functools
+import io
 import json
+import math
 import time
 import zipfile
 import zlib
@@ -11,9 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import DataError
-from delira.report.ranking import Ranking, rank, why_unranked
-from delira.report.thumbnail import fullest_slice, mask_slice, picture, plane_of
+from delira.errors import DataError, MissingKeyError
+from delira.metrics.direction import higher_is_better
+from delira.metrics.functions import dice
+from delira.metrics.scoring import lookup
+from delira.report.parts import entry_pairs, true_and_predicted
+from delira.report.predictions import Classified, class_names, classify, known_of_pair, regressed
+from delira.utils.checks import import_optional
 from delira.utils.files import check_unpacked, harmless, open_regular, parse_json, publish, refuse_link
 
 if TYPE_CHECKING:
@@ -29,6 +37,289 @@ MAX_SECONDS = 20.0
 _FORMAT = 1
 _USUAL_KEYS = ("data", "image", "img", "x")
 _PICTURES = ("image", "true_mask", "predicted_mask")
+
+
+MAX_PIXELS = 160
+"""Longer sides are thinned out."""
+MAX_CHANNELS = 16
+"""A first axis longer than that is one of space."""
+TRUE, PREDICTED, BOTH = (86, 180, 233), (230, 159, 0), (255, 255, 255)
+"""Colours of outlines."""
+
+
+class Plane(NamedTuple):
+    """Which part of an array is a picture."""
+
+    space: tuple[int, ...]
+    """Shape without channels."""
+    channel_axis: int | None
+    is_colour: bool
+    words: str
+    """What is left out, e.g. ``"channel 0 of 4"``."""
+
+
+def plane_of(shape: tuple[int, ...], mask_shape: tuple[int, ...] = ()) -> Plane | None:
+    """Return how an array of this shape becomes a picture; None if it is none.
+
+    Parameters
+    ----------
+    shape
+        Of the image, channels included.
+    mask_shape
+        Of its mask, without channels, which tells axes of space from one of channels.
+    """
+    if len(shape) == 1:
+        side = math.isqrt(shape[0])
+        if side < 8 or side * side != shape[0]:
+            return None
+        return Plane((side, side), None, False, f"{shape[0]} values as {side} × {side}")
+    axis = _channel_axis(shape, mask_shape)
+    space = shape if axis is None else shape[:axis] + shape[axis + 1 :]
+    if len(space) not in (2, 3) or min(space[-2:]) < 4:
+        return None
+    n_channels = 1 if axis is None else shape[axis]
+    is_colour = n_channels == 3 and len(space) == 2
+    return Plane(space, axis, is_colour, "" if is_colour or n_channels == 1 else f"channel 0 of {n_channels}")
+
+
+def _channel_axis(shape: tuple[int, ...], mask_shape: tuple[int, ...]) -> int | None:
+    if mask_shape == shape or len(shape) < 3:
+        return None
+    if mask_shape and mask_shape == shape[1:]:
+        return 0
+    if mask_shape and mask_shape == shape[:-1]:
+        return len(shape) - 1
+    if shape[0] in (1, 3) or (shape[0] <= MAX_CHANNELS and shape[-1] not in (1, 3)):
+        return 0
+    return len(shape) - 1 if shape[-1] in (1, 3) else None
+
+
+def picture(image: np.ndarray, plane: Plane, at: int | None = None) -> np.ndarray:
+    """Return the picture, uint8 of shape ``(H, W)`` or ``(H, W, 3)``.
+
+    Parameters
+    ----------
+    image
+        An array of the shape that ``plane`` is of.
+    plane
+        Which part of it is drawn.
+    at
+        Slice of a volume; the middle one if None.
+    """
+    if plane.channel_axis is None:
+        channels = image.reshape(1, *plane.space)
+    else:
+        channels = np.moveaxis(image, plane.channel_axis, 0)
+    chosen = [_flat_slice(channel, at) for channel in channels[: 3 if plane.is_colour else 1]]
+    values = np.stack(chosen, axis=-1).astype(np.float64)
+    values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = _scale(values, plane.is_colour)
+    shades = np.round(255 * np.clip((values - low) / (high - low), 0, 1)).astype(np.uint8)
+    return shades if plane.is_colour else shades[..., 0]
+
+
+def mask_slice(mask: np.ndarray, at: int | None) -> np.ndarray:
+    """Return the classes of the pixels of the picture, uint8 of shape ``(H, W)``."""
+    return np.clip(_flat_slice(mask, at), 0, 255).astype(np.uint8)
+
+
+def fullest_slice(*masks: np.ndarray) -> int | None:
+    """Return the slice of volumes in which masks cover most; None for pictures."""
+    if masks[0].ndim < 3:
+        return None
+    covered = np.any([mask > 0 for mask in masks], axis=0).sum(axis=(1, 2))
+    return int(covered.argmax()) if covered.any() else len(covered) // 2
+
+
+def _flat_slice(values: np.ndarray, at: int | None) -> np.ndarray:
+    if values.ndim == 3:
+        values = values[len(values) // 2 if at is None else at]
+    step = -(-max(values.shape) // MAX_PIXELS)
+    return values[::step, ::step]
+
+
+def _scale(values: np.ndarray, is_colour: bool) -> tuple[float, float]:
+    """Values that are black and white."""
+    low, high = float(values.min()), float(values.max())
+    if is_colour and low >= 0 and high <= 255:
+        return 0.0, 1.0 if high <= 1 else 255.0
+    if not is_colour:  # single pixels far outside shall not make everything else grey
+        inner_low, inner_high = np.percentile(values, (0.2, 99.8)).tolist()
+        low, high = (inner_low, inner_high) if inner_low < inner_high else (low, high)
+    return (low, high) if low < high else (low - 0.5, low + 0.5)
+
+
+def outlined(image: np.ndarray, true: np.ndarray | None, predicted: np.ndarray | None) -> np.ndarray:
+    """The picture large enough to be looked at, with the outlines of masks on it; uint8 of shape ``(H, W, 3)``."""
+    factor = max(1, MAX_PIXELS // max(image.shape[:2]))
+    drawn = image.repeat(factor, axis=0).repeat(factor, axis=1)
+    drawn = np.repeat(drawn[..., None], 3, axis=2) if drawn.ndim == 2 else drawn
+    masks = [mask for mask in (true, predicted) if mask is not None]
+    edges = [_edges(mask.repeat(factor, axis=0).repeat(factor, axis=1)) for mask in masks]
+    for edge, colour in zip(edges, (TRUE, PREDICTED), strict=False):
+        drawn[edge] = colour
+    if len(edges) > 1:
+        drawn[edges[0] & edges[1]] = BOTH
+    return drawn
+
+
+def _edges(mask: np.ndarray) -> np.ndarray:
+    """Pixels of a class with a neighbour of another one; the border of the picture is no edge."""
+    padded = np.pad(mask, 1, mode="edge")
+    inner = padded[1:-1, 1:-1]
+    neighbours = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
+    return np.asarray((inner > 0) & np.any([inner != other for other in neighbours], axis=0))
+
+
+def data_uri(drawn: np.ndarray) -> str:
+    """Return a picture as the address of an ``<img>``, which loads nothing."""
+    image: Any = import_optional("PIL.Image", "a picture on a page", "pillow")
+    buffer = io.BytesIO()
+    image.fromarray(drawn).save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+MAX_VALUES = 1 << 26
+"""Masks of more pixels in all are not compared case by case."""
+
+
+class Ranking(NamedTuple):
+    """A number for each case."""
+
+    name: str
+    """What the number is."""
+    cases: np.ndarray
+    """Indices in the data set, int64 of shape ``(n,)``."""
+    scores: np.ndarray
+    """float64 of shape ``(n,)``."""
+    is_high_good: bool | None
+    """None if nobody knows."""
+    texts: Any = None
+    """Case -> its true and its predicted value as texts, or None."""
+    masks: Any = None
+    """Case -> its true and its predicted mask, int64, or None."""
+
+    def extremes(self, n: int) -> tuple[list[int], list[int]]:
+        """Positions of the worst and the best cases (of the lowest and the highest, where nobody knows), each once."""
+        order = np.argsort(-self.scores if self.is_high_good is False else self.scores, kind="stable")
+        n = min(n, len(order) // 2) or len(order)
+        return order[:n].tolist(), order[n:][::-1][:n].tolist()
+
+
+def rank(result: Any) -> Ranking | None:
+    """Order the tested cases; None if nothing tells good from bad.
+
+    A classification is ordered by the probability of the true class, a regression by the absolute error, masks by
+    Dice, or by the first metric over samples, and anything else by the first metric over samples.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    tested = np.flatnonzero(result.oof.mask)
+    if not len(tested):
+        return None
+    if (cases := classify(result, each_once=True)) is not None:
+        return _of_classes(cases, tested[cases.kept], class_names(result, cases.n_classes))
+    if (found := regressed(result, each_once=True)) is not None:
+        true, pred, kept = found
+        index = tested[kept]
+        texts = {case: (f"{t:.4g}", f"{p:.4g}") for case, t, p in zip(index.tolist(), true, pred, strict=True)}
+        return Ranking("absolute error", index, np.abs(pred - true), False, texts.get)
+    pair = _mask_keys(result)
+    masks = None if pair is None else functools.partial(_masks, result, pair)
+    for name, values in result.oof.per_case.items():
+        kept = np.isfinite(values[tested])
+        if kept.any():
+            is_high_good = higher_is_better((result.metrics or {}).get(name), name)
+            return Ranking(name, tested[kept], values[tested[kept]], is_high_good, masks=masks)
+    if masks is None or _n_values(result.oof, pair) > MAX_VALUES:
+        return None
+    shown = map(masks, tested.tolist())
+    scores = np.array([np.nan if each is None else dice(*each) for each in shown])
+    kept = np.isfinite(scores)
+    return Ranking("Dice", tested[kept], scores[kept], True, masks=masks) if kept.any() else None
+
+
+def _of_classes(cases: Classified, index: np.ndarray, names: Sequence[str]) -> Ranking:
+    places = {case: position for position, case in enumerate(index.tolist())}
+
+    def texts(case: int) -> tuple[str, str]:
+        true, pred = int(cases.true[places[case]]), int(cases.predicted[places[case]])
+        sure = "" if cases.probabilities is None else f" ({cases.probabilities[places[case], pred]:.0%})"
+        return names[true], names[pred] + sure
+
+    if cases.probabilities is None:
+        return Ranking("predicted right", index, cases.is_hit.astype(float), True, texts)
+    score = cases.probabilities[np.arange(len(index)), cases.true]
+    return Ranking("probability of the true class", index, score, True, texts)
+
+
+def why_unranked(result: Any) -> str:
+    """Why masks that :func:`rank` does not order are not, and what to do; empty of anything else.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    pair = _mask_keys(result) if result.oof.mask.any() else None
+    if (n_values := _n_values(result.oof, pair)) <= MAX_VALUES:
+        return ""
+    return (
+        f"No best and worst samples are shown: the predicted masks have {n_values:,} values in all, and more than "
+        f"{MAX_VALUES:,} are not compared sample by sample. Give kfold a metric over samples, "
+        "such as metrics={'dice': delira.metrics.dice} of labels or class scores, and they are chosen by that."
+    )
+
+
+# ------------------------------------------------------------------ masks
+
+
+def _mask_keys(result: Any) -> tuple[str, str] | None:
+    """Return the entries that are masks and predicted masks, or class scores of each pixel."""
+    oof = result.oof
+    first = int(np.flatnonzero(oof.mask)[0])
+    pairs = (true_and_predicted(oof, pair) for pair in entry_pairs(result))
+    return next((pair for pair in pairs if pair is not None and _masks(result, pair, first) is not None), None)
+
+
+def _masks(result: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """True and predicted class of each pixel of a case, int64 of shape ``(H, W)`` or ``(D, H, W)``."""
+    try:
+        true, pred = lookup(result.oof.targets, pair[0]), lookup(result.oof.predictions, pair[1])
+    except MissingKeyError:
+        return None
+    if true is None or pred is None:
+        return None
+    true, pred = np.asarray(true[case]), np.asarray(pred[case])
+    if true.dtype.kind not in "biuf" or pred.dtype.kind not in "biuf" or true.ndim < 2:
+        return None
+    space = true.shape[1:] if true.ndim > 2 and true.shape[0] == 1 else true.shape
+    true = true.reshape(space)
+    if len(space) not in (2, 3) or min(space) < 2 or not np.array_equal(true, np.round(true)):
+        return None
+    known = known_of_pair(result, pair)
+    for axis in (-1, 0) if known.class_axis == -1 else (0, -1):
+        if pred.ndim == len(space) + 1 and pred.shape[axis] > 1 and np.moveaxis(pred, axis, 0).shape[1:] == space:
+            return true.astype(np.int64), pred.argmax(axis=axis)
+    if pred.size != math.prod(space):
+        return None
+    pred = pred.reshape(space)
+    is_label = pred.dtype.kind != "f" or (pred.min() >= 0 and np.array_equal(pred, np.round(pred)))
+    if known.output in ("logits", "probabilities", "numbers"):
+        pred = pred > (0.0 if known.output == "logits" else 0.5)
+    elif not is_label:
+        pred = pred > (0.5 if pred.min() >= 0 and pred.max() <= 1 else 0.0)
+    return true.astype(np.int64), pred.astype(np.int64)
+
+
+def _n_values(oof: Any, pair: tuple[str, str] | None) -> int:
+    if pair is None:
+        return 0
+    pred = lookup(oof.predictions, pair[1])
+    return int(sum(np.size(item) for item in pred)) if pred.dtype.hasobject else int(pred.size)
 
 
 class Example(NamedTuple):

@@ -9,14 +9,11 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.report import plots
-from delira.report.checks import check_result
-from delira.report.examples import Examples
-from delira.report.page import drawn_folds, sections
-from delira.report.summary import fold_values
-from delira.report.svg import SALT
-from delira.report.table import Seconds, Table
-from delira.report.tables import fold_table
-from delira.report.thumbnail import outlined
+from delira.report.examples import Examples, outlined
+from delira.report.plots import SALT
+from delira.report.sections import drawn_folds, sections
+from delira.report.summary import check_result, fold_values
+from delira.report.table import Seconds, Table, fold_table
 from delira.utils.checks import check_paths, did_you_mean
 from delira.utils.files import publish, publish_text
 from delira.utils.pictures import picture_class

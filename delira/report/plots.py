@@ -1,20 +1,22 @@
-"""Panels of the page: learning curves with mean and spread, and those of classifications, regressions and times."""
+"""Panels of the page, as figures and as inline SVG: of learning, classifications, regressions and times."""
 
+import html
+import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import DataError
-from delira.report.bands import Band, curve_band
-from delira.report.checks import check_folds
-from delira.report.classified import N_BINS, Reliability
+from delira.errors import ConfigError, DataError
+from delira.report.predictions import N_BINS, Band, Reliability, curve_band
 from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 # Blue and vermillion of Okabe and Ito's palette, told apart with every kind of colour vision.
 TRAINING, VALIDATION = "#0072b2", "#d55e00"
@@ -55,6 +57,13 @@ class Curve(NamedTuple):
 
 Phases = dict[str, list[Curve]]
 """``"training"`` and ``"validation"`` to one curve for each fold."""
+
+
+def check_folds(owner: str, folds: object) -> Sequence[Any]:
+    """Refuse what is no sequence of folds with their histories."""
+    if not isinstance(folds, Sequence) or any(not hasattr(fold, "history") for fold in folds):
+        raise ConfigError(f"{owner}: folds must be a list of FoldResult, got {folds!r:.200}")
+    return folds
 
 
 def learning_curves(folds: Sequence[Any]) -> "Figure":
@@ -382,3 +391,58 @@ def _scatter(axes: "Axes", title: str, axis_names: tuple[str, str], x: np.ndarra
 def _name_axes(axes: "Axes", names: tuple[str, str]) -> None:
     axes.set_xlabel(names[0], fontsize=8.5, color=MUTED)
     axes.set_ylabel(names[1], fontsize=8.5, color=MUTED)
+
+
+SCALE = 1.385
+"""Pixels per point: three panels are as wide as the page."""
+_VARIABLES = {
+    TRAINING: "var(--training)",
+    VALIDATION: "var(--validation)",
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    RULE: "var(--rule)",
+    PAPER: "var(--paper)",
+}
+SALT = "delira"
+"""Makes the names inside of an SVG depend on what is drawn alone."""
+
+
+def inline_svg(figure: "Figure", label: str) -> Any:
+    """Draw a figure as an ``<svg>`` element.
+
+    Parameters
+    ----------
+    figure
+        What is drawn.
+    label
+        Read out instead of the drawing.
+
+    Returns
+    -------
+    markupsafe.Markup
+        As wide as the room that it is given, at most its own width; texts are escaped.
+    """
+    import matplotlib
+    from markupsafe import Markup
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": SALT}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None}, dpi=150)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, count=1, flags=re.DOTALL)
+    head, body = svg.split(">", 1)
+    # HTML needs no name spaces; the size is in pixels.
+    width, height = (float(number) for number in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)[0])
+    size = f'width="{width * SCALE:.0f}" height="{height * SCALE:.0f}" viewBox="0 0 {width} {height}"'
+    svg = f'<svg {size} role="img" aria-label="{html.escape(label)}">{_without_names(body)}'
+    svg = re.sub(r"'DejaVu Sans'(?:[^;\"]*sans-serif)?", "var(--font)", svg.replace("xlink:href=", "href="))
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, variable)
+    return Markup(svg)  # made by matplotlib, which has escaped it
+
+
+def _without_names(body: str) -> str:
+    """Leave only the names that something points to: a page may hold a name once, and has many drawings."""
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', body))
+    return re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", body)

@@ -14,7 +14,7 @@ import numpy as np
 from delira.metrics.forms import TreeMetric, in_form
 from delira.report.bootstrap import N_DRAWS
 from delira.report.parts import Part, arrays_of
-from delira.runs.function_identity import function_identity
+from delira.runs.code_of import function_identity
 from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves
 from delira.utils.files import publish_text, read_json, sealed, unsealed
@@ -53,7 +53,7 @@ class Keys:
         """Return the digest of a metric; None if nobody can tell.
 
         A function of the user's own is told by its code and by what it names; where something of it cannot be told
-        (:func:`~delira.runs.function_identity.function_identity`), its numbers are computed anew in each process.
+        (:func:`~delira.runs.code_of.function_identity`), its numbers are computed anew in each process.
         Values of single cases are known, whatever computed them.
         """
         result = self.result

@@ -1,29 +1,34 @@
 """One row of numbers per metric: spread over the folds, value over the tested cases, and an interval of one of both."""
 
+import contextlib
 import itertools
+import sys
+import time
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from delira.errors import ConfigError
 from delira.metrics.forms import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases
-from delira.report.bootstrap import N_DRAWS, Interval, Resampling, mean_interval
-from delira.report.checks import check_result
-from delira.report.intervals import (
+from delira.report.bootstrap import (
+    N_DRAWS,
     RESAMPLING_LIMIT,
     Draws,
+    Interval,
+    Resampling,
     classes_of,
     evaluated,
     fast_statistic,
+    mean_interval,
     n_bytes,
     of_case_values,
 )
 from delira.report.parts import Part, arrays_of, folds_of, rounds_of, target_of
-from delira.report.progress import Progress
 from delira.report.stored_numbers import Keys, Stored, is_of_ones_own, read_rows, write_rows
-from delira.report.undefined import told, undefined_folds
+from delira.utils.arrays import iterate_leaves
 
 if TYPE_CHECKING:
     from delira.experiments.result import KFoldResult
@@ -32,12 +37,66 @@ if TYPE_CHECKING:
 _CLOSE = 1e-6
 
 
+PATIENCE = 3.0
+"""Nothing is said before."""
+
+
+class Progress:
+    """Says on standard error what is computed, if it takes longer than three seconds; on a terminal in one line.
+
+    Examples
+    --------
+    >>> progress = Progress()
+    >>> progress.tell("f1", 10, 2000)
+    >>> progress.close()
+    """
+
+    def __init__(self) -> None:
+        self._since = self._told = time.monotonic()
+        self._is_open = False
+
+    def tell(self, name: str, done: int, total: int) -> None:
+        """So many of all evaluations of a metric are done."""
+        now = time.monotonic()
+        if now - self._told < PATIENCE:
+            return
+        self._told = now
+        is_terminal = sys.stderr.isatty()
+        text = f"interval of {name}: {done:,} of {total:,} evaluations, {now - self._since:.0f} s so far"
+        sys.stderr.write(f"\r\x1b[K{text}" if is_terminal else f"{text}\n")
+        sys.stderr.flush()
+        self._is_open = is_terminal
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._is_open:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_open = False
+
+
 class _Value(NamedTuple):
     """A metric over the cases of a round."""
 
     value: float
     cases: CaseValues | None
     """What it is the mean of, if that is known."""
+
+
+def check_result(owner: str, result: object, *names: str) -> None:
+    """Refuse what is no result of a cross-validation, and offers nothing of one.
+
+    Parameters
+    ----------
+    owner
+        Whose argument it is.
+    result
+        What was given.
+    *names
+        What it must offer.
+    """
+    if isinstance(result, type) or any(not hasattr(result, name) for name in ("folds", *names)):
+        raise ConfigError(f"{owner}: result must be a KFoldResult, got {result!r:.200}")
 
 
 def fold_values(result: "KFoldResult") -> dict[str, np.ndarray]:
@@ -248,3 +307,63 @@ def _spread(values: np.ndarray) -> float:
 def _nan(value: float) -> float:
     """Return a number; all that are none are the same object, so that equal rows are equal."""
     return np.nan if np.isnan(value) else value
+
+
+def undefined_folds(result: "KFoldResult", name: str, parts: list[Part], values: np.ndarray) -> dict[int, str]:
+    """Folds in which a metric is not defined, and why; a value that is NaN for another reason is not among them.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    name
+        Of the metric.
+    parts
+        Its folds.
+    values
+        The value in each of them, shape ``(n_folds,)``.
+    """
+    if (result.metrics or {}).get(name) is None or result.is_per_case(name):
+        return {}
+    found = {}
+    for part, value in zip(parts, values, strict=True):
+        # entries that were not kept: then nobody knows
+        with contextlib.suppress(Exception):
+            if np.isnan(value) and (reason := _reason(result, name, part, parts)):
+                found[part.folds[0].fold] = reason
+    return found
+
+
+def _reason(result: object, name: str, part: Part, parts: list[Part]) -> str:
+    arrays = arrays_of(result, name, part)
+    leaves = [leaf for array in arrays for _, leaf in iterate_leaves(array)]
+    if any(leaf.dtype.kind in "fc" and not np.isfinite(leaf).all() for leaf in leaves):
+        return ""  # the predictions are no numbers, and that is what the value says
+    target = target_of(result, name, part)
+    if not isinstance(target, np.ndarray) or target.dtype.hasobject:
+        return ""
+    if len(part.cases) < 2:
+        return "only one case"
+    rows = target.reshape(len(target), -1)
+    if (rows == rows[0]).all():
+        labels = classes_of(target, [array for array in arrays if array is not target])
+        return "all targets are equal" if labels is None and rows.shape[1] == 1 else "only one class"
+    everywhere = [np.unique(target_of(result, name, other)) for other in parts]
+    lacking = sorted(set(np.concatenate(everywhere).tolist()) - set(np.unique(target).tolist()))
+    return f"no case of class {lacking[0]}" if lacking and len(lacking) < 20 and rows.shape[1] == 1 else ""
+
+
+def told(undefined: dict[int, str], n_folds: int) -> str:
+    """One sentence about all folds in which a metric is not defined; empty if there is none."""
+    if not undefined:
+        return ""
+    by_reason: dict[str, list[int]] = {}
+    for fold, reason in undefined.items():
+        by_reason.setdefault(reason, []).append(fold)
+    where = "; ".join(
+        f"fold{'s' if len(folds) > 1 else ''} {', '.join(map(str, folds))}: {reason}"
+        for reason, folds in by_reason.items()
+    )
+    n_left = n_folds - len(undefined)
+    rest = f"mean and SD are over {n_left} of {n_folds} folds" if n_left else "so there is no mean"
+    return f"not defined in {where}; {rest}"

@@ -1,14 +1,21 @@
-"""Tables of texts and numbers, as HTML, CSV and LaTeX, and sections of the page, which hold them."""
+"""Tables of texts and numbers, as HTML, CSV and LaTeX, sections of the page that hold them, and the table of folds."""
 
+import html
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from delira.errors import ConfigError
+from delira.report.bootstrap import N_DRAWS
+from delira.report.summary import check_result, fold_values
 from delira.utils.cells import as_text, csv_text
+from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 DASH = "–"
 _LATEX = {
@@ -62,7 +69,7 @@ class Table(NamedTuple):
         """Comma-separated values with all digits; what is missing is empty, and what a spreadsheet would calculate
         has an apostrophe before it.
         """
-        return csv_text(map(_plain, row) for row in (self.header, *self.rows))
+        return csv_text(map(_csv_cell, row) for row in (self.header, *self.rows))
 
     def latex(self) -> str:
         """Return a ``tabular`` for the package booktabs."""
@@ -156,9 +163,248 @@ def _writer(cells: Sequence[Any]) -> Callable[[Any], str]:
     return write
 
 
-def _plain(cell: object) -> Any:
+def _csv_cell(cell: object) -> Any:
     if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return ""
     if isinstance(cell, str):
         return as_text(cell)
     return repr(float(cell)) if isinstance(cell, float) else cell
+
+
+WIDTH = 80
+"""Columns of a terminal."""
+
+
+class MetricColumn(NamedTuple):
+    """The numbers of one metric as text, all with the same decimals."""
+
+    name: str
+    folds: list[str]
+    mean: str
+    """``"0.9705 ± 0.0051"``"""
+    oof: str
+    """Of repeats with its standard deviation over them."""
+    ci: str
+    """``"[0.9627, 0.9783]"``, or a dash: that of ``oof``, of a pooled one that of ``mean``."""
+    n: str
+    n_groups: str
+    """Empty where there are no groups."""
+    note: str
+    """Why a number is missing."""
+    is_pooled: bool
+    """Whether ``oof`` is pooled over networks, as the metric is no mean over cases."""
+    undefined: str
+    """Why it is not defined in some folds."""
+
+    @property
+    def pooled(self) -> str:
+        """The out-of-fold value, with the word that it is pooled."""
+        return f"{self.oof} pooled" if self.is_pooled and self.oof not in (DASH, "nan") else self.oof
+
+    @property
+    def ci_of(self) -> str:
+        """The interval, with the word that it is that of the mean."""
+        return f"{self.ci} of the mean" if self.is_pooled and self.ci != DASH else self.ci
+
+
+def metric_columns(result: Any) -> list[MetricColumn]:
+    """Return the numbers of every metric as text."""
+    summary, per_fold = result.summary(), fold_values(result)
+    columns = []
+    for name, row in summary.items():
+        text = number_format([*per_fold[name], row["oof"], row["ci_low"], row["ci_high"]])
+        missing = np.isnan(row["ci_low"])
+        oof = f"{text(row['oof'])} ± {text(row['oof_std'])}" if np.isfinite(row["oof_std"]) else text(row["oof"])
+        columns.append(
+            MetricColumn(
+                name=name,
+                folds=[DASH if row["undefined"] and np.isnan(value) else text(value) for value in per_fold[name]],
+                mean=_mean(result, row, per_fold[name], text),
+                oof=oof if row["has_oof"] else DASH,
+                ci=DASH if missing else f"[{text(row['ci_low'])}, {text(row['ci_high'])}]",
+                n=f"{row['n']:,}",
+                n_groups=f"{row['n_groups']:,}" if row["n_groups"] else "",
+                note=row["note"],
+                is_pooled=row["pooled"],
+                undefined=row["undefined"],
+            )
+        )
+    return columns
+
+
+def _mean(result: Any, row: Mapping[str, Any], values: np.ndarray, text: Callable[[float], str]) -> str:
+    """Mean and standard deviation; where they are none, in which folds the value is none."""
+    if not row["n_folds"]:
+        return DASH
+    if np.isfinite(row["mean"]):
+        return f"{text(row['mean'])} ± {DASH if np.isnan(row['std']) else text(row['std'])}"
+    missing = [str(fold.fold) for fold, value in zip(result.folds, values, strict=True) if not np.isfinite(value)]
+    where = f"fold {missing[0]}" if len(missing) == 1 else f"{len(missing)} folds"
+    return f"{'NaN' if np.isnan(row['mean']) else 'infinite'} in {where}"
+
+
+def fold_table(result: object, fmt: str = "plain") -> str:
+    """Folds x metrics; mean and standard deviation; out-of-fold value with its 95 % interval.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``, or what offers its ``folds`` and ``summary()``.
+    fmt
+        ``"plain"`` (80 columns), ``"markdown"``, ``"latex"`` (needs booktabs) or ``"html"``.
+
+    Raises
+    ------
+    ConfigError
+        If ``fmt`` is none of these.
+    """
+    check_result("fold_table", result, "summary")
+    formats = {"plain": _plain, "markdown": _markdown, "latex": _latex, "html": _html}
+    if not isinstance(fmt, str) or fmt not in formats:
+        raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(str(fmt), formats)}")
+    columns = metric_columns(result)
+    return formats[fmt](result, columns) if columns else "no metrics were computed"
+
+
+def _plain(result: Any, columns: list[MetricColumn]) -> str:
+    labels = ["fold", *(str(fold.fold) for fold in result.folds)]
+    width = max(map(len, labels))
+    blocks: list[list[list[str]]] = [[]]
+    room = WIDTH - width
+    for column in columns:
+        needed = 3 + max(map(len, [column.name, *column.folds]))
+        if needed > room and blocks[-1]:
+            blocks.append([])
+            room = WIDTH - width
+        blocks[-1].append([column.name, *column.folds])
+        room -= needed
+    text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
+    for is_pooled, header in ((False, ("out-of-fold", "95 % interval")), (True, ("95 % interval", "pooled"))):
+        # the interval stands beside that to which it belongs
+        rows = [["metric", "mean ± std", *header, "n"]]
+        rows += [
+            [c.name, c.mean, *((c.ci, c.oof) if is_pooled else (c.oof, c.ci)), c.n]
+            for c in columns
+            if c.is_pooled == is_pooled
+        ]
+        text += [_aligned([*map(list, zip(*rows, strict=True))], "<>>>>")] if len(rows) > 1 else []
+    notes = [textwrap.fill(note, WIDTH, break_long_words=False) for note in footnotes(result, columns)]
+    return "\n\n".join([*text, "\n".join(notes)])
+
+
+def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
+    """Return what the intervals are, why some are missing, and in which folds a metric is not defined."""
+    rounds, n_groups = result.rounds, columns[0].n_groups if columns else ""
+    drawn = f"the {n_groups} groups of out-of-fold cases" if n_groups else "the out-of-fold cases"
+    own, of_means = ([c for c in columns if c.ci != DASH and c.is_pooled == pooled] for pooled in (False, True))
+    same = "" if rounds.kind == "once" else f", the same in all {rounds.kind}"
+    all_of = "folds" if rounds.kind == "once" else rounds.kind
+    what = "groups" if n_groups else "cases"
+    how = f"{what} within each fold" if rounds.is_once else f"{what}, the same in all {all_of}"
+    one = "repeat" if rounds.kind == "repeats" else "split"
+    notes = [
+        (own, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}{same}."),
+        (of_means, f"Intervals of means: percentile bootstrap, {N_DRAWS:,} draws of {how}."),
+        (
+            rounds.kind != "once" and columns,
+            f"Out-of-fold: one value for each {one}, then mean ± std of the {len(rounds.folds)} {rounds.kind}; no "
+            "predictions are averaged.",
+        ),
+        (
+            any(column.is_pooled and column.oof != DASH for column in columns),
+            "Pooled: computed once over cases of all folds, whose scores are of different networks.",
+        ),
+        *((column.undefined, f"{column.name}: {column.undefined}") for column in columns),
+        *((note, note) for note in map(missing_note, columns)),
+    ]
+    return [note for is_so, note in notes if is_so]
+
+
+def gap_notes(columns: list[MetricColumn]) -> list[str]:
+    """Why pooled values are others than the means of folds, for the page; empty where they are the same."""
+    differing = [
+        f"{column.name} {column.oof} against {column.mean.split(' ')[0]}"
+        for column in columns
+        if column.is_pooled and column.oof != DASH and column.oof.split(" ")[0] != column.mean.split(" ")[0]
+    ]
+    if not differing:
+        return []
+    return [
+        f"Pooled values differ from the means of the folds ({'; '.join(differing)}): each fold has a network of its "
+        "own, whose scores lie on a scale of their own, and a metric that ranks or counts over all cases compares "
+        "scores of different networks with each other, which no single network is asked to do. What one network "
+        "achieves is the mean, and the interval is that of the mean."
+    ]
+
+
+def missing_note(column: MetricColumn) -> str:
+    """Why a metric has no interval, or no out-of-fold value either; empty where it has both."""
+    missing = "out-of-fold value and no interval" if column.oof == DASH else "interval"
+    return f"{column.name}: no {missing}, {column.note}" if column.note else ""
+
+
+def notes_of(column: MetricColumn) -> list[str]:
+    """Return what is to be said of one metric: where it is not defined, and what is missing."""
+    undefined = f"{column.name}: {column.undefined}" if column.undefined else ""
+    return [note for note in (undefined, missing_note(column)) if note]
+
+
+def _aligned(columns: list[list[str]], sides: str) -> str:
+    """Columns of text with a header, three spaces apart."""
+    widths = [max(map(len, cells)) for cells in columns]
+    rows = zip(*columns, strict=True)
+    padded = [[f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)] for row in rows]
+    lines = ["   ".join(row).rstrip() for row in padded]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def _rows(result: Any, columns: list[MetricColumn]) -> list[list[str]]:
+    """Header, folds, and three rows of summary: the table of a paper."""
+    pooled = [column.is_pooled for column in columns]
+    own = [DASH if column.is_pooled else f"{column.oof} {column.ci}" for column in columns]
+    rows = [
+        (True, "fold", [column.name for column in columns]),
+        *((True, str(fold.fold), [column.folds[i] for column in columns]) for i, fold in enumerate(result.folds)),
+        (True, "mean ± std", [column.mean for column in columns]),
+        (any(pooled), "95 % CI of the mean", [column.ci if column.is_pooled else DASH for column in columns]),
+        (not all(pooled), "out-of-fold [95 % CI]", own),
+        (any(pooled), "pooled", [column.oof if column.is_pooled else DASH for column in columns]),
+        (True, "n", [column.n for column in columns]),
+        (columns[0].n_groups, "groups", [column.n_groups for column in columns]),
+    ]
+    return [[name, *cells] for is_shown, name, cells in rows if is_shown]
+
+
+def _markdown(result: Any, columns: list[MetricColumn]) -> str:
+    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(result, columns)]
+    widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = [
+        "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |" for row in rows
+    ]
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _escape_markdown(text: str) -> str:
+    for character in "\\|*_`<":
+        text = text.replace(character, "\\" + character)
+    return text.replace("\n", " ")
+
+
+def _latex(result: Any, columns: list[MetricColumn]) -> str:
+    n_folds = len(result.folds)
+    header, *body = _rows(result, columns)
+    return latex_table(header, [body[:n_folds], body[n_folds:]], "l" + "r" * len(columns))
+
+
+def _html(result: Any, columns: list[MetricColumn]) -> str:
+    header, *body = [[html.escape(cell) for cell in row] for row in _rows(result, columns)]
+    lines = [
+        "<table>",
+        "<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr></thead>",
+        "<tbody>",
+    ]
+    for number, (first, *cells) in enumerate(body):
+        rule = ' style="border-top: 1px solid"' if number == len(result.folds) else ""
+        lines.append(f"<tr{rule}><th>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return "\n".join([*lines, "</tbody>", "</table>"])

@@ -14,12 +14,9 @@ import numpy as np
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.runs.differences import score_mode_of
-from delira.runs.fold_file import FILE, read_means
-from delira.runs.folder import FORMAT, LEDGER, checksum, events_in
-from delira.runs.locate import locate_run
-from delira.runs.summary import SUMMARY, read_summary
-from delira.runs.timings import FILE as TIMES
-from delira.runs.timings import read_timings
+from delira.runs.folder import FORMAT, LEDGER, checksum, events_in, locate_run
+from delira.runs.records import TIMES_FILE, read_timings
+from delira.runs.results import RESULT_FILE, SUMMARY, read_means, read_summary
 from delira.utils.files import CHECKSUM, OTHER_CHECKSUM, harmless, is_changed, mapping, read_json, read_json_lines
 from delira.utils.lock import owner_of
 
@@ -140,7 +137,7 @@ class StoredRun:
     @functools.cached_property
     def stored_folds(self) -> list[int]:
         """Folds that have a file of their result, whole or not."""
-        return [number for number, folder in self.fold_folders.items() if (folder / FILE).exists()]
+        return [number for number, folder in self.fold_folders.items() if (folder / RESULT_FILE).exists()]
 
     @functools.cached_property
     def finished_folds(self) -> dict[int, Mapping[str, Any]]:
@@ -285,7 +282,7 @@ class StoredRun:
             is_copy = abs((self.path / LEDGER).stat().st_mtime - last.timestamp()) > _TOLERANCE
         except OSError:
             return last
-        files = [folder / name for folder in self.fold_folders.values() for name in (_HISTORY, TIMES)]
+        files = [folder / name for folder in self.fold_folders.values() for name in (_HISTORY, TIMES_FILE)]
         written = [file.stat().st_mtime for file in files if file.exists()]
         return last if is_copy or not written else datetime.datetime.fromtimestamp(max(written)).astimezone()
 

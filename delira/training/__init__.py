@@ -15,6 +15,6 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.experiments.parameters": "Parameters",
         "delira.experiments.preprocessing": "Preprocessing load_preprocessing",
         "delira.experiments.result": "KFoldResult",
-        "delira.runs.fold_result": "FoldResult",
+        "delira.runs.results": "FoldResult",
     },
 )

@@ -24,7 +24,7 @@ from delira.experiments.parameters import Parameters as Parameters
 from delira.experiments.preprocessing import load_preprocessing as load_preprocessing
 from delira.experiments.preprocessing import Preprocessing as Preprocessing
 from delira.experiments.result import KFoldResult as KFoldResult
-from delira.runs.fold_result import FoldResult as FoldResult
+from delira.runs.results import FoldResult as FoldResult
 from delira.settings.config import TrainerConfig as TrainerConfig
 from delira.settings.signatures import settings_help as settings_help
 from delira.training.predictor import Predictor as Predictor

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from delira.contract import tell_marks
-from delira.runs.timings import FILE, VERSION, read_timings
+from delira.runs.records import TIMES_FILE, VERSION, read_timings
 from delira.utils.files import publish_text, sealed
 
 _log = logging.getLogger("delira")
@@ -43,7 +43,7 @@ class PhaseTimes:
     """
 
     def __init__(self, folder: Path | None, wait: Callable[[], Any]):
-        self._path, self._wait = None if folder is None else folder / FILE, wait
+        self._path, self._wait = None if folder is None else folder / TIMES_FILE, wait
         self._before = (None if folder is None else read_timings(folder)) or {"steps": 0, "seconds": {}}
         #: whether the step at hand is one that is measured
         self.is_sampling = False

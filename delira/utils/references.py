@@ -98,7 +98,7 @@ _ON_DISK = {
     "delira.metrics.tree.metric_list:Loss": "delira.metrics.tree.basics",
     "delira.models.weights:transfer_weights": "delira.models.transfer",
     "delira.utils.files:open_regular": "delira.utils.foreign",
-    "delira.runs.fold_result": "delira.training.result",
+    "delira.runs.results": "delira.training.result",
     "delira.settings.config": "delira.training.config",
     "delira.settings.signatures": "delira.training.signatures",
     "delira.callbacks.early_stopping:TerminateOnNaN": "delira.training.callbacks.terminate_on_nan",

@@ -17,7 +17,7 @@ from delira.cli.runs import Filter, list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.runs.locate import locate_run
+from delira.runs.folder import locate_run
 from delira.runs.stored_run import read_history
 from delira.training import KFoldResult
 from delira.training.callbacks import AbstractCallback
@@ -277,7 +277,7 @@ def test_a_file_of_a_newer_version_is_neither_whole_nor_broken(run, name):
 
 
 def test_a_result_of_a_newer_version_is_neither_whole_nor_broken(run, monkeypatch):
-    monkeypatch.setattr("delira.runs.fold_file.FORMAT", 0)
+    monkeypatch.setattr("delira.cli.verify.RESULT_FORMAT", 0)
     assert found(run) == {"fold_00/result.zip": "unknown", "fold_01/result.zip": "unknown"}
 
 

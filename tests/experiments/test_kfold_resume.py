@@ -16,9 +16,9 @@ from small_backends import build_kit
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import ConfigError, FolderInUseError, TrainingInterrupted
 from delira.metrics import per_sample
-from delira.runs import fold_file
-from delira.runs.fold_file import FILE, read_fold
+from delira.runs import results
 from delira.runs.folder import RunFolder
+from delira.runs.results import RESULT_FILE, read_fold
 from delira.training.callbacks import AbstractCallback, EarlyStopping
 from delira.utils import lock
 from delira.utils.arrays import iterate_leaves
@@ -331,13 +331,13 @@ def test_an_entry_that_was_not_kept_is_read_by_testing_again(kit, tmp_path, mana
 def test_a_fold_whose_file_is_gone_is_tested_again(kit, tmp_path, manager):
     data, watch = manager(24), Watch()
     first = kfold(kit, tmp_path, data)
-    (first.folds[1].path / FILE).unlink()
+    (first.folds[1].path / RESULT_FILE).unlink()
     with pytest.warns(UserWarning, match="fold 1 is tested again from its checkpoint: .*fold_01.*result.zip") as caught:
         again = kfold(kit, tmp_path, data, watch, resume=first.path)
     assert [warning.filename for warning in caught] == [experiment_of.__code__.co_filename]
     assert digest(again) == digest(first)
     assert not watch.steps
-    assert (first.folds[1].path / FILE).exists()
+    assert (first.folds[1].path / RESULT_FILE).exists()
 
 
 @pytest.mark.sampled("values")
@@ -345,7 +345,7 @@ def test_a_fold_whose_file_is_gone_is_tested_again(kit, tmp_path, manager):
 def test_a_fold_whose_file_is_damaged_is_tested_again(kit, tmp_path, manager, damage):
     data = manager(24)
     first = kfold(kit, tmp_path, data)
-    path = first.folds[1].path / FILE
+    path = first.folds[1].path / RESULT_FILE
     whole = path.read_bytes()
     half = len(whole) // 2
     flipped = bytearray(whole)
@@ -355,13 +355,13 @@ def test_a_fold_whose_file_is_damaged_is_tested_again(kit, tmp_path, manager, da
         "flipped": bytes(flipped),
         "empty": b"",
         "text": b"no zip at all",
-        "of another fold": (first.folds[0].path / FILE).read_bytes(),
+        "of another fold": (first.folds[0].path / RESULT_FILE).read_bytes(),
         "later": whole,
     }
     path.write_bytes(content[damage])
     with pytest.MonkeyPatch.context() as patch:
         if damage == "later":
-            patch.setattr(fold_file, "FORMAT", 2)
+            patch.setattr(results, "RESULT_FORMAT", 2)
         with pytest.warns(UserWarning, match=r"fold \d is tested again from its checkpoint: .*result.zip") as caught:
             again = kfold(kit, tmp_path, data, resume=first.path)
     assert len(caught) == (3 if damage == "later" else 1)
@@ -384,7 +384,7 @@ def test_predictions_too_large_to_be_kept_twice_are_made_again(kit, tmp_path, ma
     from delira.metrics import gather
 
     data, watch = manager(24), Watch()
-    monkeypatch.setattr(fold_file, "LIMIT_BYTES", 30)
+    monkeypatch.setattr(results, "LIMIT_BYTES", 30)
     monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
     first = kfold(kit, tmp_path, data)
     assert all(isinstance(leaf, np.memmap) for _, leaf in iterate_leaves(first.folds[0].predictions))

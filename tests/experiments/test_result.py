@@ -17,7 +17,7 @@ from delira.logging.messages import Message
 from delira.metrics import MetricSet, SklearnF1Score, accuracy
 from delira.report import mean_interval, page, score_interval
 from delira.report import summary as summary_module
-from delira.report.thumbnail import data_uri
+from delira.report.examples import data_uri
 from delira.utils.pictures import picture_class
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from delira.experiments.result import FoldResult, KFoldResult
 from delira.report.export import summary_table
-from delira.report.regression import regression_section
+from delira.report.sections import regression_section
 from delira.report.table import Table, number_format
 
 

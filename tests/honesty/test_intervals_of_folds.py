@@ -23,9 +23,8 @@ from delira.metrics import AurocMetric, MetricSet, SklearnF1Score, accuracy, per
 from delira.metrics.forms import evaluator, in_form
 from delira.metrics.of_cases import case_values, is_mean_of_cases, statistic_of
 from delira.report import runs_page
-from delira.report.classification import confusion
-from delira.report.ranking import rank
-from delira.report.regression import regression_section
+from delira.report.examples import rank
+from delira.report.sections import confusion, regression_section
 
 N = 160
 

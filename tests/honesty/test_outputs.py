@@ -15,7 +15,7 @@ from delira.experiments.result import KFoldResult
 from delira.metrics import MetricSet, accuracy, dice, score
 from delira.metrics.forms import evaluator, in_form
 from delira.metrics.tree.criteria import describe_criterion
-from delira.report.classified import classify, reliability
+from delira.report.predictions import classify, reliability
 from delira.settings.config import read_settings
 
 sk = pytest.importorskip("sklearn.metrics", reason="the numbers are compared with those of scikit-learn")

@@ -10,7 +10,6 @@ from sklearn import metrics as sk
 
 from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import MetricSet, lambda_metric, per_sample
-from delira.report import progress as progress_module
 from delira.report import summary as summary_module
 from delira.report.stored_numbers import FILE
 
@@ -121,7 +120,7 @@ def test_a_function_whose_result_may_change_without_its_code_is_computed_again(t
 
 
 def test_a_slow_function_says_how_far_it_is_and_is_evaluated_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress_module, "SECONDS", 0.0)
+    monkeypatch.setattr(summary_module, "PATIENCE", 0.0)
     first = cross_validation(tmp_path, {"slow": own_metric(2)}).summary()
     assert "interval of slow: 6,000 of 6,000 evaluations" in capsys.readouterr().err
     assert cross_validation(tmp_path, {"slow": own_metric(2)}).summary() == first
@@ -165,7 +164,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(tmp_path):
 
 def test_what_takes_longer_than_three_seconds_is_told(monkeypatch, capsys):
     clock = iter(np.arange(0.0, 1e6, 0.01))
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(summary_module.time, "monotonic", lambda: next(clock))
     cross_validation(None, {"own": lambda y_true, y_pred: float(np.mean(y_pred))}).summary()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("interval of own: ")

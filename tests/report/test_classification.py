@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from delira.metrics import CalibrationError, accuracy
-from delira.report.bands import GRID, precision_recall_bands, roc_bands
-from delira.report.classification import classification_section, confusion
-from delira.report.classified import classify, classify_folds, reliability, softmax
+from delira.report.predictions import (
+    GRID,
+    classify,
+    classify_folds,
+    precision_recall_bands,
+    reliability,
+    roc_bands,
+    softmax,
+)
+from delira.report.sections import classification_section, confusion
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 

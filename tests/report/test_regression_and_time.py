@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from delira.report.regression import regression_section
-from delira.report.timing import time_section
+from delira.report.sections import regression_section, time_section
 
 SECONDS = {"data": 1.0, "forward": 2.0, "backward": 3.0, "update": 0.5, "validation": 1.5, "other": 2.0}
 

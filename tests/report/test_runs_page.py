@@ -7,7 +7,7 @@ from test_report_page import HOSTILE, Page
 from delira.errors import ConfigError
 from delira.metrics import accuracy
 from delira.report import Section, Table, runs_page
-from delira.report.runs import RUN_COLOURS, compared_settings, overlaid_curves, run_names
+from delira.report.page import RUN_COLOURS, compared_settings, overlaid_curves, run_names
 
 
 @pytest.fixture

@@ -7,8 +7,16 @@ import pytest
 
 from delira.experiments.result import KFoldResult
 from delira.metrics import accuracy, dice, per_sample
-from delira.report.examples import N_EACH, choose_examples, read_examples, write_examples
-from delira.report.thumbnail import MAX_PIXELS, outlined, picture, plane_of
+from delira.report.examples import (
+    MAX_PIXELS,
+    N_EACH,
+    choose_examples,
+    outlined,
+    picture,
+    plane_of,
+    read_examples,
+    write_examples,
+)
 from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
 
 
@@ -125,7 +133,7 @@ def test_what_has_no_score_has_no_samples(validate, images):
 
 def test_masks_too_large_to_be_compared_are_said_to_be_and_what_to_set(validate, images, tmp_path, monkeypatch):
     true, logits = squares(16)
-    monkeypatch.setattr("delira.report.ranking.MAX_VALUES", logits.size - 1)
+    monkeypatch.setattr("delira.report.examples.MAX_VALUES", logits.size - 1)
     dataset = Counting(data=true[:, None])
     result = validate(true, logits, metrics={})
     found = choose_examples(result, dataset)

@@ -74,7 +74,7 @@ POINTS = [
     PutBack(
         point="6",
         what="draws leave whole groups apart",
-        file="delira/report/intervals.py",
+        file="delira/report/bootstrap.py",
         old="None if self.groups is None else self.groups[cases], self.seed, fold=fold)",
         new="None, self.seed, fold=fold)",
         test=EVERY + "test_every_number_is_what_its_splitter_and_scores_give[repeated GroupKFold]",
@@ -90,7 +90,7 @@ POINTS = [
     PutBack(
         point="5",
         what="the page of repeats counts one prediction of each case only",
-        file="delira/report/classified.py",
+        file="delira/report/predictions.py",
         old="else _every_test(result, pair)",
         new="else _tested(result.oof, pair)",
         test=FOLDS + "test_the_page_of_repeats_counts_single_predictions_and_no_ensemble",
@@ -106,7 +106,7 @@ POINTS = [
     PutBack(
         point="6",
         what="a pooled value is not called so",
-        file="delira/report/tables.py",
+        file="delira/report/table.py",
         old="            if c.is_pooled == is_pooled\n",
         new="            if not is_pooled\n",
         test=FOLDS + "test_a_pooled_value_is_called_so_and_its_gap_is_explained_on_the_page",
@@ -178,7 +178,7 @@ POINTS = [
     PutBack(
         point="11",
         what="every draw is evaluated by itself: 15 s of silence",
-        file="delira/report/intervals.py",
+        file="delira/report/bootstrap.py",
         old="        return statistic_of(metric, arrays, evaluate)\n",
         new="        return None\n",
         test=FOLDS + "test_two_thousand_draws_of_three_metrics_take_less_than_a_second",
@@ -194,8 +194,8 @@ POINTS = [
     PutBack(
         point="11",
         what="nothing is said however long it takes",
-        file="delira/report/progress.py",
-        old="        if now - self._told < SECONDS:\n",
+        file="delira/report/summary.py",
+        old="        if now - self._told < PATIENCE:\n",
         new="        if True:\n",
         test=STORED + "test_what_takes_longer_than_three_seconds_is_told",
     ),
@@ -210,9 +210,9 @@ POINTS = [
     PutBack(
         point="43",
         what="the page says R² 1.0 beside a large error",
-        file="delira/report/regression.py",
-        old="rows, by_row=True)",
-        new="rows)",
+        file="delira/report/sections.py",
+        old='"Value"], rows, by_row=True)',
+        new='"Value"], rows)',
         test=DIGITS + "test_the_page_of_a_regression_shows_the_share_of_variance_with_its_digits",
     ),
     PutBack(

@@ -54,7 +54,7 @@ POINTS = [
     PutBack(
         point="25",
         what="verify does not know the state before the last",
-        file="delira/cli/stored_files.py",
+        file="delira/cli/verify.py",
         old='        needed["previous"] = ',
         new='        needed.get("previous")  # ',
         test="tests/cli/test_verify.py::test_what_a_finished_fold_must_have_is_named",

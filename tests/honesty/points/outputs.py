@@ -106,7 +106,7 @@ POINTS = [
     PutBack(
         point="41",
         what="the page reads BCE logits in [0, 1] as probabilities",
-        file="delira/report/classified.py",
+        file="delira/report/predictions.py",
         old='    if output is not None:\n        made_by = "sigmoid" if output == "logits" else ""',
         new='    if output == "none":\n        made_by = ""',
         test=f"{OUTPUTS}::test_a_run_has_one_accuracy_on_the_page_in_the_table_and_as_stored",

@@ -1,4 +1,4 @@
-"""What the guards did in one fold: updates that were left out, and returns to the last checkpoint."""
+"""What a fold records of its training beside the result: what the guards did, and where the time went."""
 
 import json
 import logging
@@ -13,8 +13,9 @@ from delira.utils.files import publish_text, read_json, sealed, unsealed
 
 _log = logging.getLogger("delira")
 
-FILE = "guards.json"
-_VERSION = 1
+GUARDS_FILE = "guards.json"
+#: of both files; a later one may mean something else by the same names
+VERSION = 1
 
 
 class GuardLog:
@@ -27,7 +28,7 @@ class GuardLog:
     """
 
     def __init__(self, folder: Path | None):
-        self._path = None if folder is None else folder / FILE
+        self._path = None if folder is None else folder / GUARDS_FILE
         before = (None if folder is None else read_guards(folder)) or {"left_out": [], "rollbacks": []}
         self._left_out: list[dict[str, int]] = before["left_out"]
         self._rollbacks: list[int | None] = before["rollbacks"]
@@ -58,7 +59,7 @@ class GuardLog:
         """Return what there is, as ``guards.json`` has it; None if the guards did nothing."""
         if not self._left_out and not self._rollbacks:
             return None
-        return {"version": _VERSION, "left_out": [dict(one) for one in self._left_out], "rollbacks": [*self._rollbacks]}
+        return {"version": VERSION, "left_out": [dict(one) for one in self._left_out], "rollbacks": [*self._rollbacks]}
 
     def _first_rollbacks(self, number: int) -> list[int | None]:
         return [*self._rollbacks, *[None] * number][:number]
@@ -91,7 +92,7 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
     UnreadableError
         If the system cannot read it now: nobody knows then whether it is lost.
     """
-    path = folder / FILE
+    path = folder / GUARDS_FILE
     try:
         found = unsealed(read_json(path))
         left_out = [{name: int(one[name]) for name in ("epoch", "updates", "steps")} for one in found["left_out"]]
@@ -103,7 +104,7 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
     except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         _log.warning("%s cannot be read, so what the guards did is not known: %r", path, error)
         return None
-    return {"version": _VERSION, "left_out": left_out, "rollbacks": rollbacks}
+    return {"version": VERSION, "left_out": left_out, "rollbacks": rollbacks}
 
 
 def count_guards(found: Mapping[str, Any] | None) -> dict[str, dict[str, int]]:
@@ -130,7 +131,7 @@ def describe_lost_guards(path: Path, counted: Mapping[str, Any] | None) -> str:
     counted
         What the ledger counts, as :func:`count_guards` gives it.
     """
-    file = path / FILE
+    file = path / GUARDS_FILE
     if os.path.lexists(file):
         return f"{file} cannot be read: what the guards did is not known"
     if not counted:
@@ -163,3 +164,35 @@ def describe_guards(found: Mapping[str, Any]) -> list[str]:
             f"not finite{f': {listed(known, 5)}' if known else ''}"
         )
     return clauses
+
+
+TIMES_FILE = "timings.json"
+
+
+def read_timings(folder: Path) -> dict[str, Any] | None:
+    """Return the times in the folder of a fold; None if there are none, or they are damaged.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+
+    Raises
+    ------
+    UnreadableError
+        If the system cannot read them now: nobody knows then whether they are lost.
+    """
+    try:
+        found = read_json(folder / TIMES_FILE)
+        if found.get("version", VERSION) != VERSION:
+            raise ValueError(f"it has the version {found['version']!r}; this version of delira reads {VERSION}")
+        found = unsealed(found)
+        seconds = {str(name): float(value) for name, value in found["seconds"].items()}
+        return {**found, "steps": int(found["steps"]), "seconds": seconds}
+    except FileNotFoundError:
+        return None
+    except UnreadableError:
+        raise
+    except (OSError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
+        _log.warning("%s cannot be read, so the times of the phases in it are lost: %s", folder / TIMES_FILE, error)
+        return None

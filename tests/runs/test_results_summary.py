@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from delira.metrics import accuracy
-from delira.runs.summary import SUMMARY, read_summary, write_summary
+from delira.runs.results import SUMMARY, read_summary, write_summary
 
 FACTS = {"name": "x", "seed": 3, "n_samples": 2, "metric_keys": {}, "info": {"warnings": []}, "outputs": None}
 

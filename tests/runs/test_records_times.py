@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from delira.runs.timings import FILE, read_timings
+from delira.runs.records import TIMES_FILE, read_timings
 from delira.utils.files import sealed
 
 WRITTEN = {"version": 1, "steps": 4, "seconds": {"data": 1, "step": 2.5}, "note": ""}
 
 
 def test_what_was_written_is_read(tmp_path):
-    (tmp_path / FILE).write_text(json.dumps(sealed(WRITTEN)))
+    (tmp_path / TIMES_FILE).write_text(json.dumps(sealed(WRITTEN)))
     found = read_timings(tmp_path)
     assert found == WRITTEN
     assert isinstance(found["seconds"]["data"], float)
@@ -34,6 +34,6 @@ def test_a_fold_without_the_file_has_no_times(tmp_path, caplog):
     ],
 )
 def test_a_file_that_is_damaged_or_of_a_later_version_is_told_of(tmp_path, caplog, content):
-    (tmp_path / FILE).write_text(content)
+    (tmp_path / TIMES_FILE).write_text(content)
     assert read_timings(tmp_path) is None
     assert "the times of the phases in it are lost" in caplog.text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError
-from delira.runs.fold_result import PREPROCESSING, FoldResult
+from delira.runs.results import PREPROCESSING, FoldResult
 
 PARTS = {"fold": 1, "train_indices": [2, 3], "val_indices": None, "test_indices": [0]}
 

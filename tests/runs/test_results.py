@@ -11,8 +11,8 @@ from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError
 from delira.io.container import write_tree
 from delira.metrics import per_sample
-from delira.runs import fold_file
-from delira.runs.fold_file import FILE, read_fold
+from delira.runs import results
+from delira.runs.results import RESULT_FILE, read_fold
 from delira.utils.files import publish
 
 
@@ -32,7 +32,7 @@ def rmse(y_true, y_pred):
     ],
 )
 def test_a_file_that_is_no_fold_is_refused_as_such(tmp_path, tree):
-    publish(tmp_path / FILE, lambda file: write_tree(file, tree))
+    publish(tmp_path / RESULT_FILE, lambda file: write_tree(file, tree))
     with pytest.raises(CheckpointError, match=r"result\.zip"):
         read_fold(tmp_path)
 
@@ -44,7 +44,7 @@ def test_a_file_that_is_no_fold_is_refused_as_such(tmp_path, tree):
 def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, key, value, named):
     result = toy_kit().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
     fold = result.folds[0]
-    fold_file.write_fold(dataclasses.replace(fold, history=[{**fold.history[0], key: value}]), {}, {})
+    results.write_fold(dataclasses.replace(fold, history=[{**fold.history[0], key: value}]), {}, {})
     with pytest.raises(CheckpointError, match=named):
         read_fold(fold.path)
 
@@ -52,7 +52,7 @@ def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, k
 @pytest.mark.parametrize(("field", "value"), [("raw_statistics", 0.5), ("raw_statistics", [5]), ("best_score", "0.5")])
 def test_a_field_of_another_kind_is_refused_where_it_is_read(tmp_path, manager, field, value):
     result = toy_kit().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
-    fold_file.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {}, {})
+    results.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {}, {})
     with pytest.raises(CheckpointError, match=field):
         read_fold(result.folds[0].path)
 

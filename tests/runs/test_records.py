@@ -10,7 +10,7 @@ from small_backends import build_kit, toy_kit
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.report.caveats import caveats
-from delira.runs.guard_log import FILE, GuardLog, read_guards
+from delira.runs.records import GUARDS_FILE, GuardLog, read_guards
 from delira.training import KFoldResult
 
 
@@ -51,7 +51,7 @@ def test_rollbacks_of_a_fold_are_kept_and_shown(tmp_path, manager):
     assert [fold.guards for fold in loaded.folds] == [fold.guards for fold in result.folds]
     assert caveats(result) == caveats(loaded) == [told]
     assert told in loaded.to_html()
-    assert not (result.path / "fold_00" / FILE).exists()
+    assert not (result.path / "fold_00" / GUARDS_FILE).exists()
 
 
 def test_updates_that_were_left_out_are_kept_and_shown(tmp_path, regression):
@@ -102,19 +102,21 @@ def test_a_file_that_is_gone_or_damaged_is_named(tmp_path, manager, kind):
         with np.errstate(all="ignore"):
             experiment.run(manager(12), callbacks=[SpoilOnce(kit, 0, 5)])
         fold = experiment.last_trainer.save_path
-    what = f"{fold.name}/{FILE}"
+    what = f"{fold.name}/{GUARDS_FILE}"
     assert not wrong_files(fold.parent)
-    (fold / FILE).write_text((fold / FILE).read_text().replace("2", "3"))
+    (fold / GUARDS_FILE).write_text((fold / GUARDS_FILE).read_text().replace("2", "3"))
     assert [check["state"] for check in wrong_files(fold.parent)] == ["broken"]
-    assert f"{fold / FILE} cannot be read: what the guards did is not known" in KFoldResult.load(tmp_path).warnings
-    (fold / FILE).unlink()
+    assert (
+        f"{fold / GUARDS_FILE} cannot be read: what the guards did is not known" in KFoldResult.load(tmp_path).warnings
+    )
+    (fold / GUARDS_FILE).unlink()
     told = (
         "is missing, which says what the guards did and when; by the ledger, updates left out: 0, returns to a "
         "checkpoint: 1"
     )
     (check,) = wrong_files(fold.parent)
     assert (check["what"], check["state"], check["detail"]) == (what, "missing", f"it {told}")
-    assert f"{fold / FILE} {told}" in KFoldResult.load(tmp_path).warnings
+    assert f"{fold / GUARDS_FILE} {told}" in KFoldResult.load(tmp_path).warnings
 
 
 def wrong_files(run):
@@ -143,7 +145,7 @@ def test_a_training_that_begins_anew_has_no_events_of_the_one_before(tmp_path, m
         path.unlink()
     kit.trainer(tmp_path, nonfinite="rollback").train(2, manager())
     assert read_guards(tmp_path) is None
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / GUARDS_FILE).exists()
 
 
 def test_a_rollback_of_a_version_without_the_file_has_no_epoch(tmp_path):
@@ -161,17 +163,17 @@ def test_without_a_folder_it_is_kept_in_memory(regression):
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"left_out": [1], "rollbacks": []}', '{"left_out": 3}', "\xff"])
 def test_a_file_that_cannot_be_read_is_told_and_stops_nothing(tmp_path, content, caplog):
-    (tmp_path / FILE).write_bytes(content.encode("latin-1"))
+    (tmp_path / GUARDS_FILE).write_bytes(content.encode("latin-1"))
     assert read_guards(tmp_path) is None
     assert "what the guards did is not known" in caplog.text
     log = GuardLog(tmp_path)
     log.note_left_out(1, 2, 8)
-    assert json.loads((tmp_path / FILE).read_text())["left_out"] == [{"epoch": 1, "updates": 2, "steps": 8}]
+    assert json.loads((tmp_path / GUARDS_FILE).read_text())["left_out"] == [{"epoch": 1, "updates": 2, "steps": 8}]
 
 
 def test_a_disk_that_refuses_stops_nothing(tmp_path, caplog):
     log = GuardLog(tmp_path)
-    (tmp_path / FILE).mkdir()
+    (tmp_path / GUARDS_FILE).mkdir()
     log.note_rollback(1, 1)
     assert "what the guards did could not be written" in caplog.text
     assert log.to_dict()["rollbacks"] == [1]

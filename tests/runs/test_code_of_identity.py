@@ -11,7 +11,7 @@ import types
 import numpy as np
 import pytest
 
-from delira.runs.function_identity import function_identity
+from delira.runs.code_of import function_identity
 
 
 def helper(values):

@@ -3,7 +3,7 @@
 import pytest
 
 from delira.errors import ConfigError
-from delira.runs.locate import locate_fold, locate_run
+from delira.runs.folder import locate_fold, locate_run
 
 
 @pytest.fixture

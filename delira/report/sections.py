@@ -1,0 +1,358 @@
+"""Sections of the page: what is said of a classification, a regression, a single training, and of the time."""
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.report import plots
+from delira.report.parts import tests_of
+from delira.report.predictions import (
+    Band,
+    Classified,
+    class_names,
+    classify,
+    classify_folds,
+    confusion_counts,
+    precision_recall_bands,
+    regressed,
+    reliability,
+    roc_bands,
+)
+from delira.report.table import DASH, Seconds, Section, Share, Table
+from delira.runs.records import TIMES_FILE, VERSION
+from delira.utils.files import mapping, read_json, unsealed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+MAX_CLASSES = 30
+"""A confusion matrix larger than that cannot be read."""
+N_CONFUSIONS = 20
+"""Most frequent confusions that are listed where the matrix cannot be read."""
+_ROC = ("false-positive rate", "true-positive rate")
+_PRECISION_RECALL = ("recall", "precision")
+
+
+def classification_section(result: object) -> Section | None:
+    """Return the section, or None if the task is no classification.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
+    cases = classify(result)
+    if cases is None:
+        return None
+    names = class_names(result, cases.n_classes)
+    counts = confusion_counts(cases)
+    panels, notes, areas = _curves(cases, classify_folds(result, cases), names)
+    only_in_files = {"confusion": plots.confusion_panel(counts, names)} if len(names) <= MAX_CLASSES else {}
+    tables = [_class_table(cases, names, areas)]
+    if len(names) > MAX_CLASSES and (confused := _confusion_table(counts, names)).rows:
+        tables.append(confused)
+    notes.append(_notes_of_classes(cases, bool(areas), tests_of(result)))
+    return Section("Classes", panels, tables, notes, only_in_files)
+
+
+def _curves(
+    cases: Classified, folds: Mapping[int, Classified], names: list[str]
+) -> tuple[dict[str, "Figure"], list[str], dict[int, Band]]:
+    """Panels of the scores, notes about them, and the ROC curves of each class."""
+    if cases.probabilities is None:
+        return {}, [], {}
+    found = reliability(cases)
+    ece = [reliability(fold).error for fold in folds.values()]
+    (roc, by_class), (pr, pr_by_class) = roc_bands(folds), precision_recall_bands(folds)
+    panels = {}
+    kind = "" if cases.is_binary else ", macro"
+    if roc.folds:
+        panels["roc"] = plots.band_panel(f"ROC{kind}", _ROC, roc, f"AUC {_spread(*roc.area)}")
+        panels["precision_recall"] = plots.band_panel(
+            f"Precision-recall{kind}", _PRECISION_RECALL, pr, f"AP {_spread(*pr.area)}"
+        )
+    x = f"probability of {names[1]}" if cases.is_one_score else "confidence"
+    panels["calibration"] = plots.calibration_panel(
+        found, (x, "frequency" if cases.is_one_score else "share predicted right")
+    )
+    if not cases.is_binary and by_class:
+        panels["roc_classes"] = plots.classes_panel("ROC, each class", _ROC, by_class, names)
+        panels["precision_recall_classes"] = plots.classes_panel(
+            "Precision-recall, each class", _PRECISION_RECALL, pr_by_class, names
+        )
+    return panels, _notes_of_curves(cases, folds, roc, ece), by_class
+
+
+def _notes_of_curves(cases: Classified, folds: Mapping[int, Classified], roc: Band, ece: list[float]) -> list[str]:
+    n_missing = int((~cases.kept).sum())
+    rest = "" if cases.is_binary else " of each class against the rest, averaged over classes"
+    missing = [str(fold) for fold in folds if fold not in roc.folds]
+    over_folds = _spread(float(np.mean(ece)), float(np.std(ece, ddof=1)) if len(ece) > 1 else np.nan) if ece else ""
+    notes = [
+        (
+            cases.made_by,
+            f"The outputs are no probabilities but logits, by the loss, the setting output= or their values, so a "
+            f"{cases.made_by} made them such; if they are no logits, calibration says nothing.",
+        ),
+        (n_missing, f"{n_missing:,} cases whose scores are not finite are left out."),
+        (
+            roc.folds,
+            f"ROC and precision-recall{rest}: a thin line for each fold, their mean, and one standard deviation around "
+            "it, averaged vertically (Fawcett 2006). AUC and average precision (AP) are of each fold: mean ± SD.",
+        ),
+        (missing, f"No curves of fold {', '.join(missing)}: its cases are of one class."),
+        (
+            ece,
+            "Calibration of all out-of-fold cases: expected calibration error (ECE, Guo et al. 2017, 15 bins); over "
+            f"folds {over_folds}. Bars: share of the cases with that confidence.",
+        ),
+        (not ece, "Calibration: expected calibration error (ECE, Guo et al. 2017, 15 bins)."),
+    ]
+    return [note for is_so, note in notes if is_so]
+
+
+def _class_table(cases: Classified, names: list[str], areas: Mapping[int, Band]) -> Table:
+    """Precision, recall, F1, area and number of cases of each class, and their means."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    labels = np.arange(cases.n_classes)
+    precision, recall, f1, support = precision_recall_fscore_support(
+        cases.true, cases.predicted, labels=labels, zero_division=np.nan
+    )
+    if cases.is_binary and 1 in areas:
+        areas = {0: areas[1], 1: areas[1]}  # the area is that of both
+    area = [areas[number].area[0] if number in areas else np.nan for number in labels.tolist()]
+    header = ["Class", "Precision", "Recall", "F1", *(["AUC"] if areas else []), "n"]
+    columns = [precision, recall, f1, *([np.array(area)] if areas else [])]
+    rows: list[list[Any]] = [
+        [names[number], *(float(column[number]) for column in columns), int(support[number])]
+        for number in labels.tolist()
+    ]
+    total = int(support.sum())
+    rows.append(["mean of classes", *(_mean(column, np.ones(len(column))) for column in columns), total])
+    rows.append(["weighted by n", *(_mean(column, support) for column in columns), total])
+    return Table("classes", header, rows, n_last=2)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> float:
+    there = np.isfinite(values) & (weights > 0)
+    return float(np.average(values[there], weights=weights[there])) if there.any() else np.nan
+
+
+def _notes_of_classes(cases: Classified, has_areas: bool, tests: str) -> str:
+    area = (
+        " AUC: of each fold in which the class occurs, one class against the rest, then their mean."
+        if has_areas
+        else ""
+    )
+    n_unseen = cases.n_classes - len(np.unique(cases.true))
+    unseen = f" {n_unseen} class{'es never occur' if n_unseen > 1 else ' never occurs'}." if n_unseen else ""
+    n_unpredicted = cases.n_classes - len(np.unique(cases.predicted))
+    what = "1 class is" if n_unpredicted == 1 else f"{n_unpredicted} classes are"
+    without = f" {what} never predicted, so means of the precision are over the others." if n_unpredicted else ""
+    return (
+        f"Precision, recall and F1 over all {len(cases.true):,} out-of-fold {tests}; n: {tests.split(',')[0]} of the "
+        "class."
+        f"{area}{unseen}{without}"
+    )
+
+
+def _confusion_table(counts: np.ndarray, names: list[str]) -> Table:
+    """Return the most frequent confusions, for as many classes as no matrix can show."""
+    wrong = counts * ~np.eye(len(counts), dtype=bool)
+    totals = counts.sum(axis=1)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:N_CONFUSIONS]
+    rows = [
+        [names[true], names[pred], int(wrong[true, pred]), Share(wrong[true, pred] / totals[true])]
+        for true, pred in zip(*np.unravel_index(order, wrong.shape), strict=True)
+        if wrong[true, pred]
+    ]
+    return Table("confusions", ["True class", "Predicted class", "Cases", "Share of the true class"], rows)
+
+
+def confusion(result: object) -> dict[str, Any] | None:
+    """Confusion matrix of the out-of-fold predictions, if the task is a classification of at most 30 classes.
+
+    Returns
+    -------
+    dict or None
+        ``classes``; ``rows``, one per true class, of ``(name, cells, recall)`` with cells of
+        ``(count, share of the row)``.
+    """
+    cases = classify(result)
+    if cases is None or cases.n_classes > MAX_CLASSES:
+        return None
+    names = class_names(result, cases.n_classes)
+    rows = []
+    for position, (name, row) in enumerate(zip(names, confusion_counts(cases), strict=True)):
+        total = int(row.sum())
+        cells = [(int(count), round(count / total, 3) if total else 0.0) for count in row]
+        rows.append((name, cells, f"{row[position] / total:.1%}" if total else DASH))
+    return {"classes": names, "rows": rows, "of": tests_of(result)}
+
+
+def _spread(mean: float, std: float) -> str:
+    return f"{mean:.3f}" + (f" ± {std:.3f}" if np.isfinite(std) else "")
+
+
+def regression_section(result: object) -> Section | None:
+    """Return the section, or None if the task is no regression of one number.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult`` whose task is no classification.
+    """
+    found = regressed(result)
+    if found is None:
+        return None
+    true, pred, kept = found
+    left_over = pred - true
+    spread = np.sum((true - true.mean()) ** 2)
+    rows: list[list[Any]] = [
+        ["mean absolute error", float(np.mean(np.abs(left_over)))],
+        ["root mean squared error", float(np.sqrt(np.mean(left_over**2)))],
+        ["mean of the residuals", float(np.mean(left_over))],
+        ["R²", float(1 - np.sum(left_over**2) / spread) if spread else np.nan],
+    ]
+    notes = [f"All {len(true):,} out-of-fold {tests_of(result)}; residuals are predicted minus true values."]
+    if len(true) < len(kept):
+        notes.append(f"{len(kept) - len(true):,} cases without a finite number are left out.")
+    panels = {"agreement": plots.agreement_panel(true, pred), "residuals": plots.residual_panel(true, pred)}
+    table = Table("regression", ["Over all cases", "Value"], rows, by_row=True)
+    return Section("Predicted and true values", panels, [table], notes)
+
+
+#: phases in the order in which they are shown; colours that the page does not change, told apart in light and dark
+PHASE_COLOURS = {
+    "data": "#c8553d",
+    "transfer": "#cc79a7",
+    "forward": "#56b4e9",
+    "backward": "#1b6ca8",
+    "step": "#1b6ca8",
+    "update": "#3d5a99",
+    "validation": "#009e73",
+    "checkpoint": "#e69f00",
+    "test": "#7fb685",
+    "other": "#9aa1aa",
+}
+_ABOUT_OTHER = "other: what is in no phase, as callbacks, and what happens once, as imports at the first step"
+
+
+def timings_of(fold: Any) -> tuple[dict[str, float], str]:
+    """Seconds by phase, and a note about them; empty where nothing was measured, or it cannot be read.
+
+    Parameters
+    ----------
+    fold
+        A ``FoldResult``: its ``timings``, else ``timings.json`` in its folder.
+    """
+    stated: Any = fold.timings
+    if not stated and fold.path is not None:
+        with contextlib.suppress(OSError, ValueError):
+            stated = unsealed(read_json(Path(fold.path) / TIMES_FILE))
+    stated = mapping(stated)
+    if stated.get("version") != VERSION or not isinstance(stated.get("seconds"), Mapping):
+        return {}, ""
+    numbers = {
+        str(phase): float(value)
+        for phase, value in stated["seconds"].items()
+        if isinstance(value, (int, float)) and np.isfinite(value) and value >= 0
+    }
+    return numbers, str(stated.get("note") or "")
+
+
+def phases_of(times: Sequence[Mapping[str, float]]) -> list[str]:
+    """Phases that took any time, the known ones in their order, then those of another version.
+
+    Parameters
+    ----------
+    times
+        Seconds by phase, of folds or of runs.
+    """
+    named = dict.fromkeys(phase for seconds in times for phase in seconds if seconds[phase])
+    return [phase for phase in PHASE_COLOURS if phase in named] + [
+        phase for phase in named if phase not in PHASE_COLOURS
+    ]
+
+
+def time_section(result: Any) -> Section | None:
+    """Return the section, or None if no fold knows where its time went.
+
+    Parameters
+    ----------
+    result
+        With ``folds``.
+    """
+    found = {fold.fold: timings_of(fold) for fold in result.folds}
+    folds = {number: seconds for number, (seconds, _) in found.items() if sum(seconds.values()) > 0}
+    if not folds:
+        return None
+    phases = phases_of([*folds.values()])
+    by_phase = {phase: [seconds.get(phase, 0.0) for seconds in folds.values()] for phase in phases}
+    totals = [*map(sum, by_phase.values())]
+    rows: list[list[Any]] = [
+        [
+            "all" if result.is_training else str(number),
+            *(Seconds(seconds.get(phase, 0.0)) for phase in phases),
+            Seconds(sum(seconds.values())),
+        ]
+        for number, seconds in folds.items()
+    ]
+    if len(folds) > 1:
+        rows.append(["all", *map(Seconds, totals), Seconds(sum(totals))])
+    rows.append(["share", *(Share(total / sum(totals)) for total in totals), Share(1.0)])
+    colours = {phase: PHASE_COLOURS.get(phase, PHASE_COLOURS["other"]) for phase in phases}
+    panel = plots.time_panel(["" if result.is_training else f"fold {number}" for number in folds], by_phase, colours)
+    notes = _joined([note for _, note in found.values() if note])
+    without = [str(number) for number in found if number not in folds]
+    notes += [f"Nothing was measured in fold {', '.join(without)}."] if without else []
+    notes += [_ABOUT_OTHER] if "other" in phases else []
+    header = ["" if result.is_training else "Fold", *phases, "Sum"]
+    return Section("Time", {"time": panel}, [Table("time", header, rows, n_last=1 + (len(folds) > 1))], notes)
+
+
+def _joined(notes: Sequence[str]) -> list[str]:
+    """Notes of the folds; those with a number, of steps, are one sentence with each number once."""
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for note in dict.fromkeys(notes):
+        before, number, after = re.fullmatch(r"(\D*)(\d*)(.*)", note, re.DOTALL).groups()  # type: ignore[union-attr]
+        numbers.setdefault((before, after), []).append(number)
+    of = " of each fold" if len(notes) > 1 else ""
+    return [
+        f"{before}{' and '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}{after}{of if found != [''] else ''}"
+        for (before, after), found in numbers.items()
+    ]
+
+
+def sections(result: Any) -> list[Section]:
+    """Parts of the page that depend on the task, and on what was measured."""
+    task: Section | None = None
+    if result.is_training:
+        task = _last_values(folds[0]) if (folds := drawn_folds(result)) else None
+    elif result.folds:
+        task = classification_section(result) or regression_section(result)
+    return [section for section in (task, time_section(result)) if section is not None]
+
+
+def _last_values(fold: Any) -> Section | None:
+    """Return what the single training came to; a cross-validation is measured by its test."""
+    best: dict[str, Any] = next((one for one in fold.history if one.get("epoch") == fold.best_epoch), {})
+    epochs = [fold.history[-1] if fold.history else {}, *([best] if best else [])]
+    rows: list[list[Any]] = [
+        [key, *(np.nan if epoch.get(key) is None else float(np.mean(epoch[key])) for epoch in epochs)]
+        for key, value in epochs[0].items()
+        if value is not None and key != "epoch"
+    ]
+    header = ["Quantity", "Last epoch", "Best epoch"][: 1 + len(epochs)]
+    return Section("Values", {}, [Table("values", header, rows, by_row=True)], []) if rows else None
+
+
+def drawn_folds(result: Any) -> Sequence[Any]:
+    """Folds whose histories are shown: where none has finished, those that began."""
+    return result.folds or result.unfinished

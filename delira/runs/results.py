@@ -1,0 +1,428 @@
+"""The results of a run: what a fold gives back, and the files in which runs keep them."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.errors import CheckpointError, ConfigError
+from delira.io.container import read_tree, write_tree
+from delira.metrics.gather import LIMIT_BYTES
+from delira.utils import yaml_codec
+from delira.utils.arrays import iterate_leaves
+from delira.utils.checks import check_whole
+from delira.utils.files import MOST_OF_MANY, publish, publish_text, read_json, refuse_link, sealed, unsealed
+
+#: file of the transformers that were fitted on the training part of a fold
+PREPROCESSING = "preprocessing.zip"
+
+
+def check_dictionaries(owner: object, **given: object) -> None:
+    """Refuse arguments that are no dictionaries.
+
+    Parameters
+    ----------
+    owner
+        The object that they are for: how the message begins.
+    **given
+        The arguments by name.
+    """
+    for name, value in given.items():
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{type(owner).__name__}: {name} is a dictionary, got {value!r:.80}")
+
+
+def _indices(name: str, given: object) -> np.ndarray:
+    """Indices of samples as int64; fractions, negative ones and texts are none."""
+    found = np.asarray(given)
+    is_right = found.ndim == 1 and (found.dtype.kind in "iu" or not found.size)
+    if not is_right or isinstance(given, (str, Mapping)) or (found.size and found.min() < 0):
+        raise ConfigError(f"FoldResult: {name} are indices of the data set, whole numbers from 0, got {given!r:.80}")
+    return found.astype(np.int64)
+
+
+def _values(name: object, given: object) -> np.ndarray:
+    found = np.atleast_1d(np.asarray(given))
+    if not isinstance(name, str) or found.dtype.kind not in "biufc":
+        raise ConfigError(
+            f"FoldResult: metrics are numbers, or arrays of them, by name, got {given!r:.80} for {name!r}"
+        )
+    return found
+
+
+def _check_readings(given: object) -> None:
+    is_right = isinstance(given, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(facts, Mapping)
+        and isinstance(facts.get("output"), str)
+        and isinstance(facts.get("since"), int)
+        for name, facts in given.items()
+    )
+    if not is_right:
+        raise ConfigError(
+            "FoldResult: output_readings say of each output by name how it was read, as "
+            f'{{"pred": {{"output": "logits", "since": 1}}}}, got {given!r:.80}'
+        )
+
+
+@dataclass(eq=False, repr=False)
+class FoldResult:
+    """One fold: what was trained on, what came out, and how it got there."""
+
+    fold: int
+    train_indices: np.ndarray
+    """Of the data set; int64 of shape ``(n_train,)``, like the two that follow."""
+    val_indices: np.ndarray | None
+    test_indices: np.ndarray
+    metrics: dict[str, np.ndarray] = field(default_factory=dict)
+    """On the test part: float64 of shape ``(1,)``, or ``(n_test,)`` for a metric over samples."""
+    predictions: dict[str, Any] = field(default_factory=dict)
+    """Tree of arrays of shape ``(n_test, ...)``, in the order of ``test_indices``."""
+    targets: dict[str, Any] = field(default_factory=dict)
+    """Entries of the batch that the metrics read, in the same order."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    """One entry per epoch: ``{"epoch": 1, "ce": 0.7, "val_accuracy": 0.8, ...}``."""
+    best_epoch: int | None = None
+    best_score: float | None = None
+    score_key: str | None = None
+    """Key of the history that chose the best epoch; None: nothing did, or it is not known."""
+    weights_epoch: int | None = None
+    """Epoch whose weights were tested: the best one, the last without a score, or where the checkpoint of the best was
+    gone; None: not known."""
+    raw_statistics: Sequence[str] = ()
+    """Names of the running statistics of normalisation layers that are of the trained weights, while what was tested
+    are their averages (``update_statistics`` of the callback that averages); empty: none."""
+    output_readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """How the training read outputs of which nobody says what they are: name of the output -> ``{"output": "logits" or
+    "probabilities", "since": epoch}``, with ``"is_changed": True`` where it read them otherwise before."""
+    path: Path | None = None
+    """Folder of the fold."""
+    parameters: Any = None
+    callbacks: Sequence[Any] = ()
+    seconds: float = float("nan")
+    """Duration of training and testing, over all sessions."""
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    """Samples that could not be loaded and took no part: index in the data set -> reason."""
+    timings: Mapping[str, Any] | None = None
+    """Where the time went, as ``timings.json`` in the fold's folder has it: ``{"version": 1, "steps": int, "seconds":
+    {phase: s}, "note": str}``, over all sessions."""
+    guards: Mapping[str, Any] | None = None
+    """What was done about numbers that were not finite, as ``guards.json`` in the fold's folder has it: ``{"version":
+    1, "left_out": [{"epoch": int, "updates": int, "steps": int}], "rollbacks": [epoch or None]}``; None: nothing."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, at_least=0, fold=self.fold)
+        self.train_indices = _indices("train_indices", self.train_indices)
+        self.test_indices = _indices("test_indices", self.test_indices)
+        if self.val_indices is not None:
+            self.val_indices = _indices("val_indices", self.val_indices)
+        check_dictionaries(self, metrics=self.metrics, predictions=self.predictions, targets=self.targets)
+        _check_readings(self.output_readings)
+        if not isinstance(self.history, list):
+            raise ConfigError(f"FoldResult: history is a list of one record for each epoch, got {self.history!r}")
+        self.metrics = {name: _values(name, value) for name, value in self.metrics.items()}
+
+    @property
+    def preprocessing(self) -> Path | None:
+        """File of the transformers that were fitted on the training part, for ``delira.training.load_preprocessing``;
+        None if there were none.
+        """
+        file = None if self.path is None else Path(self.path) / PREPROCESSING
+        return file if file is not None and file.is_file() else None
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())
+        n_val = 0 if self.val_indices is None else len(self.val_indices)
+        sizes = f"train/val/test={len(self.train_indices)}/{n_val}/{len(self.test_indices)}"
+        return f"FoldResult({self.fold}, {sizes}{', ' if values else ''}{values})"
+
+
+RESULT_FILE = "result.zip"
+#: of the file; a later one may mean something else by the same names
+RESULT_FORMAT = 1
+_FIELDS = (
+    "fold",
+    "train_indices",
+    "val_indices",
+    "test_indices",
+    "metrics",
+    "history",
+    "best_epoch",
+    "best_score",
+    "score_key",
+    "weights_epoch",
+    "raw_statistics",
+    "output_readings",
+    "seconds",
+)
+#: of some fields, where another kind would be read as something else
+_KINDS: dict[str, tuple[type, ...]] = {
+    "fold": (int,),
+    "train_indices": (np.ndarray,),
+    "val_indices": (np.ndarray, type(None)),
+    "test_indices": (np.ndarray,),
+    "history": (list,),
+    "best_epoch": (int, type(None)),
+    "best_score": (int, float, np.number, type(None)),
+    "score_key": (str, type(None)),
+    "weights_epoch": (int, type(None)),
+    "seconds": (int, float),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredFold:
+    """What was read of a fold."""
+
+    fields: Mapping[str, Any]
+    """Of a :class:`FoldResult`, but its predictions and targets."""
+    outputs: Mapping[str, Any] | None
+    """``predictions`` and ``targets``; ``None`` if they could not be stored: the fold is to be tested again."""
+    callbacks: Mapping[str, Any]
+    """States of the callbacks by name."""
+    asked: Mapping[str, Any]
+    """What the fold was asked for besides the fingerprint of the run, as plain JSON values."""
+
+
+def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, Any]) -> Path:
+    """Write ``result.zip`` into the folder of a fold, completely or not at all.
+
+    Predictions and targets of more than 1 GiB, and such as are no arrays of numbers, texts and arrays, are
+    left out.
+
+    Parameters
+    ----------
+    fold
+        The finished fold.
+    asked
+        What it was asked for, as plain JSON values.
+    states
+        States of its callbacks by name.
+    """
+    fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
+    outputs = {"predictions": fold.predictions, "targets": fold.targets}
+    is_small = sum(_count_bytes(leaf) for _, leaf in iterate_leaves(outputs)) <= LIMIT_BYTES
+    kept = {name: state for name, state in states.items() if state is None or _packed_or_none(state) is not None}
+    tree = {
+        "format": RESULT_FORMAT,
+        "asked": _pack(dict(asked)),
+        "fields": _pack(fields),
+        "outputs": _packed_or_none(outputs) if is_small else None,
+        "callbacks": _pack(kept),
+    }
+    if fold.path is None:
+        raise CheckpointError(f"fold {fold.fold} has no folder to be stored in")
+    return publish(fold.path / RESULT_FILE, lambda file: write_tree(file, tree))
+
+
+def read_fold(folder: Path) -> StoredFold:
+    """Read what :func:`write_fold` wrote.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged or of a later version.
+    OSError
+        If it is a link to somewhere else, or cannot be read now.
+    """
+    with _opened(folder, "fields", "outputs", "callbacks", "asked") as parts:
+        stored = StoredFold(**parts)
+        _check_parts(stored)
+        FoldResult(**stored.fields)  # everything is there
+    return stored
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, *parts: str) -> Iterator[dict[str, Any]]:
+    """Scope in which parts of the file are used; whatever goes wrong with them there means that it holds no fold."""
+    path = folder / RESULT_FILE
+    refuse_link(path)
+    tree = read_tree(path, only=("format", *parts))
+    if tree.get("format") != RESULT_FORMAT:
+        raise CheckpointError(
+            f"{path} has the format {tree.get('format')!r}; this version of delira reads {RESULT_FORMAT}"
+        )
+    try:
+        yield {name: _unpack(tree[name]) for name in parts}
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
+
+
+def _check_parts(stored: StoredFold) -> None:
+    """Refuse what has a place in a fold and is something else.
+
+    Raises
+    ------
+    LookupError, TypeError
+        If something is missing, or of another kind.
+    """
+    fields, outputs = stored.fields, stored.outputs
+    named = {"callbacks": stored.callbacks, "asked": stored.asked, "metrics": fields["metrics"]}
+    named |= {} if outputs is None else {name: outputs[name] for name in ("predictions", "targets")}
+    for name, value in {**named, "left_out": fields.get("left_out", {})}.items():
+        if not isinstance(value, Mapping):
+            raise TypeError(f"its {name} are a {type(value).__name__}")
+        if name != "left_out" and (unnamed := [key for key in value if not isinstance(key, str)]):
+            raise TypeError(f"its {name} have the name {unnamed[0]!r}")
+    for name, value in fields["metrics"].items():
+        if np.asarray(value).dtype.kind not in "biuf":
+            raise TypeError(f"its metric {name!r} is no number")
+    for name, kinds in _KINDS.items():
+        if not isinstance(fields.get(name), kinds):
+            raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
+    _check_history(fields["history"])
+    names = fields.get("raw_statistics", ())  # files of before have none
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"its raw_statistics are no names but {names!r:.40}")
+    _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
+
+
+def _check_history(history: list[Any]) -> None:
+    """Refuse epochs that are none, names that are no texts, and values that are no numbers."""
+    for values in history:
+        if not isinstance(values, Mapping) or not isinstance(values.get("epoch"), int):
+            raise TypeError("its history has an entry that is no epoch")
+        for name, value in values.items():
+            if not isinstance(name, str):
+                raise TypeError(f"its history has the name {name!r}")
+            if value is not None and np.asarray(value).dtype.kind not in "biuf":
+                raise TypeError(f"its history has the {name!r} {value!r:.40}, which is no number")
+
+
+def read_means(folder: Path) -> dict[str, float]:
+    """Return the metrics of a stored fold, each as one number; its predictions, which may be large, are not read.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, damaged or of a later version.
+    OSError
+        If it is a link to somewhere else, or cannot be read now.
+    """
+    means: dict[str, float] = {}
+    with _opened(folder, "fields") as parts:
+        means |= {str(name): float(np.mean(value)) for name, value in parts["fields"]["metrics"].items()}
+    return means
+
+
+def _packed_or_none(value: object) -> Any:
+    """Return None of what cannot be packed, as tensors: they belong to the checkpoint."""
+    try:
+        return _pack(value)
+    except CheckpointError:
+        return None
+
+
+def _count_bytes(leaf: object) -> int:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.hasobject:
+        return sum(_count_bytes(item) for item in leaf.flat)
+    return int(getattr(leaf, "nbytes", 0))
+
+
+# a container of its own around each value: keys may be numbers, tuples stay tuples, scalars keep their dtype
+
+
+def _pack(value: Any) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is dict:
+        return {"dict": [[_pack(key), _pack(item)] for key, item in value.items()]}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_pack(item) for item in value]}
+    if isinstance(value, np.generic) and _is_plain(value.dtype):
+        return {"scalar": np.asarray(value)}
+    if type(value) in (np.ndarray, np.memmap):
+        if value.dtype == object:
+            return {"objects": [_pack(item) for item in value.flat], "shape": [*value.shape]}
+        if _is_plain(value.dtype):
+            return {"array": value}
+    raise CheckpointError(f"a {type(value).__name__} cannot be stored safely")
+
+
+def _is_plain(dtype: np.dtype) -> bool:
+    return not dtype.hasobject and dtype.type is not np.void
+
+
+def _unpack(plain: object) -> Any:
+    if not isinstance(plain, dict):
+        return plain
+    content: Any
+    kind, content = next(iter(plain.items()), ("", None))
+    if kind == "dict":
+        return {_unpack(key): _unpack(item) for key, item in content}
+    if kind in ("list", "tuple"):
+        items = [_unpack(item) for item in content]
+        return items if kind == "list" else tuple(items)
+    if kind == "objects":
+        array = np.empty(len(content), dtype=object)
+        for position, item in enumerate(content):
+            array[position] = _unpack(item)
+        return array.reshape(plain["shape"])
+    if kind not in ("array", "scalar"):
+        raise ValueError(f"unknown kind of value {kind!r}")
+    return content if kind == "array" else content[()]
+
+
+SUMMARY = "result.json"
+SUMMARY_FORMAT = 1
+
+
+def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, Any], bound: Mapping[str, Any]) -> Path:
+    """Write what the files of the folds and the manifest do not say, before the first fold.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    facts
+        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups`` and ``info`` of the result.
+    metrics
+        The test metrics as they were given.
+    bound
+        The same with what the losses say of the predictions that they read.
+    """
+    named = {
+        name: {"metric": yaml_codec.encode(metric), "criterion": getattr(bound[name], "criterion", None)}
+        for name, metric in metrics.items()
+    }
+    groups = facts["groups"]
+    content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
+    return publish_text(
+        folder / SUMMARY, json.dumps(sealed({"format": SUMMARY_FORMAT, **content}, _as_json), indent=1) + "\n"
+    )
+
+
+def _as_json(value: object) -> Any:
+    """Return what JSON has no form for: numbers of numpy as numbers, all else as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def read_summary(folder: Path) -> tuple[dict[str, Any], str]:
+    """What :func:`write_summary` wrote, empty if that cannot be read; and why it cannot, empty if there is no file.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    """
+    path = folder / SUMMARY
+    try:
+        written = read_json(path, MOST_OF_MANY)
+        if written["format"] != SUMMARY_FORMAT:
+            raise ValueError(f"it has the format {written['format']!r}; this version of delira reads {SUMMARY_FORMAT}")
+        written = unsealed(written)
+        kinds = {"n_samples": int, "seed": int, "metrics": dict, "info": dict}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(written[name], kind)]:
+            raise TypeError(f"its {wrong[0]!r} is a {type(written[wrong[0]]).__name__}")
+        if written["groups"] is not None and len(written["groups"]) != written["n_samples"]:
+            raise ValueError("it does not have one group for each sample")
+    except FileNotFoundError:
+        return {}, ""
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        return {}, f"{path} cannot be read ({error})"
+    return written, ""
