@@ -146,23 +146,27 @@ def _of_metric(metric: object, name: str) -> bool | None:
     return _of_library(metric, name)
 
 
+#: forms -> the attribute that has what gives the same number
+_INSIDE: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (functools.partial, "func"),
+    ((PerSample, SklearnFunction, SklearnMetric, ArrayMetric), "function"),
+    (TorchMetric, "metric"),
+    (DefaultAccuracy, "delegate"),
+)
+
+
 def _inner(metric: object) -> Any:
     """Return what is computed, out of the forms that give the same number."""
     while True:
-        if isinstance(metric, functools.partial):
-            metric = metric.func
-        elif isinstance(metric, (PerSample, SklearnFunction, SklearnMetric, ArrayMetric)):
-            metric = metric.function
+        attribute = next((name for kinds, name in _INSIDE if isinstance(metric, kinds)), None)
+        if attribute is not None and getattr(metric, attribute) is not None:
+            metric = getattr(metric, attribute)
         elif isinstance(metric, SklearnClassificationMetric):
             metric = sklearn_function(getattr(metric, "function", None)) or metric.score_fn
-        elif isinstance(metric, TorchMetric):
-            metric = metric.metric
         elif isinstance(metric, TreeMetric):
             metric = metric.metrics.trees[0]  # with its children, of which a deviation has no direction
         elif isinstance(metric, MetricTree) and not metric.children:
             metric = metric.root
-        elif isinstance(metric, DefaultAccuracy) and metric.delegate is not None:
-            metric = metric.delegate
         elif isinstance(metric, type) and issubclass(metric, Metric):
             try:
                 metric = metric()  # type: ignore[call-arg]

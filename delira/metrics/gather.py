@@ -144,8 +144,7 @@ class _Column:
         if len(dtypes) == 1 and all(isinstance(batch, _Stored) for batch in self._batches):
             return self._map(dtypes.pop(), shape)
         whole = scratch_array(shape, np.result_type(*dtypes), limit_bytes=0)
-        np.concatenate(self._read(), out=whole)
-        return whole
+        return np.concatenate(self._read(), out=whole)
 
     def _read(self) -> list[np.ndarray]:
         """Every batch as an array; one that lies in the file as a view of it."""

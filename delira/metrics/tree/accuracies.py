@@ -44,8 +44,8 @@ class Stateless(Keeping):
         super().__init__(self.label)
 
     def _clear(self) -> None:
-        #: looks at targets and scores of the pass, once it is needed
-        self._seen: Seen | None = None
+        #: name in a state -> what looks at targets and scores of the pass, or at labels; there once it is needed
+        self._seen: dict[str, Seen] = {}
         #: positions of samples without a finite prediction, of metrics that find them in what they keep
         self._lost: list[int] = []
         #: a criterion and a setting, and what they say of predictions
@@ -58,14 +58,14 @@ class Stateless(Keeping):
     @property
     def seen(self) -> Seen:
         """What is looked at when the pass ends."""
-        if self._seen is None:
-            self._seen = Seen(self.name)
-        return self._seen
+        if "seen" not in self._seen:
+            self._seen["seen"] = Seen(self.name)
+        return self._seen["seen"]
 
     @property
     def lost(self) -> list[int]:
         """Positions in the pass of samples whose prediction is not finite, as far as they were looked at."""
-        return self._lost if self._seen is None else self._lost or self._seen.lost
+        return self._lost or [position for seen in self._seen.values() for position in seen.lost]
 
     def known_in(self, state: Mapping[Any, Any]) -> Criterion:
         """Return what a state says of its predictions; looked up again only when criterion or setting are others."""
@@ -75,21 +75,21 @@ class Stateless(Keeping):
         return self._described[2]
 
     def process_final(self, *args: Any) -> Any:
-        """End a pass: a target that no class is is refused now."""
-        if self._seen is not None:
-            self._seen.check()
+        """End a pass: a target, or a predicted label, that no class is is refused now."""
+        for seen in self._seen.values():
+            seen.check()
 
     def state_dict(self) -> dict[str, Any]:
-        return {} if self._seen is None else {"seen": self._seen.state_dict()}
+        return {name: seen.state_dict() for name, seen in self._seen.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._clear()
-        if "seen" in state:
-            self.seen.load_state_dict(state["seen"])
+        for name in state.keys() & {"seen", *self._seen}:  # those of older versions have fewer
+            self._seen.setdefault(name, Seen(self.name)).load_state_dict(state[name])
 
     def merge(self, other: Self) -> None:
-        if other._seen is not None:
-            self.seen.merge(other._seen)
+        for name, theirs in other._seen.items():
+            self._seen.setdefault(name, Seen(self.name)).merge(theirs)
 
 
 @default_for_key("cat_acc")

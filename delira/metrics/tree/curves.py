@@ -15,7 +15,7 @@ from delira.metrics.tree.labels import LOST, YES_OR_NO, by_sample, refuse_label,
 from delira.metrics.tree.moments import Pending
 from delira.state import State
 from delira.utils.arrays import Array, ops_of, shape_of, to_plain
-from delira.utils.checks import check_flags, check_whole
+from delira.utils.checks import check_flags, check_whole, if_given
 
 
 class OverDataset(Stateless):
@@ -237,8 +237,7 @@ class RocAucScore(RocAuc):
         super().__init__(**keys)
         check_flags(self, one_hot_labels=one_hot_labels)
         check_whole(self, one_hot_offset=one_hot_offset)
-        if one_hot_classes is not None:
-            check_whole(self, at_least=1, one_hot_classes=one_hot_classes)
+        check_whole(self, at_least=1, **if_given(one_hot_classes=one_hot_classes))
         self.one_hot_labels, self.one_hot_offset, self.one_hot_classes = one_hot_labels, one_hot_offset, one_hot_classes
 
     def prepare(self, pred: Array, true: Array, state: State) -> tuple[Any, Any]:

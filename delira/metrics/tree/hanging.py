@@ -390,8 +390,8 @@ class EpochLambda(Keeping):
         return self._compute(self._predictions, self._targets) if self._predictions else None
 
     def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
-        value = self.function(*ordered(self.function, _joined(predictions), _joined(targets), "prediction first"))
-        check_value(self.name, value)
+        pair = ordered(self.function, _joined(predictions), _joined(targets), "prediction first")
+        value = check_value(self.name, self.function(*pair))
         return to_plain(read_arrays([as_array(value)])[0])
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from delira.metrics.tree.criteria import describe_criterion, threshold_of
 from delira.metrics.tree.moments import LARGE, MOST_BATCHES, Unlike
 from delira.state import State
 from delira.utils.arrays import Array, as_array, ops_of, read_arrays, read_flat, shape_of
-from delira.utils.checks import check_numbers, check_whole
+from delira.utils.checks import check_numbers, check_whole, if_given
 
 #: in the place of a predicted label where the scores are no finite numbers
 LOST = int(np.iinfo(np.int32).min)
@@ -270,9 +270,7 @@ def check_settings(owner: str, *, class_axis: object = None, **given: Any) -> No
     ConfigError
         Naming the setting and its value.
     """
-    for name, value in given.items():
-        if value is None:
-            continue
+    for name, value in if_given(**given).items():
         if name == "threshold":
             check_numbers(owner, threshold=value)
         else:

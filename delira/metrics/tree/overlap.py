@@ -13,7 +13,7 @@ from delira.metrics.tree.labels import LOST, Seen, check_settings, labels_of
 from delira.metrics.tree.moments import Pending, Weighted
 from delira.state import State
 from delira.utils.arrays import Array, as_array, ops_of, shape_of
-from delira.utils.checks import check_flags, check_numbers
+from delira.utils.checks import check_flags, check_numbers, if_given
 
 
 class OfMasks(Stateless):
@@ -41,24 +41,7 @@ class OfMasks(Stateless):
 
     def _clear(self) -> None:
         super()._clear()
-        self._seen_labels = Seen(self.name, "prediction")
-
-    def process_final(self, *args: Any) -> Any:
-        """End a pass: labels that are no classes are refused now."""
-        super().process_final(*args)
-        self._seen_labels.check()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "seen_labels": self._seen_labels.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        if "seen_labels" in state:  # those of older versions have none
-            self._seen_labels.load_state_dict(state["seen_labels"])
-
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        self._seen_labels.merge(other._seen_labels)
+        self._seen = {"seen": Seen(self.name), "seen_labels": Seen(self.name, "prediction")}
 
     def masks(self, state: State, ignore_index: int | None = None) -> tuple[Any, Any, int]:
         """Predicted and true labels of shape ``(B, n)``, and the number of classes."""
@@ -78,7 +61,7 @@ class OfMasks(Stateless):
         given = true if labels.given is None else labels.given
         self.seen.add(given, is_decided, labels.allowed or n_classes, ignore_index)
         if not labels.n_classes:
-            self._seen_labels.add(pred, None, n_classes)
+            self._seen["seen_labels"].add(pred, None, n_classes)
         return pred, true, n_classes
 
 
@@ -231,8 +214,7 @@ class Hausdorff(OfMasks):
         num_classes: int | None = None,
         **settings: Any,
     ):
-        if percentile is not None:
-            check_numbers(self, above=0, at_most=100, percentile=percentile)
+        check_numbers(self, above=0, at_most=100, **if_given(percentile=percentile))
         self.label = "hausdorff" if percentile is None else f"hausdorff_{percentile:g}"
         super().__init__(num_classes, **settings)
         if not isinstance(spacing, str) and not _is_spacing(spacing):
