@@ -77,8 +77,8 @@ MANY_ARGUMENTS = {
     "training/trainer.py BaseNetworkTrainer.__init__": HISTORIC,
     "callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,
     "callbacks/tensorboard_images.py TensorBoardProjector.__init__": HISTORIC,
-    "callbacks/tensorboard_scalars.py TensorBoard.__init__": HISTORIC,
-    "callbacks/tensorboard_scalars.py TensorBoardText.__init__": HISTORIC,
+    "callbacks/tensorboard.py TensorBoard.__init__": HISTORIC,
+    "callbacks/tensorboard.py TensorBoardText.__init__": HISTORIC,
     "trial/data.py FluentData.with_data": HISTORIC,
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }

@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "delira.logging.writers": "VisdomParams close_writer get_writer",
-        "delira.callbacks.abstract_callback": "AbstractCallback CallbackList",
+        "delira.callbacks.abstract_callback": "AbstractCallback Callback CallbackList",
         "delira.callbacks.checkpoints": "Best Interval ModelCheckpoint MostRecent",
         "delira.callbacks.confusion": "PyCM",
         "delira.callbacks.decorators": (
@@ -19,10 +19,8 @@ __getattr__, __dir__, __all__ = public_names(
             "on_sample_validation on_start on_start_epoch on_start_training on_start_validation on_step_training "
             "on_step_validation once once_per_epoch only_if traceable"
         ),
-        "delira.callbacks.early_stopping": "EarlyStopping TerminateOnNaN",
-        "delira.callbacks.freezing": "FreezeUnfreeze",
+        "delira.callbacks.monitor": "EarlyStopping TerminateOnNaN",
         "delira.callbacks.history": "CSVLogger HistoryWriter",
-        "delira.callbacks.hooks": "Callback",
         "delira.callbacks.imaging": "CachingImagingCallback FromState ImagingCallback MakeGrid make_grid",
         "delira.callbacks.initialisers": (
             "KaimingNormal KaimingUniform LsuvInit LSUV=LsuvInit WeightInit XavierNormal XavierUniform ZeroBias"
@@ -38,13 +36,12 @@ __getattr__, __dir__, __all__ = public_names(
             "CosineAnnealingLR CyclicLR ExponentialLR LambdaLR MultiStepLR OneCycleLR ReduceLROnPlateau StepLR "
             "TorchScheduler WarmupCosine"
         ),
-        "delira.callbacks.tensorboard": "TensorBoardWriter",
+        "delira.callbacks.tensorboard": "AbstractTensorBoard TensorBoard TensorBoardText TensorBoardWriter",
         "delira.callbacks.tensorboard_images": "TensorBoardImages TensorBoardProjector",
-        "delira.callbacks.tensorboard_scalars": "AbstractTensorBoard TensorBoard TensorBoardText",
         "delira.callbacks.unpack_state": "UnpackState",
-        "delira.callbacks.weight_average": "ExponentialMovingAverage SWA",
         "delira.callbacks.weights": (
-            "GradientClipping GradientNormClipping L1WeightDecay L2WeightDecay WeightDecay learned_weights"
+            "ExponentialMovingAverage FreezeUnfreeze GradientClipping GradientNormClipping L1WeightDecay L2WeightDecay "
+            "SWA WeightDecay learned_weights"
         ),
         "delira.trial.class_appearance": "ClassAppearanceModel",
     },

@@ -1,21 +1,63 @@
-"""Callbacks, and the list that calls them."""
+"""Callbacks: the moments of a fit, the bases of what hears them, and the list that calls them."""
 
 import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from delira.callbacks.events import EVENTS, HOOKS
 from delira.errors import ConfigError
-from delira.state import PHASE, State
+from delira.state import PHASE, SELF, State
 from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
 
+
 #: what callbacks are shown
 Trainer: TypeAlias = "BaseNetworkTrainer"
+
+
+class Event(NamedTuple):
+    """One event: what has happened by then, and the methods that get the state (a hook) and, before it, the trainer."""
+
+    when: str
+    hook: str
+    at: str = ""
+
+
+#: in the order of one epoch
+ALL_EVENTS = (
+    Event("the trial, or the trainer, is complete", "on_init"),
+    Event("a fit, an evaluation or a prediction begins", "on_start", "at_training_begin"),
+    Event("an epoch begins", "on_start_epoch", "at_epoch_begin"),
+    Event("the training pass of an epoch begins", "on_start_training"),
+    Event("a batch is there: change X and Y_TRUE", "on_sample", "at_iter_begin"),
+    Event("the network was called: change Y_PRED", "on_forward"),
+    Event("the loss is there, and not differentiated yet: change LOSS", "on_criterion"),
+    Event("the gradients are there, and no update was made yet", "on_backward"),
+    Event("a step is done", "on_step_training", "at_iter_end"),
+    Event("the training pass is done", "on_end_training"),
+    Event("a pass without learning begins: a validation, an evaluation, a prediction", "on_start_validation"),
+    Event("as on_sample, in a pass without learning", "on_sample_validation"),
+    Event("as on_forward, in a pass without learning", "on_forward_validation"),
+    Event("as on_criterion, in a pass without learning; not without targets", "on_criterion_validation"),
+    Event("a batch of a pass without learning is done", "on_step_validation"),
+    Event("the pass is done", "on_end_validation"),
+    Event("an epoch is done and not recorded yet: changes of METRICS are recorded", "on_end_epoch"),
+    Event("an epoch is recorded: the moment to store it", "on_checkpoint", "at_epoch_end"),
+    Event("the fit, evaluation or prediction ends, whatever ended it", "on_end", "at_training_end"),
+)
+#: hook -> what has happened by then
+HOOKS = {event.hook: event.when for event in ALL_EVENTS}
+_BEGINNINGS = [event.at for event in ALL_EVENTS if event.at.endswith("begin")]
+#: events that callbacks hear with the trainer: of training, epoch and step the beginning and the end
+EVENTS = tuple(name for begin in _BEGINNINGS for name in (begin, f"{begin.removesuffix('begin')}end"))
+PHASES = ("fit", "evaluate", "predict", "replay")
+#: hooks that run inside the step, where the loss is differentiated
+IN_STEP = ("on_sample", "on_forward", "on_criterion", "on_backward")
+#: characters of an argument that is left out of the name of a callback
+_LONG = 60
 
 
 class AbstractCallback:
@@ -37,7 +79,7 @@ class AbstractCallback:
 
     only_watches = False
     shared: tuple[str, ...] = ()
-    #: attributes that a checkpoint keeps
+    #: attributes that a checkpoint keeps, under their names without an underscore
     _kept: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -76,12 +118,12 @@ class AbstractCallback:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what must survive a restart: plain numbers, strings, lists, dicts and arrays."""
-        return {name: getattr(self, name) for name in self._kept}
+        return {name.removeprefix("_"): getattr(self, name) for name in self._kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take a state back."""
         for name in self._kept:
-            setattr(self, name, state[name])
+            setattr(self, name, state[name.removeprefix("_")])
 
     def __repr__(self) -> str:
         # of its arguments those that say in a few characters what they are
@@ -90,11 +132,118 @@ class AbstractCallback:
         return f"{type(self).__name__}({', '.join(each for each in simple if len(each) < _LONG)})"
 
 
-for _event in EVENTS:
-    getattr(AbstractCallback, _event).does_nothing = True
+class Callback(AbstractCallback):
+    """Override any hook: each is a function of the :class:`delira.state.State`; none must be.
 
-#: characters of an argument that is left out of the name of a callback
-_LONG = 60
+    The moments of :class:`AbstractCallback`, which get the trainer, may be overridden as well. The same callbacks
+    serve a :class:`delira.Trial` and an experiment.
+
+    Attributes
+    ----------
+    phases
+        The phases in which it acts, of ``"fit"``, ``"evaluate"``, ``"predict"`` and ``"replay"``. One that only
+        concerns learning has ``("fit",)``.
+    traceable
+        Whether the hooks inside the step (``on_sample`` to ``on_backward``) may become part of a compiled one: they
+        only compute with arrays, and Python need not run at every step. An ``on_sample`` that may not runs before the
+        step; if another hook may not, the steps of the run are not compiled.
+    needs_gradients
+        Whether it is refused where nothing is differentiated, as for estimators of scikit-learn.
+
+    Examples
+    --------
+    >>> from delira.state import LOSS
+    >>> class Doubled(Callback):
+    ...     traceable = True
+    ...
+    ...     def on_criterion(self, state):
+    ...         state[LOSS] = 2 * state[LOSS]
+    """
+
+    phases: tuple[str, ...] = PHASES
+    traceable = False
+    needs_gradients = False
+    #: methods that are called ``on_…`` and no hooks
+    not_hooks: tuple[str, ...] = ()
+
+    def on_init(self, state: State) -> None:
+        """Called when the trial, or the trainer, is complete: ``MODEL``, ``OPTIMIZER`` and ``CRITERION`` are there."""
+
+    def on_start(self, state: State) -> None:
+        """Called when a fit, an evaluation or a prediction begins; ``PHASE`` says which."""
+
+    def on_start_epoch(self, state: State) -> None:
+        """Called when an epoch begins, ``EPOCH`` of ``MAX_EPOCHS``."""
+
+    def on_start_training(self, state: State) -> None:
+        """Called when the training pass of an epoch begins, over ``GENERATOR`` in ``STEPS`` batches."""
+
+    def on_sample(self, state: State) -> None:
+        """Called when the batch number ``BATCH`` is there: change ``X`` and ``Y_TRUE``."""
+
+    def on_forward(self, state: State) -> None:
+        """Called when the network was called: change ``Y_PRED``."""
+
+    def on_criterion(self, state: State) -> None:
+        """Called when the loss is there, and not differentiated yet: change ``LOSS``."""
+
+    def on_backward(self, state: State) -> None:
+        """Called when the gradients are there, and no update was made yet: change ``GRADIENTS``."""
+
+    def on_step_training(self, state: State) -> None:
+        """Called when a step is done: ``LOSS``, ``Y_PRED`` and the running ``METRICS`` are its values."""
+
+    def on_end_training(self, state: State) -> None:
+        """Called when the training pass is done: ``METRICS`` are those of the pass."""
+
+    def on_start_validation(self, state: State) -> None:
+        """Called when a pass without learning begins: a validation, evaluation or prediction, of ``DATA``."""
+
+    def on_sample_validation(self, state: State) -> None:
+        """As :meth:`on_sample`, in a pass without learning."""
+
+    def on_forward_validation(self, state: State) -> None:
+        """As :meth:`on_forward`, in a pass without learning."""
+
+    def on_criterion_validation(self, state: State) -> None:
+        """As :meth:`on_criterion`, in a pass without learning; not without targets."""
+
+    def on_step_validation(self, state: State) -> None:
+        """Called when a batch of a pass without learning is done: ``LOSS``, ``Y_PRED``, ``METRICS``."""
+
+    def on_end_validation(self, state: State) -> None:
+        """Called when the pass is done: ``METRICS`` are those of the pass."""
+
+    def on_end_epoch(self, state: State) -> None:
+        """Called when an epoch is done and not recorded yet: changes of ``METRICS`` are recorded."""
+
+    def on_checkpoint(self, state: State) -> None:
+        """Called when an epoch is recorded in ``HISTORY``: the moment to store it."""
+
+    def on_end(self, state: State) -> None:
+        """Called when the fit, evaluation or prediction ends, whatever ended it."""
+
+
+for _moment in (*EVENTS, *HOOKS):
+    getattr(Callback, _moment).does_nothing = True
+
+
+class EveryPass(Callback):
+    """Do in every pass over data what :meth:`on_step_training` and :meth:`on_end_training` do in that of training."""
+
+    def on_step_validation(self, state: State) -> None:
+        """Do what is done after a step of training."""
+        self.on_step_training(state)
+
+    def on_end_validation(self, state: State) -> None:
+        """Do what is done after the training pass."""
+        self.on_end_training(state)
+
+
+def trainer_of(state: State) -> Any:
+    """Return the trainer of a trial, or of an experiment."""
+    owner = state[SELF]
+    return getattr(owner, "trainer", owner)
 
 
 class CallbackList:
@@ -141,8 +290,8 @@ class CallbackList:
                 self.append(one)
             return
         decorated = _decorated_methods(callback.__class__)
-        moments = () if isinstance(callback, type) else self._listeners.keys() - decorated.keys()
-        methods = {event: getattr(callback, event, None) for event in self._listeners if event in moments}
+        moments = [] if isinstance(callback, type) else [event for event in self._listeners if event not in decorated]
+        methods = {event: getattr(callback, event, None) for event in moments}
         heard = [
             (event, event)
             for event, method in methods.items()
@@ -306,7 +455,7 @@ def _decorated_methods(cls: type) -> dict[str, tuple[str, ...]]:
     found = {}
     for name in dict.fromkeys([name for base in reversed(cls.__mro__) for name in vars(base)]):
         method = inspect.getattr_static(cls, name)
-        if hooks := getattr(method, "hooks", ()) if isinstance(method, AbstractCallback) else ():
+        if isinstance(method, AbstractCallback) and (hooks := getattr(method, "hooks", ())):
             found[name] = tuple(dict.fromkeys(hooks))
     if found and not issubclass(cls, AbstractCallback):
         raise ConfigError(
@@ -334,8 +483,9 @@ def _advice(callback: object) -> str:
     if inspect.isroutine(callback):
         return ": decorate the function with its moment, e.g. @delira.training.callbacks.on_step_training"
     name = type(callback).__name__
-    own = importlib.import_module("delira.callbacks")
-    here = f"; use delira.training.callbacks.{name}" if name in own.__all__ else ""
+    here = (
+        f"; use delira.training.callbacks.{name}" if name in importlib.import_module("delira.callbacks").__all__ else ""
+    )
     return f": it has none of the methods {', '.join((*EVENTS, *HOOKS))}{here}"
 
 

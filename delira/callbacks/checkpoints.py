@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delira import state as keys
-from delira.callbacks.abstract_callback import Trainer
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import (
-    check_watched,
-    refuse_unknown,
-    sign_of,
-    trainer_of,
-    watched_value,
-)
+from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
+from delira.callbacks.monitor import check_watched, refuse_unknown, sign_of, watched_value
 from delira.callbacks.names import path_of
-from delira.state import State
+from delira.state import SELF, State
 from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole, import_optional
 from delira.utils.files import publish
 
@@ -156,7 +148,7 @@ class Best(_Checkpointer):
         self.epochs_since += 1
         value = watched_value(state, self.monitor, type(self).__name__)
         if value is not None and self.epochs_since >= self.period:
-            sign = sign_of(self.mode, self.monitor, type(self).__name__, state[keys.SELF])
+            sign = sign_of(self.mode, self.monitor, type(self).__name__, state[SELF])
             best = math.inf if self.best is None else sign * self.best
             if sign * value < best - self.min_delta:
                 self.best, self.epochs_since = value, 0  # first: the file has them inside

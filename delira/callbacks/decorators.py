@@ -6,8 +6,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from delira.callbacks.abstract_callback import HOOKS, MEMORY, AbstractCallback
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import HOOKS, MEMORY, AbstractCallback, Callback
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, PHASE, State
 from delira.utils.checks import check_functions, check_known
@@ -211,8 +210,7 @@ def only_if(condition: Function) -> Conditional:
     takes_owner = len(inspect.signature(condition).parameters) == 2
 
     def is_due(memory: dict[str, Any], owner: object, state: State) -> bool:
-        arguments = (owner, state) if takes_owner else (state,)
-        return bool(condition(*arguments))
+        return bool(condition(*(owner, state) if takes_owner else (state,)))
 
     return _conditional(is_due, "only_if")
 

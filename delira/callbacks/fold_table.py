@@ -12,8 +12,7 @@ from typing import Any
 
 from delira.callbacks.abstract_callback import Trainer
 from delira.callbacks.live_plot import LiveLossPlot
-from delira.callbacks.notebook_view import Panel, table_html
-from delira.callbacks.progress import PAUSE, ProgressBar, clock, in_notebook, in_terminal
+from delira.callbacks.progress import PAUSE, Panel, ProgressBar, clock, in_notebook, in_terminal, table_html
 
 #: lines of the table that are no folds
 _FRAME = 7
@@ -25,8 +24,8 @@ _COLUMNS = {"fold": 4, "epoch": 7, "time": 4, "left": 4, "best": 10, "values": 0
 class _Row:
     """One fold."""
 
+    #: "" (waits), "runs", "done", "read" (of an earlier session), "not run" or "stopped"
     state: str = ""
-    """``""`` (waits), ``"runs"``, ``"done"``, ``"read"`` (of an earlier session), ``"not run"`` or ``"stopped"``."""
     epoch: str = ""
     left: float | None = None
     best: str = ""
@@ -189,15 +188,10 @@ def rich_table(table: FoldTable, height: int | None) -> Any:
         box=box.SIMPLE_HEAD, pad_edge=False, caption=text(table.caption), caption_justify="left", expand=True
     )
     for name, width in _COLUMNS.items():
-        is_last = not width
-        made.add_column(
-            name,
-            justify="left" if is_last else "right",
-            no_wrap=True,
-            overflow="ellipsis" if is_last else "fold",
-            min_width=width or None,
-            ratio=1 if is_last else None,
-        )
+        if width:
+            made.add_column(name, justify="right", no_wrap=True, overflow="fold", min_width=width)
+        else:
+            made.add_column(name, no_wrap=True, ratio=1)
     for number, row in table.lines(height):
         style = {"runs": "bold", "": "dim", "stopped": "red"}.get(row.state, "")
         made.add_row(*map(text, (number, *row.cells)), style=style)

@@ -3,19 +3,16 @@
 import csv
 import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delira import state as keys
-from delira.callbacks.abstract_callback import AbstractCallback, Trainer
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import plain_values, trainer_of
+from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
+from delira.callbacks.monitor import plain_values
 from delira.callbacks.names import of_fold
 from delira.errors import ConfigError
-from delira.state import State
+from delira.state import BATCH, EPOCH, METRICS, PHASE, State
 from delira.utils.cells import as_text, csv_text
-from delira.utils.checks import check_flags, check_paths
+from delira.utils.checks import check_flags, check_paths, check_that
 from delira.utils.files import CHECKSUM, publish_text, sealed
 
 _log = logging.getLogger("delira")
@@ -80,8 +77,7 @@ class HistoryWriter(AbstractCallback):
 
 def _line_of(record: dict[str, float]) -> str:
     """Return a line of JSON with a checksum, unless a value of the user's own has that name."""
-    line = record if CHECKSUM in record else sealed(record, json.JSONEncoder().default)
-    return json.dumps(line) + "\n"
+    return json.dumps(record if CHECKSUM in record else sealed(record, json.JSONEncoder().default)) + "\n"
 
 
 class CSVLogger(Callback):
@@ -112,6 +108,7 @@ class CSVLogger(Callback):
     """
 
     phases = ("fit", "replay")
+    _kept = ("_columns",)
 
     def __init__(
         self,
@@ -121,8 +118,8 @@ class CSVLogger(Callback):
         write_header: bool = True,
         append: bool = False,
     ):
-        if not isinstance(separator, str) or len(separator) != 1:
-            raise ConfigError(f"CSVLogger: the separator is one character, got {separator!r}")
+        is_one = isinstance(separator, str) and len(separator) == 1
+        check_that(is_one, "CSVLogger", "the separator is one character", separator)
         check_paths(self, filename=filename)
         check_flags(self, batch_granularity=batch_granularity, write_header=write_header, append=append)
         self.path = self._first_path = Path(filename).absolute()
@@ -135,7 +132,7 @@ class CSVLogger(Callback):
     def on_start(self, state: State) -> None:
         """Open the file, with the rows that stay."""
         self.path = of_fold(self._first_path, state)
-        progress = None if state[keys.PHASE] == "replay" else trainer_of(state).state
+        progress = None if state[PHASE] == "replay" else trainer_of(state).state
         is_continued = progress is not None and bool(progress.epoch or progress.step_in_epoch)
         rows = self._read() if self.append or is_continued else []
         if not rows:
@@ -147,7 +144,7 @@ class CSVLogger(Callback):
     def on_step_training(self, state: State) -> None:
         """Write a row for a batch, if asked for."""
         if self.batch_granularity:
-            self._write(state, state[keys.BATCH])
+            self._write(state, state[BATCH])
 
     def on_end_epoch(self, state: State) -> None:
         """Write a row for the epoch."""
@@ -160,12 +157,12 @@ class CSVLogger(Callback):
             self._file = None
 
     def _write(self, state: State, batch: object) -> None:
-        values = {name: value for name, value in state[keys.METRICS].items() if name not in self._first}
-        row = {"epoch": state[keys.EPOCH] + 1, "batch": batch, **plain_values(values)}
+        values = {name: value for name, value in state[METRICS].items() if name not in self._first}
+        row = {"epoch": state[EPOCH] + 1, "batch": batch, **plain_values(values)}
         if new := [name for name in values if name not in self._columns]:
             self._file.close()
             rows = self._read()
-            self._columns += new
+            self._columns = [*self._columns, *new]  # a checkpoint may hold the list as it was
             self._open_with(rows)
         self._file.write(csv_text([[row.get(name, "") for name in self._columns]], self.separator))
         self._file.flush()
@@ -194,11 +191,3 @@ class CSVLogger(Callback):
         begun = int(row[0]) - progress.epoch
         has_batch = self.batch_granularity and row[1] != ""
         return begun < 1 or (begun == 1 and has_batch and int(row[1]) < progress.step_in_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the columns."""
-        return {"columns": list(self._columns)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the same columns."""
-        self._columns = list(state["columns"])

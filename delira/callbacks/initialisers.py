@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from delira import state as keys
-from delira.callbacks.hooks import Callback
-from delira.callbacks.mixing.randomness import seed_and_fold
+from delira.callbacks.abstract_callback import Callback
 from delira.errors import ConfigError, NetworkError
-from delira.state import State
+from delira.state import MODEL, SELF, State
 from delira.utils.arrays import map_leaves, ops_of
 from delira.utils.checks import (
     check_choice,
@@ -23,6 +21,7 @@ from delira.utils.checks import (
     check_known,
     check_names,
     check_numbers,
+    check_that,
     check_whole,
     if_given,
 )
@@ -52,15 +51,16 @@ class LayerInit(Callback):
     phases = ("fit",)
 
     def __init__(self, modules: Iterable[Any] | None = None, targets: Iterable[str] = TARGETS):
-        if modules is not None and not isinstance(modules, Iterable):
-            raise ConfigError(f"{type(self).__name__}: modules are layers, or their names, got {modules!r}")
+        check_that(
+            modules is None or isinstance(modules, Iterable), self, "modules are layers, or their names", modules
+        )
         check_names(self, targets=targets)
         self.modules = None if modules is None else [modules] if isinstance(modules, str) else list(modules)
         self.targets = (targets,) if isinstance(targets, str) else tuple(targets)
 
     def _layers(self, state: State) -> dict[str, Any]:
         """Return the layers that are meant, by name."""
-        known = state[keys.SELF].backend.weights.layers(state[keys.MODEL])
+        known = state[SELF].backend.weights.layers(state[MODEL])
         named = [one for one in self.modules or () if isinstance(one, str)]
         check_known(named, known, f"{type(self).__name__}: there is no layer")
         found = {
@@ -78,7 +78,8 @@ class LayerInit(Callback):
         return found
 
     def _seeds(self, state: State, name: str) -> np.random.SeedSequence:
-        return derive(*seed_and_fold(state), stream=f"first weights of {name}")
+        owner = state[SELF]
+        return derive(owner.seed, owner.fold, stream=f"first weights of {name}")
 
 
 class WeightInit(LayerInit):
@@ -117,8 +118,7 @@ class WeightInit(LayerInit):
         targets: Iterable[str] = TARGETS,
     ):
         super().__init__(modules, targets)
-        if not callable(initialiser):
-            raise ConfigError(f"WeightInit: the initialiser is a function of a layer, got {initialiser!r}")
+        check_that(callable(initialiser), "WeightInit", "the initialiser is a function of a layer", initialiser)
         self.initialiser = initialiser
 
     def on_init(self, state: State) -> None:
@@ -136,7 +136,7 @@ class _ArrayInit(LayerInit, abc.ABC):
 
     def on_init(self, state: State) -> None:
         """Change the layers."""
-        backend, network, layers = state[keys.SELF].backend, state[keys.MODEL], self._layers(state)
+        backend, network, layers = state[SELF].backend, state[MODEL], self._layers(state)
         weights = backend.weights.portable(network)
         for layer in layers:
             name = f"{layer}.{self.entry}" if layer else self.entry
@@ -322,17 +322,17 @@ class LsuvInit(LayerInit):
 
     def on_init(self, state: State) -> None:
         """Measure and scale."""
-        network = state[keys.MODEL]
+        network, owner = state[MODEL], state[SELF]
         if not hasattr(network, "register_forward_hook"):  # which only PyTorch has
             raise ConfigError(
                 f"LsuvInit is for PyTorch, and the network is a {type(network).__name__}; use KaimingNormal, or "
                 "XavierNormal"
             )
         layers = self._layers(state)
-        with state[keys.SELF].backend.calls.evaluating(network):
+        with owner.backend.calls.evaluating(network):
             if self.do_orthonorm:
                 for name, layer in layers.items():
-                    self._make_orthonormal(layer, derive_int(*seed_and_fold(state), stream=f"LSUV {name}"))
+                    self._make_orthonormal(layer, derive_int(owner.seed, owner.fold, stream=f"LSUV {name}"))
             called: dict[str, None] = {}  # in their order
             self._watch(state, layers, lambda name, _: called.setdefault(name))
             for name in called:
@@ -376,7 +376,7 @@ class LsuvInit(LayerInit):
         def show(name: str, layer: object, args: object, output: object) -> None:
             see(name, output)
 
-        network = state[keys.MODEL]
+        network = state[MODEL]
         like = next(network.parameters())
         item = map_leaves(lambda leaf: ops_of(like).xp.as_tensor(leaf, device=like.device), self.data_item)
         with contextlib.ExitStack() as hooks:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from delira import state as keys
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import trainer_of
-from delira.callbacks.notebook_view import Panel
-from delira.callbacks.tensorboard_scalars import batch_values, epoch_values
+from delira.callbacks.abstract_callback import Callback, trainer_of
+from delira.callbacks.progress import Panel
+from delira.callbacks.tensorboard import values_of
 from delira.errors import ConfigError
-from delira.state import State
+from delira.state import BATCH, EPOCH, HISTORY, PHASE, State
 from delira.utils.checks import check_flags, check_whole
 from delira.utils.pictures import picture_class
 
@@ -126,22 +124,22 @@ class LiveLossPlot(Callback):
         self._epochs, self._batches, self._updates = {}, {}, 0
         self._panel = Panel() if self._title is None else self._panel
         self._next, self._is_drawn = 0.0, False
-        if state[keys.PHASE] == "fit":
+        if state[PHASE] == "fit":
             self._updates = trainer_of(state).state.global_step
-            for epoch, record in enumerate(state.get(keys.HISTORY, ()) if self.on_epoch else (), 1):
+            for epoch, record in enumerate(state.get(HISTORY, ()) if self.on_epoch else (), 1):
                 self._take(self._epochs, _of_epoch(record), epoch)
 
     def on_step_training(self, state: State) -> None:
         """Take the values of every so many batches."""
         self._updates += 1
-        if self.on_batch and state[keys.BATCH] % self.batch_step_size == 0:
-            self._take(self._batches, batch_values(state), self._updates)
+        if self.on_batch and state[BATCH] % self.batch_step_size == 0:
+            self._take(self._batches, values_of(state, of_batch=True), self._updates)
             self._draw_if_due()
 
     def on_end_epoch(self, state: State) -> None:
         """Take the values of the epoch."""
         if self.on_epoch:
-            self._take(self._epochs, _of_epoch(epoch_values(state)), state[keys.EPOCH] + 1)
+            self._take(self._epochs, _of_epoch(values_of(state)), state[EPOCH] + 1)
             self._draw_if_due()
 
     def on_end(self, state: State) -> None:

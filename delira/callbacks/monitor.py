@@ -1,14 +1,18 @@
-"""Metrics as callbacks read them, and the one that is watched: where it is found, and which direction is better."""
+"""Values as callbacks read them: one that is watched, where it is found, which way is better, and when to stop."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from delira import state as keys
-from delira.callbacks.abstract_callback import Trainer
+import numpy as np
+
+from delira.callbacks.abstract_callback import Callback, EveryPass, Trainer, trainer_of
 from delira.errors import ConfigError, MissingKeyError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
-from delira.state import State
+from delira.state import DEVICE, EPOCH, HISTORY, LOSS, METRICS, PHASE, SELF, STOP_TRAINING, State
 from delira.utils.arrays import Lazy, iterate_leaves, map_leaves, read_arrays, to_plain
+from delira.utils.checks import check_flags, check_numbers, check_texts, check_that, check_whole
 
 
 def check_watched(mode: object, monitor: object, who: str) -> None:
@@ -28,8 +32,7 @@ def check_watched(mode: object, monitor: object, who: str) -> None:
     ConfigError
         If there is no such mode, or the name is no text.
     """
-    if not isinstance(monitor, str):
-        raise ConfigError(f"{who}: monitor is the name of a value, got {monitor!r}")
+    check_that(isinstance(monitor, str), who, "monitor is the name of a value", monitor)
     as_mode(mode, f"{who}: mode")
 
 
@@ -62,8 +65,7 @@ def sign_of(mode: str, monitor: str, who: str, owner: object = None) -> float:
 
 def _direction_of(monitor: str, owner: object) -> bool | None:
     name = monitor.removeprefix("val_")
-    trainer = getattr(owner, "trainer", owner)
-    config = getattr(trainer, "config", None)
+    config = getattr(getattr(owner, "trainer", owner), "config", None)
     if config is not None:
         if monitor in config.losses or name in config.losses:
             return False
@@ -91,7 +93,7 @@ def refuse_unknown(state: State, mode: str, monitor: str, who: str) -> None:
     ConfigError
         If that is so. A value that is no metric may come from a callback or a closure: it is asked for later.
     """
-    owner = state[keys.SELF]
+    owner = state[SELF]
     config = getattr(trainer_of(state), "config", None)
     names = {*(config.epoch_metrics if config is not None else ())}
     names |= {tree.root.name for tree in getattr(getattr(owner, "metrics", None), "trees", ())}
@@ -104,12 +106,6 @@ def mode_of_plateau(trainer: Trainer, monitor: str | None) -> str:
     if monitor is None:
         return "max" if trainer.score_mode == "highest" else "min"
     return "max" if sign_of(AUTO, monitor, "ReduceLROnPlateau", trainer) < 0 else "min"
-
-
-def trainer_of(state: State) -> Any:
-    """Return the trainer of a trial, or of an experiment."""
-    owner = state[keys.SELF]
-    return getattr(owner, "trainer", owner)
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,21 +153,187 @@ def watched_value(state: State, monitor: str, who: str) -> float | None:
     MissingKeyError
         If epochs have no such value.
     """
-    metrics = state[keys.METRICS]
+    metrics = state[METRICS]
     key = monitor if monitor in metrics else f"val_{monitor}"
     if key in metrics:
         return number(metrics[key])
-    if any(key in record or monitor in record for record in state.get(keys.HISTORY, ())):
+    if any(key in record or monitor in record for record in state.get(HISTORY, ())):
         return None
     trainer = trainer_of(state)
-    plan = getattr(getattr(trainer, "run", None), "plan", None)
-    if plan is not None and plan.val_data is not None:
-        is_validated = plan.validates(state[keys.EPOCH] + 1, trainer.config.val_freq)
-        if not is_validated:
-            return None
+    plan: Any = getattr(getattr(trainer, "run", None), "plan", None)
+    has_validation = plan is not None and plan.val_data is not None
+    if has_validation and not plan.validates(state[EPOCH] + 1, trainer.config.val_freq):
+        return None
     advice = ""
     if monitor.removeprefix("val_") == "loss":  # which many callbacks watch by default
         advice = "; a trial has the loss with metrics=['loss'], and with a validation what begins with 'val_'"
-        if trainer is state[keys.SELF]:
+        if trainer is state[SELF]:
             advice = "; an experiment calls each loss by its own name: pass monitor="
     raise MissingKeyError(f"{who} watches {monitor!r}, but the epoch has only {sorted(metrics)}{advice}")
+
+
+class EarlyStopping(Callback):
+    """Stop when ``patience`` epochs in a row brought no improvement.
+
+    Parameters
+    ----------
+    monitor
+        Value of the epoch that is watched, e.g. ``"val_loss"``; ``val_`` may be left out.
+    min_delta
+        An improvement is a change by more than this.
+    patience
+        Epochs to wait; 0 and 1 stop at the first epoch that is no improvement.
+    mode
+        ``"min"``/``"lowest"`` or ``"max"``/``"highest"``: which values are good; ``"auto"``: small losses and errors,
+        and large accuracies, AUC, F1, IoU, Dice and their like, as far as it is known of a metric or by its name. Of
+        anything else it must be said.
+    step_on_batch
+        Count training steps instead of epochs; ``monitor`` is a value of the step then, e.g. ``"running_loss"``, and
+        every step waits for it. A trial ends in the midst of the epoch, an experiment after it.
+    monitor_key
+        Historic name of ``monitor``.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is impossible; when the fit begins, or with the first value, if it is not known which values
+        are good.
+    MissingKeyError
+        When the first epoch ends without such a value.
+    """
+
+    phases = ("fit", "replay")
+    _kept = ("best", "epochs_waited")
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 0,
+        mode: str = "auto",
+        step_on_batch: bool = False,
+        monitor_key: str | None = None,
+    ):
+        self.monitor = monitor if monitor_key is None else monitor_key
+        check_watched(mode, self.monitor, "EarlyStopping")
+        check_numbers(self, at_least=0, min_delta=min_delta)
+        check_whole(self, at_least=0, patience=patience)
+        check_flags(self, step_on_batch=step_on_batch)
+        self.min_delta, self.patience, self.mode, self.step_on_batch = min_delta, patience, mode, step_on_batch
+        self.best, self.epochs_waited = math.inf, 0
+
+    def on_start(self, state: State) -> None:
+        """Refuse a metric of which nobody knows which values are good."""
+        refuse_unknown(state, self.mode, self.monitor, "EarlyStopping")
+
+    def on_step_training(self, state: State) -> None:
+        """Look at the step's value."""
+        if self.step_on_batch and self.monitor in state[METRICS]:
+            self._look_at(state, number(state[METRICS][self.monitor]))
+
+    def on_end_training(self, state: State) -> None:
+        """Refuse a value that no step has."""
+        if self.step_on_batch and self.best == math.inf and not self.epochs_waited:
+            raise MissingKeyError(
+                f"EarlyStopping watches {self.monitor!r} of steps, but no step had it; there are "
+                f"{sorted(state[METRICS])}, some of them at the end of an epoch only"
+            )
+
+    def at_epoch_end(self, trainer: Trainer, *, metrics: Mapping[str, float], **facts: Any) -> None:
+        """Look at the value of an epoch, which is recorded already."""
+        state = State({**trainer.facts, METRICS: metrics})
+        self._look_at_epoch(state)
+        if state.get(STOP_TRAINING):
+            trainer.facts[STOP_TRAINING] = trainer.state.stop_training = True
+
+    def on_end_epoch(self, state: State) -> None:
+        """Look at the value of an epoch that is replayed."""
+        if state[PHASE] == "replay":
+            self._look_at_epoch(state)
+
+    def _look_at_epoch(self, state: State) -> None:
+        value = None if self.step_on_batch else watched_value(state, self.monitor, "EarlyStopping")
+        if value is not None:
+            self._look_at(state, value)
+
+    def _look_at(self, state: State, value: float) -> None:
+        value = sign_of(self.mode, self.monitor, "EarlyStopping", state.get(SELF)) * value
+        if value < self.best - self.min_delta:
+            self.best, self.epochs_waited = value, 0
+            return
+        self.epochs_waited += 1
+        if self.epochs_waited >= self.patience:
+            state[STOP_TRAINING] = True
+
+
+class TerminateOnNaN(EveryPass):
+    """Stop the fit when the loss, or the value ``monitor``, is infinite or not a number.
+
+    The loss of every step is looked at. On a CPU that happens at once, and the fit ends after that very step; on an
+    accelerator each look would wait for it, so that the losses are read together, every ``log_freq`` steps and at
+    the end of the pass. ``monitor`` is looked at where the metrics have it, at the end of a pass and of an epoch.
+
+    A trial returns the epochs that were finished before. The trainer's own guard, which would raise
+    :class:`delira.errors.NonFiniteLossError` (``nonfinite="raise"``), is off during the fit of a trial that has this
+    callback. In an experiment the guard stays, as its errors say where the numbers began; the callback ends
+    runs there that have ``nonfinite="ignore"``.
+
+    Parameters
+    ----------
+    monitor
+        Name of a metric.
+    """
+
+    phases = ("fit",)
+
+    def __init__(self, monitor: str = "running_loss"):
+        check_texts(self, monitor=monitor)
+        self.monitor = monitor
+        self._unread: list[Any] = []
+        self._config: Any = None
+
+    def on_start(self, state: State) -> None:
+        """Take the place of the trainer's guard, in a trial."""
+        self._unread = []
+        trainer = trainer_of(state)
+        if trainer is not state[SELF] and trainer.config.guards.nonfinite == "raise":
+            self._config = trainer.config
+            guards = dataclasses.replace(trainer.config.guards, nonfinite="ignore")
+            trainer.config = dataclasses.replace(trainer.config, guards=guards)
+
+    def on_step_training(self, state: State) -> None:
+        """Keep the loss, and read it if that costs nothing, or if it is time."""
+        if state.get(LOSS) is None:
+            return
+        self._unread.append(state[LOSS])
+        if _is_free(state[DEVICE]) or len(self._unread) >= trainer_of(state).config.logging.freq:
+            self._read(state)
+
+    def on_end_training(self, state: State) -> None:
+        """Read what is left, and look at the metrics."""
+        self._read(state)
+        self._look_at_metrics(state)
+
+    def on_end_epoch(self, state: State) -> None:
+        """Look at the metrics."""
+        self._look_at_metrics(state)
+
+    def _look_at_metrics(self, state: State) -> None:
+        for name in (self.monitor, f"val_{self.monitor}"):
+            if name in state[METRICS] and not math.isfinite(number(state[METRICS][name])):
+                state[STOP_TRAINING] = True
+
+    def on_end(self, state: State) -> None:
+        """Give the trainer its guard back."""
+        if self._config is not None:
+            trainer_of(state).config, self._config = self._config, None
+
+    def _read(self, state: State) -> None:
+        if self._unread and not np.isfinite(trainer_of(state).backend.arrays.read_scalars(self._unread)).all():
+            state[STOP_TRAINING] = True
+        self._unread = []
+
+
+def _is_free(device: object) -> bool:
+    """Return True if to read a value of the device makes nobody wait."""
+    return "cpu" in str(device).lower()

@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from delira import state as keys
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import plain_values, trainer_of
+from delira.callbacks.abstract_callback import EveryPass, trainer_of
+from delira.callbacks.monitor import plain_values
 from delira.errors import ConfigError
-from delira.state import State
+from delira.state import DATA, METRICS, PHASE, TRAIN_DATA, VALIDATION_DATA, State
 
 
 def fields_of(template: str) -> set[str]:
     """Return names of the fields of a format."""
-    named = (field for _, field, _, _ in string.Formatter().parse(template) if field)
-    return {field.partition(".")[0].partition("[")[0] for field in named}
+    return {field.partition(".")[0].partition("[")[0] for _, field, *_ in string.Formatter().parse(template) if field}
 
 
 def fill_in(template: str, state: State, who: str, further: Mapping[str, Any] | None = None) -> str:
@@ -37,7 +35,7 @@ def fill_in(template: str, state: State, who: str, further: Mapping[str, Any] | 
     ConfigError
         If there is no such field, or it cannot be written so.
     """
-    metrics = {name: value for name, value in state.get(keys.METRICS, {}).items() if name != "epoch"}
+    metrics = {name: value for name, value in state.get(METRICS, {}).items() if name != "epoch"}
     values = {str(key): value for key, value in state.items()} | {"fold": _fold(state)} | metrics | dict(further or {})
     try:
         fields = {name: values[name] for name in fields_of(template) & values.keys()}
@@ -76,7 +74,7 @@ def _fold(state: State) -> int:
     return getattr(trainer_of(state), "fold", 0)
 
 
-class PassChoice(Callback):
+class PassChoice(EveryPass):
     """A callback with ``on_train()``, ``on_val()`` and ``on_test()``; without any of them it is ``on_val()``.
 
     An evaluation of the validation data is both a validation and a test; other evaluations, and predictions, are a
@@ -119,14 +117,6 @@ class PassChoice(Callback):
         if self.looks_at(state):
             self._give_out(state)
 
-    def on_step_validation(self, state: State) -> None:
-        """Look at a batch."""
-        self.on_step_training(state)
-
-    def on_end_validation(self, state: State) -> None:
-        """Give out what was seen in the pass."""
-        self.on_end_training(state)
-
     def _look(self, state: State) -> None: ...
 
     def _give_out(self, state: State) -> None: ...
@@ -138,15 +128,14 @@ class PassChoice(Callback):
 
     def looks_in(self, state: State) -> bool:
         """Return True if any pass of the fit, evaluation or prediction at hand is looked at."""
-        passes = {"fit": {"train", "val"}, "evaluate": {"val", "test"}}
-        return bool(self.passes & passes.get(state[keys.PHASE], {"test"}))
+        return bool(self.passes & {"fit": {"train", "val"}, "evaluate": {"val", "test"}}.get(state[PHASE], {"test"}))
 
     def looks_at(self, state: State) -> bool:
         """Return True if the pass at hand is one of them."""
-        if state[keys.PHASE] != "fit":
-            is_validated = state[keys.PHASE] == "evaluate" and state[keys.DATA] == keys.VALIDATION_DATA
+        if state[PHASE] != "fit":
+            is_validated = state[PHASE] == "evaluate" and state[DATA] == VALIDATION_DATA
             return "test" in self.passes or (is_validated and "val" in self.passes)
-        return ("train" if state[keys.DATA] == keys.TRAIN_DATA else "val") in self.passes
+        return ("train" if state[DATA] == TRAIN_DATA else "val") in self.passes
 
     def file_of(self, template: str, path: Path, state: State) -> Path:
         """Return the file of a name as it was filled in: another one in an evaluation than in the fit.
@@ -160,7 +149,7 @@ class PassChoice(Callback):
         state
             Of the pass.
         """
-        if state[keys.PHASE] != "evaluate" or "test" in self.passes or "phase" in fields_of(template):
+        if state[PHASE] != "evaluate" or "test" in self.passes or "phase" in fields_of(template):
             return path
         return path.with_name(f"{path.stem}_evaluate{path.suffix}")
 

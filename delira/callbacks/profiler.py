@@ -9,14 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from delira import state as keys
-from delira.callbacks.abstract_callback import Trainer
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import trainer_of
+from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
 from delira.errors import ConfigError
 from delira.metrics.tree.metric import Metric
-from delira.state import State
-from delira.utils.checks import check_flags, check_paths, check_whole, did_you_mean, if_given
+from delira.state import CALLBACK_LIST, METRICS, PHASE, TIMINGS, State
+from delira.utils.checks import check_flags, check_paths, check_that, check_whole, did_you_mean, if_given
 
 #: parts that belong to steps
 STEP_PARTS = ("data", "prepare", "forward", "criterion", "backward", "update", "step", "compile", "callbacks")
@@ -116,8 +113,8 @@ class Profiler(Callback):
         is_pair = isinstance(trace_steps, (list, tuple)) and len(trace_steps) == 2
         for step in trace_steps if is_pair else ():
             check_whole(self, at_least=1, trace_steps=step)
-        if not is_pair or trace_steps[0] > trace_steps[1]:
-            raise ConfigError(f"Profiler: trace_steps are the first and the last step, from 1, got {trace_steps!r}")
+        is_right = is_pair and trace_steps[0] <= trace_steps[1]
+        check_that(is_right, "Profiler", "trace_steps are the first and the last step, from 1", trace_steps)
         self.wait, self.trace_dir = wait, None if trace_dir is None else Path(trace_dir).absolute()
         self.trace_steps = trace_steps
         #: seconds by part, for each epoch of the fit
@@ -183,7 +180,7 @@ class Profiler(Callback):
 
     def _begin_epoch(self, state: State) -> None:
         self.epochs.append({})
-        state[keys.TIMINGS] = self.epochs[-1]
+        state[TIMINGS] = self.epochs[-1]
         self._clock.begin(self.epochs[-1])
 
     def on_start_training(self, state: State) -> None:
@@ -272,7 +269,7 @@ class TimerMetric(Profiler, Metric):
 
     def reset(self, state: State) -> None:
         """Become a callback, where it is none yet."""
-        if state.get(keys.PHASE) == "fit" and not any(one is self for one in state[keys.CALLBACK_LIST]):
+        if state.get(PHASE) == "fit" and not any(one is self for one in state[CALLBACK_LIST]):
             trainer_of(state).register_callback(self)
             self.on_start(state)
 
@@ -280,7 +277,7 @@ class TimerMetric(Profiler, Metric):
         """Report the epoch."""
         self._clock.between("other")  # what runs is counted up to here
         found = self.epochs[-1]
-        state[keys.METRICS] |= {f"{part}_seconds": found.get(part, 0.0) for part in self.parts or found}
+        state[METRICS] |= {f"{part}_seconds": found.get(part, 0.0) for part in self.parts or found}
 
     def on_end(self, state: State) -> None:
         """Stop measuring, and write the table."""

@@ -2,24 +2,21 @@
 
 import contextlib
 import functools
+import html
 import importlib
 import importlib.util
 import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from delira import state as keys
-from delira.callbacks.abstract_callback import AbstractCallback, Trainer
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import plain_values, trainer_of
-from delira.callbacks.notebook_view import NotebookBar, PassBar
-from delira.errors import ConfigError
-from delira.state import State
-from delira.utils.checks import check_flags, check_functions, check_texts, check_whole, if_given
+from delira.callbacks.abstract_callback import AbstractCallback, EveryPass, Trainer, trainer_of
+from delira.callbacks.monitor import plain_values
+from delira.state import BATCH, DATA, EPOCH, MAX_EPOCHS, METRICS, PHASE, STEPS, TRAIN_DATA, State
+from delira.utils.checks import check_flags, check_functions, check_texts, check_that, check_whole, if_given
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
@@ -60,8 +57,7 @@ def _bar_class() -> Any:
             return PassBar
         return importlib.import_module("tqdm.notebook").tqdm
     if in_terminal():
-        made = importlib.import_module("tqdm").tqdm
-        return functools.partial(made, bar_format=_PASS_LAYOUT, dynamic_ncols=True)
+        return functools.partial(importlib.import_module("tqdm").tqdm, bar_format=_PASS_LAYOUT, dynamic_ncols=True)
     return None
 
 
@@ -92,8 +88,8 @@ class ProgressBar(AbstractCallback):
 
     def __init__(self, label: str = "", display: Display | None = None):
         self.label = label_of(self, label)
-        if display is not None and not callable(getattr(display, "show", None)):
-            raise ConfigError(f"ProgressBar: display has a method show(progress, at_once=...), got {display!r}")
+        is_display = display is None or callable(getattr(display, "show", None))
+        check_that(is_display, "ProgressBar", "display has a method show(progress, at_once=...)", display)
         self._display = display
         self.begin(0, 0, None)
 
@@ -247,28 +243,26 @@ def _size(n_bytes: float) -> str:
     return f"{n_bytes / 2**20:.0f}M" if n_bytes < 2**30 else f"{n_bytes / 2**30:.1f}G"
 
 
-class _Printer(Callback):
+class _Printer(EveryPass):
     """What all printers know of the state."""
 
     def __init__(self, validation_label_letter: str, precision: int, label: str = ""):
-        if not isinstance(validation_label_letter, str):
-            raise ConfigError(
-                f"{type(self).__name__}: validation_label_letter is a text, got {validation_label_letter!r}"
-            )
+        is_text = isinstance(validation_label_letter, str)
+        check_that(is_text, self, "validation_label_letter is a text", validation_label_letter)
         check_whole(self, at_least=0, precision=precision)
         self.validation_label_letter, self.precision = validation_label_letter, precision
         self.label = label_of(self, label)
 
     def _place(self, state: State) -> str:
         """Epoch, and letter of the pass: ``2/10(t)``."""
-        of_fit = "t" if state[keys.DATA] == keys.TRAIN_DATA else self.validation_label_letter
-        letter = {"evaluate": "e", "predict": "p"}.get(state[keys.PHASE], of_fit)
+        of_fit = "t" if state[DATA] == TRAIN_DATA else self.validation_label_letter
+        letter = {"evaluate": "e", "predict": "p"}.get(state[PHASE], of_fit)
         return f"{self.label}{_epoch_of(state)}({letter})"
 
     def _values(self, state: State, between: str = ", ") -> str:
-        if state[keys.PHASE] == "predict":  # there is nothing to compare with
+        if state[PHASE] == "predict":  # there is nothing to compare with
             return ""
-        values = plain_values(state[keys.METRICS])
+        values = plain_values(state[METRICS])
         return between.join(
             f"{name}={_shown(value, self.precision)}" for name, value in values.items() if name != "epoch"
         )
@@ -316,16 +310,16 @@ class Tqdm(_Printer):
     def on_start(self, state: State) -> None:
         """Find out what can be drawn; begin the bar over the epochs."""
         self._maker = self.tqdm_module or _bar_class()
-        if self.on_epoch and state[keys.PHASE] != "predict":
-            self._open("", state[keys.MAX_EPOCHS], state[keys.EPOCH])
+        if self.on_epoch and state[PHASE] != "predict":
+            self._open("", state[MAX_EPOCHS], state[EPOCH])
 
     def on_start_training(self, state: State) -> None:
         """Begin the bar of a pass."""
         if not self.on_epoch:
             # a fit that is continued inside an epoch has done steps already
-            is_of_fit = state[keys.PHASE] == "fit" and state[keys.DATA] == keys.TRAIN_DATA
+            is_of_fit = state[PHASE] == "fit" and state[DATA] == TRAIN_DATA
             done = trainer_of(state).state.step_in_epoch if is_of_fit else 0
-            self._open(self._place(state), state[keys.STEPS], done)
+            self._open(self._place(state), state[STEPS], done)
 
     def _open(self, name: str, total: Any, done: int) -> None:
         if self._maker is not None:
@@ -345,20 +339,12 @@ class Tqdm(_Printer):
 
     on_start_validation = on_start_training
 
-    def on_step_validation(self, state: State) -> None:
-        """Move the bar on by a step."""
-        self.on_step_training(state)
-
-    def on_end_validation(self, state: State) -> None:
-        """End the bar of the pass."""
-        self.on_end_training(state)
-
     def on_end_epoch(self, state: State) -> None:
         """Move the bar over the epochs on, or print the line of the epoch, or of an evaluation."""
         if self._maker is None:
             values = self._values(state, "  ")
-            if values or state[keys.PHASE] == "fit":
-                name = "evaluation" if state[keys.PHASE] == "evaluate" else f"epoch {_epoch_of(state)}"
+            if values or state[PHASE] == "fit":
+                name = "evaluation" if state[PHASE] == "evaluate" else f"epoch {_epoch_of(state)}"
                 sys.stderr.write(f"{self.label}{name}  {values or 'done'}\n")
                 sys.stderr.flush()
         elif self.on_epoch and self._bar is not None:
@@ -399,9 +385,9 @@ class ConsolePrinter(_Printer):
     def on_step_training(self, state: State) -> None:
         """Rewrite the line, if it is time."""
         if time.monotonic() >= self._next and sys.stderr.isatty():
-            total = state[keys.STEPS]
+            total = state[STEPS]
             of_all = f"/{total}" if isinstance(total, int) and total >= 0 else ""
-            self._show(f"{self._place(state)}: {state[keys.BATCH] + 1}{of_all}  {self._values(state)}")
+            self._show(f"{self._place(state)}: {state[BATCH] + 1}{of_all}  {self._values(state)}")
             self._next = time.monotonic() + _LINE_PAUSE
 
     def on_end_training(self, state: State) -> None:
@@ -411,14 +397,6 @@ class ConsolePrinter(_Printer):
     def on_start_validation(self, state: State) -> None:
         """Begin the line of a pass."""
         self.on_start_training(state)
-
-    def on_step_validation(self, state: State) -> None:
-        """Rewrite the line, if it is time."""
-        self.on_step_training(state)
-
-    def on_end_validation(self, state: State) -> None:
-        """Leave the line as it is at the end of the pass."""
-        self.on_end_training(state)
 
     def on_end(self, state: State) -> None:
         """Leave a line that an error has broken off."""
@@ -434,10 +412,109 @@ class ConsolePrinter(_Printer):
 
 
 def _epoch_of(state: State) -> str:
-    return f"{state[keys.EPOCH] + 1}/{state[keys.MAX_EPOCHS]}"
+    return f"{state[EPOCH] + 1}/{state[MAX_EPOCHS]}"
 
 
 def _shown(value: Any, precision: int) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_shown(one, precision) for one in value) + "]"
     return f"{value:.{precision}g}" if isinstance(value, float) or not math.isfinite(value) else str(value)
+
+
+#: seconds between two drawings of a bar
+_PAUSE = 0.25
+
+
+class Panel:
+    """One output of a cell, whose content is replaced; a stored notebook has the last."""
+
+    _handle: Any = None
+
+    def put(self, content: object, **how: Any) -> None:
+        """Replace the content by what IPython displays."""
+        if self._handle is None:
+            self._handle = importlib.import_module("IPython.display").display(content, display_id=True, **how)
+        else:
+            self._handle.update(content, **how)
+
+    def replace(self, markup: str, text: str) -> None:
+        """Replace the content by HTML, which is a text for front ends that show text only."""
+        self.put({"text/html": markup, "text/plain": text}, raw=True)
+
+    def draw_bar(self, done: int, total: int | None, text: str) -> None:
+        """Replace the content by a bar, with a text beside it."""
+        place = "" if total is None else f' value="{done}" max="{total}"'
+        self.replace(f"<div><progress{place}></progress> {html.escape(text)}</div>", text)
+
+
+class NotebookBar(Panel):
+    """The bar of one training."""
+
+    def show(self, progress: Any, *, at_once: bool) -> None:
+        """Draw what a :class:`ProgressBar` says by now."""
+        self.draw_bar(progress.steps, progress.total, progress.shown_line())
+
+
+class PassBar(Panel):
+    """The bar of one pass, with the methods of a ``tqdm`` that are used here; for notebooks without ipywidgets.
+
+    Parameters
+    ----------
+    total
+        Steps in all, if that is known.
+    initial
+        Those that are done.
+    desc
+        Shown first.
+    **others
+        What a ``tqdm`` may be told besides.
+    """
+
+    def __init__(self, total: int | None = None, initial: int = 0, desc: str = "", **others: Any):
+        self._total, self._done, self._desc, self._text = total, initial, desc, ""
+        self._draw()
+
+    def update(self) -> bool:
+        """Move on by one step; whether it was drawn."""
+        self._done += 1
+        is_due = perf_counter() >= self._next
+        if is_due:
+            self._draw()
+        return is_due
+
+    def set_postfix_str(self, text: str, refresh: bool = True) -> None:
+        """Show a text after the numbers, at once or the next time."""
+        self._text = text
+        if refresh:
+            self._draw()
+
+    def close(self) -> None:
+        """Draw it as it is by now; it needs no other end."""
+        self._draw()
+
+    def _draw(self) -> None:
+        self._next = perf_counter() + _PAUSE
+        of_all = "" if self._total is None else f"/{self._total}"
+        parts = (self._desc, f"{self._done}{of_all}", self._text)
+        self.draw_bar(self._done, self._total, "  ".join(filter(None, parts)))
+
+
+def table_html(head: Iterable[str], rows: Iterable[tuple[Sequence[str], bool]], caption: str) -> str:
+    """Return a table as HTML.
+
+    Parameters
+    ----------
+    head
+        Names of the columns.
+    rows
+        The cells of each row, and whether it stands out.
+    caption
+        What is said below.
+    """
+
+    def line(cells: Iterable[str], tag: str, style: str = "") -> str:
+        return f"<tr{style}>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    body = [line(cells, "td", ' style="font-weight:bold"' if stands_out else "") for cells, stands_out in rows]
+    table = f"<table><thead>{line(head, 'th')}</thead><tbody>{''.join(body)}</tbody></table>"
+    return f"{table}<div>{html.escape(caption)}</div>"

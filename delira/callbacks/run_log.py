@@ -151,8 +151,7 @@ class RunLog(AbstractCallback):
                 if state.global_step % every == 0 and len(found := values.after(name, state.step_in_epoch - every)):
                     value = reduce_array(found, of_name(self.logger.reductions, name, "last"))
                     place = Place("step", state.global_step, state.epoch + 1, trainer.fold)
-                    message = message_of(f"step/{name}", value, state.global_step, trainer.fold)
-                    self.logger.log(message, place=place)
+                    self.logger.log(message_of(f"step/{name}", value, state.global_step, trainer.fold), place=place)
 
     def at_training_end(self, trainer: Trainer, *, error: BaseException | None = None, **facts: Any) -> None:
         """Tell frequencies that no name had."""

@@ -4,18 +4,16 @@ import contextlib
 import io
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
-from delira import state as keys
 from delira.callbacks.imaging.grid import GridLayout, as_pictures, check_layout, make_grid
-from delira.callbacks.tensorboard_scalars import AbstractTensorBoard
+from delira.callbacks.tensorboard import AbstractTensorBoard
 from delira.errors import DataError
 from delira.logging.writers import VisdomParams
-from delira.state import Y_PRED, State
+from delira.state import EPOCH, Y_PRED, Y_TRUE, State, X
 from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of
 from delira.utils.checks import check_flags, check_texts, check_whole
 from delira.utils.pictures import as_numbers
@@ -59,6 +57,8 @@ class TensorBoardImages(AbstractTensorBoard):
     'input'
     """
 
+    _kept = ("_is_written",)
+
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
         log_dir: str | Path = "./logs",
@@ -94,17 +94,9 @@ class TensorBoardImages(AbstractTensorBoard):
         """Write the grid."""
         if self._images:
             grid = make_grid(np.concatenate(self._images), **self.layout)
-            self.get_writer().add_image(self.name, grid, state[keys.EPOCH] + 1)
+            self.get_writer().add_image(self.name, grid, state[EPOCH] + 1)
             self._images, self._is_written = [], True
             self.flush()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return whether a grid was written."""
-        return {"is_written": self._is_written}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with what a checkpoint has kept."""
-        self._is_written = bool(state["is_written"])
 
 
 def read_images(who: str, state: State, key: object, number: int) -> np.ndarray:
@@ -188,6 +180,8 @@ class TensorBoardProjector(AbstractTensorBoard):
     50
     """
 
+    _kept = ("_has_data",)
+
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
         log_dir: str | Path = "./logs",
@@ -218,8 +212,8 @@ class TensorBoardProjector(AbstractTensorBoard):
         if missing <= 0 or not is_wanted:
             return
         features = _array(state, self.features_key, missing) if self.write_features else None
-        data = _array(state, keys.X, missing)
-        if data.ndim == 4 and ops_of(as_array(state[keys.X])).class_axis == -1:
+        data = _array(state, X, missing)
+        if data.ndim == 4 and ops_of(as_array(state[X])).class_axis == -1:
             data = np.moveaxis(data, -1, 1)
         self._batches.append((data, features, _labels(state, missing)))
 
@@ -231,7 +225,7 @@ class TensorBoardProjector(AbstractTensorBoard):
         joined: list[Any] = [None if any(one is None for one in part) else np.concatenate(part) for part in parts]
         data, features, labels = joined
         self._batches = []
-        step = state[keys.EPOCH] + 1
+        step = state[EPOCH] + 1
         if self.write_data and not self._has_data:
             self._write("data", self._reduced(data), labels, data, step)
             self._has_data = True
@@ -262,14 +256,6 @@ class TensorBoardProjector(AbstractTensorBoard):
                 tag=name,
             )
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return whether the data were written."""
-        return {"has_data": self._has_data}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with what a checkpoint has kept."""
-        self._has_data = bool(state["has_data"])
-
 
 def _array(state: State, key: object, number: int) -> np.ndarray:
     value = state[key]
@@ -283,7 +269,7 @@ def _array(state: State, key: object, number: int) -> np.ndarray:
 
 def _labels(state: State, number: int) -> np.ndarray | None:
     """One label for each sample, if the target is that; scores and one-hot labels are argmaxed."""
-    target = state.get(keys.Y_TRUE)
+    target = state.get(Y_TRUE)
     shape = shape_of(target)
     if not 1 <= len(shape) <= 2:
         return None

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from delira import state as keys
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.errors import ConfigError
-from delira.state import State
-from delira.utils.checks import check_flags
+from delira.state import Y_PRED, State, X
+from delira.utils.checks import check_flags, check_that
 
 
 class UnpackState(Callback):
@@ -42,8 +41,7 @@ class UnpackState(Callback):
     traceable = True
 
     def __init__(self, keys: Iterable[Any], output_to_state: bool = True):
-        if not isinstance(keys, Iterable):
-            raise ConfigError(f"UnpackState: keys are entries of the state, e.g. keys=[X], got {keys!r}")
+        check_that(isinstance(keys, Iterable), "UnpackState", "keys are entries of the state, e.g. keys=[X]", keys)
         check_flags(self, output_to_state=output_to_state)
         self.keys = (keys,) if isinstance(keys, str) else tuple(keys)
         if not self.keys:
@@ -52,11 +50,11 @@ class UnpackState(Callback):
 
     def on_sample(self, state: State) -> None:
         """Make the input."""
-        state[keys.X] = {key: state[key] for key in self.keys}
+        state[X] = {key: state[key] for key in self.keys}
 
     def on_forward(self, state: State) -> None:
         """Take the output apart."""
-        output = state[keys.Y_PRED]
+        output = state[Y_PRED]
         if self.output_to_state and isinstance(output, Mapping):
             state.update(output)
 

@@ -1,18 +1,24 @@
-"""The weights of a network as the step differentiates them: penalties on them, and limits of their gradients."""
+"""The weights of a network in a training: penalties, limits of their gradients, which of them learn, and averages."""
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from delira import state as keys
-from delira.callbacks.abstract_callback import Trainer
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import trainer_of
+from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
 from delira.errors import ConfigError
-from delira.state import State
+from delira.state import EPOCH, GRADIENTS, LOSS, MODEL, SELF, State
 from delira.utils.arrays import cast, ops_of
-from delira.utils.checks import check_known, check_numbers, check_order
+from delira.utils.checks import (
+    check_flags,
+    check_known,
+    check_names,
+    check_numbers,
+    check_order,
+    check_that,
+    check_whole,
+    did_you_mean,
+)
 
 #: which weights: None for all that are learned, names, a function that is true for names, or the weights themselves
 Selection = None | str | Iterable[Any] | Callable[[str], bool]
@@ -31,9 +37,9 @@ def learned_weights(state: State) -> dict[str, Any]:
     ConfigError
         If it is no state of a fit.
     """
-    if not isinstance(state, State) or keys.SELF not in state:
+    if not isinstance(state, State) or SELF not in state:
         raise ConfigError(f"learned_weights takes the state of a fit, as hooks get it, got {state!r}")
-    return trainer_of(state).backend.weights.learned_weights(state[keys.MODEL])
+    return trainer_of(state).backend.weights.learned_weights(state[MODEL])
 
 
 class WeightFilter:
@@ -53,8 +59,8 @@ class WeightFilter:
         self._who, self._is_chosen = who, params if callable(params) and not hasattr(params, "shape") else None
         given: Any = [] if params is None or self._is_chosen else params
         # a list: a generator, which network.parameters() is, could be read once only
-        if not hasattr(given, "__iter__") and not hasattr(given, "shape"):
-            raise ConfigError(f"{who}: params are names of weights, a function of a name or weights, got {params!r}")
+        is_right = hasattr(given, "__iter__") or hasattr(given, "shape")
+        check_that(is_right, who, "params are names of weights, a function of a name or weights", params)
         items = [given] if isinstance(given, str) or hasattr(given, "shape") else list(given)
         self._is_all = params is None
         self._names = {item for item in items if isinstance(item, str)}
@@ -81,7 +87,7 @@ class WeightFilter:
             check_known(sorted(unknown), self._known, f"{self._who}: params: there is no weight")
         if not self._ids:
             return self._names & names
-        weights, model = learned_weights(state), state[keys.MODEL]
+        weights, model = learned_weights(state), state[MODEL]
         frozen = model.parameters() if hasattr(model, "named_parameters") else ()
         if self._ids - {id(weight) for weight in (*weights.values(), *frozen)}:
             raise ConfigError(
@@ -128,7 +134,7 @@ class WeightDecay(Callback):
         for name, weight in weights.items():
             if name in chosen:
                 # a new value: the old one may be a leaf, or shared
-                state[keys.LOSS] = state[keys.LOSS] + self.rate * _smooth_norm(weight, self.p)
+                state[LOSS] = state[LOSS] + self.rate * _smooth_norm(weight, self.p)
 
 
 class L1WeightDecay(WeightDecay):
@@ -190,11 +196,11 @@ class _Clipping(Callback):
 
     def on_backward(self, state: State) -> None:
         """Limit the gradients."""
-        gradients = dict(state[keys.GRADIENTS])
+        gradients = dict(state[GRADIENTS])
         chosen = {name: _dense(gradients[name]) for name in sorted(self._filter.chosen(state, gradients))}
         if chosen:
             self._limit(chosen)
-            state[keys.GRADIENTS] = gradients | chosen
+            state[GRADIENTS] = gradients | chosen
 
     def _limit(self, gradients: dict[str, Any]) -> None:
         """Change the gradients that are chosen, by name."""
@@ -287,3 +293,224 @@ def _norm(gradients: Sequence[Any], p: float) -> Any:
     if math.isinf(p):
         return functools.reduce(ops.xp.maximum, [ops.largest(size) for size in sizes])
     return sum(ops.sum(size**p) for size in sizes) ** (1.0 / p)
+
+
+class FreezeUnfreeze(Callback):
+    """Freeze and unfreeze layers at the beginning of given epochs.
+
+    Parameters
+    ----------
+    schedule
+        Epoch, counted from 0 -> what learns from then on: None for all that learned at first; a name, or several, of
+        weights or of layers (``"body"`` stands for every ``"body.…"``); or a function that is true for the names
+        of weights that learn. Before the first of the epochs all learn.
+
+    Raises
+    ------
+    ConfigError
+        If an epoch is impossible; when an epoch begins, if a name is none of the network's, or nothing would learn.
+
+    Examples
+    --------
+    >>> schedule = FreezeUnfreeze({0: "head", 5: ["head", "body.2"], 10: None})
+    """
+
+    phases = ("fit",)
+    needs_gradients = True
+
+    def __init__(self, schedule: Mapping[int, str | Iterable[str] | Callable[[str], bool] | None]):
+        is_dict = isinstance(schedule, Mapping)
+        check_that(is_dict, "FreezeUnfreeze", "the schedule is a dict of what learns by epoch", schedule)
+        listed = {}
+        for epoch, chosen in schedule.items():
+            check_whole(self, at_least=0, epoch=epoch)
+            if chosen is not None and not callable(chosen):
+                check_names("FreezeUnfreeze: schedule", chosen=chosen)
+                # a list: a generator could be read once only
+                chosen = [chosen] if isinstance(chosen, str) else list(chosen)
+            listed[epoch] = chosen
+        self.schedule: dict[int, Any] = dict(sorted(listed.items()))
+        self._all: frozenset[str] = frozenset()
+
+    def attach(self, trainer: Trainer) -> None:
+        """Remember what learns without the schedule."""
+        self._all = trainer.learned_names
+
+    def on_start_epoch(self, state: State) -> None:
+        """Freeze and unfreeze."""
+        trainer = trainer_of(state)
+        self._all = self._all or trainer.learned_names  # a network without shapes has no names at first
+        begun = [epoch for epoch in self.schedule if epoch <= state[EPOCH]]
+        names = self._names(self.schedule[begun[-1]]) if begun else self._all
+        if names != trainer.learned_names:
+            trainer.backend.weights.set_learned_names(trainer.module, names)
+
+    on_start = on_start_epoch  # of a fit that is continued inside an epoch
+
+    def _names(self, chosen: Any) -> frozenset[str]:
+        if chosen is None:
+            return self._all
+        if callable(chosen):
+            names = frozenset(filter(chosen, self._all))
+        else:
+            names = frozenset().union(*map(self._names_of, chosen))
+        if not names:
+            raise ConfigError(f"FreezeUnfreeze would freeze all weights; there are {', '.join(sorted(self._all))}")
+        return names
+
+    def _names_of(self, layer: str) -> frozenset[str]:
+        names = frozenset(name for name in self._all if name == layer or name.startswith(f"{layer}."))
+        if not names:
+            raise ConfigError(f"FreezeUnfreeze: there is no layer {layer!r}{did_you_mean(layer, sorted(self._all))}")
+        return names
+
+
+class WeightAverage(AbstractCallback):
+    """An average of the weights, which a trainer validates, selects and keeps instead of the weights."""
+
+    _average: Any = None
+    _trainer: Any = None
+
+    def attach(self, trainer: Trainer) -> None:
+        """Become the average of this trainer; its backend must be able to average."""
+        trainer.averages.use(self)
+        self._trainer = trainer
+
+    def take(self, network: object) -> None:
+        """Let the weights of ``network``, which a checkpoint held, be the average so far."""
+        self._average = self._trainer.backend.weights.average(None, network, 0.0)
+
+    def _move(self, before: object, decay: float) -> None:
+        """Let the average be ``decay`` of the one before, and the rest of the weights as they are."""
+        self._average = self._trainer.backend.weights.average(before, self._trainer.module, decay)
+
+
+class ExponentialMovingAverage(WeightAverage):
+    """Validate, select and keep an exponential moving average of the weights instead of the weights.
+
+    The average moves by ``1 - decay`` towards the weights after every update. It is what the network has during
+    validation and after ``train``, and what checkpoints hold under ``"model"``; the weights that are trained are
+    beside it, as ``"training_model"``. Buffers (statistics of normalisation layers) are not averaged: see
+    ``update_statistics``.
+
+    Parameters
+    ----------
+    decay
+        Part of the old average that is kept, in [0, 1).
+    warmup
+        Begin with smaller decays: ``min(decay, (1 + n) / (10 + n))`` in the n-th update, as
+        ``tf.train.ExponentialMovingAverage`` has it with ``num_updates``.
+    update_statistics
+        Whether the running statistics of normalisation layers are computed anew for the average, by a pass over the
+        training data (forward only, in training mode, with the transforms of the training) before each validation, and
+        each checkpoint at the end of an epoch. If not, the average has those of the trained weights, which is said
+        where there are any, in the log and in the warnings of the result.
+
+    Raises
+    ------
+    ConfigError
+        If ``decay`` is impossible, the trainer has such a callback already, or ``update_statistics`` is asked for of
+        layers that ``torch.jit.trace`` has fixed.
+
+    References
+    ----------
+    Polyak and Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control Optim. 30 (1992).
+    """
+
+    _kept = ("n_updates",)
+
+    def __init__(self, decay: float = 0.999, warmup: bool = True, update_statistics: bool = False):
+        check_numbers(self, at_least=0, decay=decay)
+        check_flags(self, warmup=warmup, update_statistics=update_statistics)
+        check_that(decay < 1, "ExponentialMovingAverage", "decay must be at least 0 and below 1", decay)
+        self.decay, self.warmup, self.update_statistics = decay, warmup, update_statistics
+        self.n_updates = self._seen = 0
+
+    def attach(self, trainer: Trainer) -> None:
+        """Become the average of this trainer, and begin with the weights as they are."""
+        super().attach(trainer)
+        self.take(trainer.module)
+
+    def at_training_begin(self, trainer: Trainer, **facts: Any) -> None:
+        """Count updates from here on."""
+        self._seen = self._count()
+
+    def at_iter_end(self, trainer: Trainer, **facts: Any) -> None:
+        """Follow the weights, if they were updated."""
+        self._follow()
+
+    def weights(self) -> dict[str, Any]:
+        """Return the average, by the names of the weights; arrays of the framework."""
+        self._follow()  # the end of an epoch may bring one more update
+        return dict(self._average)
+
+    def take(self, network: object) -> None:
+        """Let the weights of ``network`` be the average."""
+        super().take(network)
+        self._seen = self._count()
+
+    def _follow(self) -> None:
+        before, self._seen = self._seen, self._count()
+        if self._seen != before:
+            self.n_updates += 1
+            decay = min(self.decay, (1 + self.n_updates) / (10 + self.n_updates)) if self.warmup else self.decay
+            self._move(self._average, decay)
+
+    def _count(self) -> int:
+        """Updates so far; where optimizers do not count them, steps."""
+        counted = [one.num_updates for one in self._trainer.optimizers.values() if hasattr(one, "num_updates")]
+        return sum(counted) if counted else self._trainer.state.global_step
+
+
+class SWA(WeightAverage, Callback):
+    """Validate, select and keep the mean of the weights at the ends of epochs instead of the weights.
+
+    The mean is what the network has during validation and after the fit, from the epoch ``start_epoch`` on, and what
+    checkpoints hold under ``"model"``; the weights that are trained are beside it, as ``"training_model"``. Buffers
+    (statistics of normalisation layers) are not averaged: see ``update_statistics``. The learning rate is a schedule's:
+    a constant one, or cycles.
+
+    Parameters
+    ----------
+    start_epoch
+        The first epoch whose weights count, from 0.
+    period
+        Epochs from one that counts to the next.
+    update_statistics
+        Whether the running statistics of normalisation layers are computed anew for the mean, as the paper has it
+        (section 3.2) and as ``torch.optim.swa_utils.update_bn`` does: by a pass over the training data (forward only,
+        in training mode, with the transforms of the training) before each validation, and each checkpoint at the end
+        of an epoch. If not, the mean has those of the trained weights, which is said where there are any, in the log
+        and in the warnings of the result.
+
+    Raises
+    ------
+    ConfigError
+        If a number is impossible, the trainer averages weights already, or there are statistics to be updated of
+        layers that ``torch.jit.trace`` has fixed.
+
+    References
+    ----------
+    Izmailov et al., Averaging weights leads to wider optima and better generalization, UAI 2018, arXiv:1803.05407.
+    """
+
+    phases = ("fit",)
+    _kept = ("n_averaged",)
+
+    def __init__(self, start_epoch: int = 0, period: int = 1, update_statistics: bool = True):
+        check_whole(self, at_least=0, start_epoch=start_epoch)
+        check_whole(self, at_least=1, period=period)
+        check_flags(self, update_statistics=update_statistics)
+        self.start_epoch, self.period, self.update_statistics = start_epoch, period, update_statistics
+        self.n_averaged = 0
+
+    def on_end_training(self, state: State) -> None:
+        """Take the weights of an epoch into the mean."""
+        epochs = state[EPOCH] - self.start_epoch
+        if epochs >= 0 and epochs % self.period == 0:
+            self._move(self._average if self.n_averaged else None, self.n_averaged / (self.n_averaged + 1))
+            self.n_averaged += 1
+
+    def weights(self) -> dict[str, Any] | None:
+        """Return the mean, by the names of the weights; None before the first epoch that counts."""
+        return dict(self._average) if self.n_averaged else None

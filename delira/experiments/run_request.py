@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delira.callbacks.abstract_callback import CallbackList
-from delira.callbacks.hooks import IN_STEP
+from delira.callbacks.abstract_callback import IN_STEP, CallbackList
 from delira.contract.kinds import Data
 from delira.errors import ConfigError, NetworkError
 from delira.experiments.parameters import Parameters

@@ -51,8 +51,11 @@ from delira.metrics.tree.curves import PrAuc as PrAuc
 from delira.metrics.tree.curves import R2 as R2
 from delira.metrics.tree.curves import RocAuc as RocAuc
 from delira.metrics.tree.curves import RocAucScore as RocAucScore
+from delira.metrics.tree.hanging import BatchLambda as BatchLambda
 from delira.metrics.tree.hanging import default_for_key as default_for_key
+from delira.metrics.tree.hanging import EpochLambda as EpochLambda
 from delira.metrics.tree.hanging import known_keys as known_keys
+from delira.metrics.tree.hanging import lambda_metric as lambda_metric
 from delira.metrics.tree.hanging import max_ as max_
 from delira.metrics.tree.hanging import mean as mean
 from delira.metrics.tree.hanging import min_ as min_
@@ -71,9 +74,6 @@ from delira.metrics.tree.moments import Weighted as Weighted
 from delira.metrics.tree.overlap import Dice as Dice
 from delira.metrics.tree.overlap import Hausdorff as Hausdorff
 from delira.metrics.tree.overlap import IoU as IoU
-from delira.metrics.tree.hanging import BatchLambda as BatchLambda
-from delira.metrics.tree.hanging import EpochLambda as EpochLambda
-from delira.metrics.tree.hanging import lambda_metric as lambda_metric
 
 __all__ = [
     "LR",

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.callbacks.abstract_callback import CallbackList
-from delira.callbacks.hooks import IN_STEP
+from delira.callbacks.abstract_callback import IN_STEP, CallbackList
 from delira.contract.kinds import Data
 from delira.state import State, misspelt
 from delira.training.objective import Objective

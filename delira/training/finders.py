@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.abstract_callback import MEMORY, CallbackList
-from delira.callbacks.hooks import IN_STEP, PHASES
+from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, CallbackList
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError
 from delira.training.checkpoints import losses_with_state

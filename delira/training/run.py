@@ -275,7 +275,7 @@ class Run:
     facts: State
     #: what a call of ``train`` was asked for; None between such calls
     plan: TrainingPlan | None = None
-    #: of :data:`delira.callbacks.hooks.PHASES`
+    #: of :data:`delira.callbacks.abstract_callback.PHASES`
     phase = "fit"
     #: the epoch at work, its batches, and the number of the update that was begun last
     running: "RunningEpoch | None" = None

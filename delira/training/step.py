@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.hooks import IN_STEP
+from delira.callbacks.abstract_callback import IN_STEP
 from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks
 from delira.contract.kinds import Tree
 from delira.metrics import MetricSet

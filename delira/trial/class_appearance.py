@@ -9,9 +9,9 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 import numpy as np
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import trainer_of
 from delira.callbacks.imaging.callback import ImagingCallback
 from delira.callbacks.imaging.grid import stretched
-from delira.callbacks.monitor import trainer_of
 from delira.contract.calls import ModelCall
 from delira.contract.kinds import Array, Network
 from delira.errors import ConfigError

@@ -46,6 +46,29 @@ def flag(name: str, value: object) -> Expected:
     return name, value, isinstance(value, bool), "True or False"
 
 
+def check_that(is_right: bool, owner: object, what: str, value: object) -> None:
+    """Refuse a value unless it is right.
+
+    Parameters
+    ----------
+    is_right
+        Whether it is.
+    owner
+        See :func:`check_numbers`.
+    what
+        What it must be, with its name.
+    value
+        For the message.
+
+    Raises
+    ------
+    ConfigError
+        ``owner: what, got value``.
+    """
+    if not is_right:
+        raise ConfigError(f"{_name_of(owner)}: {what}, got {value!r}")
+
+
 def is_count(value: object) -> bool:
     """Return True if it is a whole number of at least 0."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0

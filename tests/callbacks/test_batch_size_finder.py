@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import delira
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.errors import ConfigError
 from delira.training.finders import find_batch_size, resized
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import delira
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.imaging import ClassAppearanceModel
 from delira.errors import ConfigError
 from delira.state import MODEL, Y_PRED, state_key

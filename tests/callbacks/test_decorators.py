@@ -4,7 +4,7 @@ import pytest
 from decorated_methods import Decorated
 
 from delira.callbacks import decorators
-from delira.callbacks.hooks import HOOKS
+from delira.callbacks.abstract_callback import HOOKS
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, State
 from delira.training import callbacks as cb

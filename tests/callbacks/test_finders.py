@@ -7,8 +7,8 @@ import pytest
 from small_backends import build_kit
 
 import delira
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import add_to_loss, on_criterion, once
-from delira.callbacks.hooks import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.state import BATCH, LOSS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_backends import build_kit
 
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.errors import ConfigError, NonFiniteLossError
 from delira.state import GRADIENTS, State
 from delira.training.callbacks import GradientClipping, GradientNormClipping

@@ -5,8 +5,8 @@ import pytest
 from small_backends import build_kit
 
 import delira
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import on_forward, on_step_training, traceable
-from delira.callbacks.hooks import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.state import EPOCH, LOSS, METRICS, MIXUP_LAMBDA, MIXUP_PERMUTATION, TRAIN_DATA, Y_TRUE, State, X

@@ -6,7 +6,7 @@ from mixing_batches import a_step
 
 import delira
 from delira.callbacks.decorators import on_step_training
-from delira.callbacks.mixing.randomness import step_generator
+from delira.callbacks.mixing.mixed import step_generator
 from delira.errors import ConfigError
 from delira.state import EPOCH, LOSS, MIXUP_LAMBDA, MIXUP_PERMUTATION, TRAIN_DATA, Y_PRED, Y_TRUE
 from delira.training.callbacks import ManifoldMixup, mixup_loss

@@ -6,7 +6,7 @@ from mixing_batches import LABELS, a_step, converter, sampled
 from scipy import stats
 
 from delira.callbacks.mixing import default_policy
-from delira.callbacks.mixing.randomness import step_generator
+from delira.callbacks.mixing.mixed import step_generator
 from delira.state import MIXUP_LAMBDA, MIXUP_PERMUTATION, Y_TRUE, X
 from delira.training.callbacks import (
     Mixup,

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from delira.callbacks.fold_table import FoldTable
-from delira.callbacks.notebook_view import NotebookBar
-from delira.callbacks.progress import ProgressBar
+from delira.callbacks.progress import NotebookBar, ProgressBar
 from delira.training.callbacks import LiveLossPlot
 from delira.training.live_view import live_view
 

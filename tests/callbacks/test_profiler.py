@@ -8,8 +8,8 @@ import pytest
 
 import delira
 from delira import state as keys
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import on_sample, on_step_training
-from delira.callbacks.hooks import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.training.callbacks import MostRecent, Profiler, TimerMetric, profiler

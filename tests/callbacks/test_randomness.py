@@ -2,7 +2,7 @@
 
 from mixing_batches import a_step
 
-from delira.callbacks.mixing.randomness import step_generator
+from delira.callbacks.mixing.mixed import step_generator
 from delira.training.callbacks import (
     Cutout,
     Mixup,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from delira.callbacks.schedules.schedule import OptimizerSchedule, build_schedules, by_name
+from delira.callbacks.schedules.rates import OptimizerSchedule, build_schedules, by_name
 from delira.errors import ConfigError
 
 

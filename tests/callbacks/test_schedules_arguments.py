@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rates_of_fits import of_torch
 
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.errors import ConfigError
 from delira.training.callbacks import CyclicLR, LambdaLR, OneCycleLR, ReduceLROnPlateau, StepLR
 

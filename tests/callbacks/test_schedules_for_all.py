@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_backends import build_kit
 
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import on_end_epoch, on_step_training
-from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.state import METRICS
 from delira.training.callbacks import (

@@ -68,7 +68,7 @@ def test_another_value_can_be_watched(torch_fit):
 def test_on_an_accelerator_losses_are_read_together(torch_fit, monkeypatch):
     steps, reads = [], []
     trial = torch_fit.trial(poisoned(1), TerminateOnNaN(), counter(steps), log_freq=2)
-    monkeypatch.setattr("delira.callbacks.early_stopping._is_free", lambda device: False)
+    monkeypatch.setattr("delira.callbacks.monitor._is_free", lambda device: False)
     read = trial.trainer.backend.arrays.read_scalars
     monkeypatch.setattr(trial.trainer.backend.arrays, "read_scalars", lambda v: reads.append(len(v)) or read(v))
     trial.run(5)

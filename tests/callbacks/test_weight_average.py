@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from delira.callbacks.weight_average import ExponentialMovingAverage
+from delira.callbacks.weights import ExponentialMovingAverage
 from delira.errors import ConfigError
 
 

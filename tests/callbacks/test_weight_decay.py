@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from small_backends import build_kit
 
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import on_step_training
-from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.state import LOSS
 from delira.training.callbacks import L1WeightDecay, L2WeightDecay, WeightDecay

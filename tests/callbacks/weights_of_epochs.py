@@ -1,6 +1,6 @@
 """A callback that keeps the weights of every epoch."""
 
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 
 
 class Snapshots(Callback):

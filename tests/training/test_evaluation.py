@@ -7,7 +7,7 @@ from small_backends import KITS, build_kit, normed_network
 
 import delira
 from delira import state as keys
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.training.evaluation import StopInValidation
 from delira.training.running_epoch import StepValues
 

@@ -6,8 +6,7 @@ from small_backends import build_kit
 from traced_events import TRACES, golden
 
 from delira import state as keys
-from delira.callbacks.abstract_callback import CallbackList
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback, CallbackList
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks import AbstractCallback

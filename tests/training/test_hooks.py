@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from delira import state as keys
-from delira.callbacks.abstract_callback import HOOKS
+from delira.callbacks.abstract_callback import HOOKS, Callback
 from delira.callbacks.decorators import (
     add_to_loss,
     bind_to,
@@ -23,7 +23,6 @@ from delira.callbacks.decorators import (
     only_if,
     traceable,
 )
-from delira.callbacks.hooks import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.state import LOSS, State, state_key

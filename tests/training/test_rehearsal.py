@@ -4,7 +4,7 @@ import pytest
 from small_backends import toy_kit
 
 from delira import state as keys
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.errors import ConfigError, DataError
 from delira.training.finders import participants, rehearsing
 

@@ -5,7 +5,7 @@ import pytest
 from bare_parts import SHOWN, Parts
 
 from delira import state as keys
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.contract import NO_HOOKS
 from delira.errors import NetworkError
 from delira.training.callbacks import AbstractCallback

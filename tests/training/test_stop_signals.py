@@ -16,7 +16,7 @@ import pytest
 import small_backends
 from problems import linear_problem
 
-from delira.callbacks.hooks import Callback
+from delira.callbacks.abstract_callback import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import TrainingInterrupted
 from delira.state import EPOCH

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from kits import case, quiet
 
-from delira.callbacks.abstract_callback import HOOKS
+from delira.callbacks.abstract_callback import HOOKS, Callback
 from delira.callbacks.decorators import on_backward, on_sample
-from delira.callbacks.hooks import Callback
 from delira.state import BATCH, ITERATOR, METRICS, MODEL, PHASE, Y_PRED, Y_TRUE, X
 from delira.training.callbacks import MostRecent
 

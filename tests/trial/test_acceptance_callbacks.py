@@ -8,6 +8,7 @@ from kits import WEIGHT, case, descend, quiet
 
 import delira
 from delira import state as keys
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import (
     add_to_loss,
     on_backward,
@@ -24,7 +25,6 @@ from delira.callbacks.decorators import (
     only_if,
     traceable,
 )
-from delira.callbacks.hooks import Callback
 from delira.state import CRITERION, EPOCH, GRADIENTS, LOSS, MODEL, OPTIMIZER, Y_PRED, Y_TRUE, X
 
 

@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import delira
 from delira import state as keys
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import (
     on_criterion,
     on_end_epoch,
@@ -21,7 +22,6 @@ from delira.callbacks.decorators import (
     once,
     once_per_epoch,
 )
-from delira.callbacks.hooks import Callback
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NetworkError
 from delira.metrics import Metric, mean, running_mean, std

@@ -5,8 +5,8 @@ import pytest
 from kits import case, quiet
 
 import delira
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import add_to_loss, on_backward, on_step_training
-from delira.callbacks.hooks import Callback
 from delira.errors import ConfigError
 from delira.metrics import mean, running_mean
 from delira.state import CLOSURE, GRADIENTS, OPTIMIZER, Y_PRED, X

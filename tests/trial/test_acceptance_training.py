@@ -5,10 +5,10 @@ import pytest
 from kits import WEIGHT, case, descend, needs_checkpoints, quiet
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import (
     once,
 )
-from delira.callbacks.hooks import Callback
 from delira.state import EPOCH, Y_PRED
 from delira.training.callbacks import Best, EarlyStopping, StepLR
 

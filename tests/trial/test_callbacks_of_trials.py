@@ -10,6 +10,7 @@ import pytest
 from event_files import read_events
 from kits import BACKENDS, TORCH, WEIGHT, descend, quiet
 
+from delira.callbacks.abstract_callback import Callback
 from delira.callbacks.decorators import (
     on_criterion,
     on_end_epoch,
@@ -18,7 +19,6 @@ from delira.callbacks.decorators import (
     on_step_validation,
     traceable,
 )
-from delira.callbacks.hooks import Callback
 from delira.callbacks.imaging import ImagingCallback, MakeGrid
 from delira.metrics import lambda_metric, mean
 from delira.state import LOSS, MODEL, Y_TRUE, X, state_key

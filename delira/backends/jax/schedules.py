@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from delira.callbacks.abstract_callback import AbstractCallback
-from delira.callbacks.schedules import rates, schedule
-from delira.callbacks.schedules.schedule import as_number
+from delira.callbacks.schedules import rates
+from delira.callbacks.schedules.rates import as_number
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 
@@ -72,7 +72,7 @@ class OptaxScheduleCallbackJax(DefaultJaxSchedulerCallback):
 
 
 #: schedules by the names that all backends share
-SCHEDULES = {**schedule.by_name(DefaultJaxSchedulerCallback, "CallbackJax"), "CyclicLR": rates.CyclicRate}
+SCHEDULES = {**rates.by_name(DefaultJaxSchedulerCallback, "CallbackJax"), "CyclicLR": rates.CyclicRate}
 
 
 def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
@@ -90,4 +90,4 @@ def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
     return functools.partial(OptaxScheduleCallbackJax, schedule=made, step_on=step_on)
 
 
-build_schedules = functools.partial(schedule.build_schedules, _native)
+build_schedules = functools.partial(rates.build_schedules, _native)

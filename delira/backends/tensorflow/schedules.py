@@ -7,8 +7,8 @@ from typing import Any
 import keras
 
 from delira.callbacks.abstract_callback import AbstractCallback
-from delira.callbacks.schedules import rates, schedule
-from delira.callbacks.schedules.schedule import as_list, as_number
+from delira.callbacks.schedules import rates
+from delira.callbacks.schedules.rates import as_list, as_number
 from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.checks import check_numbers
@@ -111,7 +111,7 @@ class ReduceLROnPlateauCallbackTf(rates.PlateauRate, DefaultTfSchedulerCallback)
 
 
 #: schedules by the names that all backends share
-SCHEDULES = {**schedule.by_name(DefaultTfSchedulerCallback, "CallbackTf"), "CyclicLR": rates.CyclicRate}
+SCHEDULES = {**rates.by_name(DefaultTfSchedulerCallback, "CallbackTf"), "CyclicLR": rates.CyclicRate}
 
 
 def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
@@ -124,4 +124,4 @@ def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
     return functools.partial(TfSchedulerCallback, scheduler_cls=cls, **{"step_on": "iter", **params})
 
 
-build_schedules = functools.partial(schedule.build_schedules, _native)
+build_schedules = functools.partial(rates.build_schedules, _native)

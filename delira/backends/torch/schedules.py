@@ -9,15 +9,14 @@ from torch.optim import lr_scheduler as _lr
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.monitor import mode_of_plateau
-from delira.callbacks.schedules import schedule
-from delira.callbacks.schedules.rates import is_improvement
-from delira.callbacks.schedules.schedule import check_finite, check_lowering, check_rates, plain_counts
+from delira.callbacks.schedules import rates
+from delira.callbacks.schedules.rates import check_finite, check_lowering, check_rates, is_improvement, plain_counts
 from delira.contract.kinds import ByName, Optimizer
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode
 
 
-class TorchSchedulerCallback(schedule.OptimizerSchedule):
+class TorchSchedulerCallback(rates.OptimizerSchedule):
     """Any torch schedule.
 
     Parameters
@@ -261,7 +260,7 @@ class CyclicLRCallbackPyTorch(DefaultPyTorchSchedulerCallback):
 
 #: schedules by the names that all backends share; that of every native schedule besides
 SCHEDULES = {
-    **schedule.by_name(DefaultPyTorchSchedulerCallback, "CallbackPyTorch"),
+    **rates.by_name(DefaultPyTorchSchedulerCallback, "CallbackPyTorch"),
     "TorchScheduler": TorchSchedulerCallback,
 }
 
@@ -275,4 +274,4 @@ def _native(cls: object, params: ByName) -> Callable[[Any], AbstractCallback]:
     return functools.partial(TorchSchedulerCallback, scheduler_cls=cls, **{"step_on": step_on, **params})
 
 
-build_schedules = functools.partial(schedule.build_schedules, _native)
+build_schedules = functools.partial(rates.build_schedules, _native)

@@ -8,14 +8,13 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from delira import state as keys
+from delira.callbacks.abstract_callback import trainer_of
 from delira.callbacks.imaging.grid import GridLayout, as_pictures, check_layout, make_grid
-from delira.callbacks.monitor import trainer_of
 from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError
 from delira.logging.writers import VisdomParams, close_writer, get_writer
-from delira.state import State
-from delira.utils.checks import check_flags, check_functions, check_whole, if_given, import_optional
+from delira.state import INPUT, PHASE, State
+from delira.utils.checks import check_flags, check_functions, check_that, check_whole, if_given, import_optional
 from delira.utils.pictures import as_bytes, visible, write_picture
 
 #: numbers of the pictures of a pass, from 0; None: all
@@ -49,7 +48,7 @@ class _Place:
         fitted = trainer_of(state).state
         # files are named, and read in the order of, seconds: another run within one would write over the file before
         arguments: dict[str, Any] = {} if self.visdom else {"filename_suffix": f".{time.time_ns()}"}
-        if state[keys.PHASE] == "fit" and fitted.global_step and not self.visdom:
+        if state[PHASE] == "fit" and fitted.global_step and not self.visdom:
             arguments["purge_step"] = fitted.epoch + 1  # hides what was written before it was broken off
         get_writer(self.log_dir, user, self.visdom, self.params, **arguments)
 
@@ -58,7 +57,7 @@ class _Place:
         name = fill_in(self.name, state, type(user).__name__, {"index": number})
         writer = get_writer(self.log_dir, user, self.visdom, self.params)
         pixels = np.round(picture * 255).astype(np.uint8)
-        writer.add_image(name, pixels, trainer_of(state).state.epoch + (state[keys.PHASE] == "fit"))
+        writer.add_image(name, pixels, trainer_of(state).state.epoch + (state[PHASE] == "fit"))
         writer.flush()
 
 
@@ -284,8 +283,8 @@ class ImagingCallback(PassChoice):
 
     def _add(self, handle: Handle, index: Index, name: str | None = None, place: _Place | None = None) -> Self:
         wanted = None if index is None else frozenset([index] if isinstance(index, int) else index)
-        if wanted is not None and any(not isinstance(number, int) or number < 0 for number in wanted):
-            raise ConfigError(f"{type(self).__name__}: index counts pictures of a pass from 0, got {index!r}")
+        is_right = all(isinstance(number, int) and number >= 0 for number in wanted or ())
+        check_that(is_right, self, "index counts pictures of a pass from 0", index)
         self._outputs.append(_Output(handle, wanted, name, place))
         return self
 
@@ -398,7 +397,7 @@ class CachingImagingCallback(ImagingCallback):
 
     def __init__(
         self,
-        source: Any = keys.INPUT,
+        source: Any = INPUT,
         num_images: int = 16,
         transform: Callable[[np.ndarray], np.ndarray] | None = None,
         channels_last: bool | None = None,
@@ -483,7 +482,7 @@ class MakeGrid(CachingImagingCallback):
 
     def __init__(
         self,
-        source: Any = keys.INPUT,
+        source: Any = INPUT,
         num_images: int = 16,
         transform: Callable[[np.ndarray], np.ndarray] | None = None,
         channels_last: bool | None = None,

@@ -6,7 +6,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.utils.arrays import Array, as_array, ops_of, read_arrays
-from delira.utils.checks import check_flags, check_numbers, check_whole, did_you_mean
+from delira.utils.checks import check_flags, check_numbers, check_that, check_whole, did_you_mean
 from delira.utils.pictures import as_numbers, side_by_side
 
 
@@ -100,9 +100,8 @@ def check_layout(who: str = "make_grid", **layout: Any) -> GridLayout:
     check_flags(who, normalize=layout.get("normalize", False), scale_each=layout.get("scale_each", False))
     check_numbers(who, pad_value=layout.get("pad_value", 0.0))
     limits = layout.get("norm_range")
-    is_pair = limits is None or (isinstance(limits, (list, tuple)) and len(limits) == 2)
-    if not is_pair or (limits is not None and not limits[0] < limits[1]):
-        raise ConfigError(f"{who}: norm_range is (smallest, largest), got {limits!r}")
+    is_pair = isinstance(limits, (list, tuple)) and len(limits) == 2 and limits[0] < limits[1]
+    check_that(limits is None or is_pair, who, "norm_range is (smallest, largest)", limits)
     return GridLayout(**layout)  # type: ignore[typeddict-item]
 
 

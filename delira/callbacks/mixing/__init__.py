@@ -5,10 +5,8 @@ from delira.utils.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "delira.callbacks.mixing.batches": "LabelSmoothingRegularisation MixedTargets",
-        "delira.callbacks.mixing.between_class": "BCPlus bc_loss",
-        "delira.callbacks.mixing.erasing": "CutMix Cutout RandomErase",
-        "delira.callbacks.mixing.mixed": "MixupLoss mixup_loss",
+        "delira.callbacks.mixing.images": "BCPlus CutMix Cutout RandomErase bc_loss",
+        "delira.callbacks.mixing.mixed": "LabelSmoothingRegularisation MixedTargets MixupLoss mixup_loss",
         "delira.callbacks.mixing.mixup": "RANDOM ManifoldMixup Mixup SamplePairing default_policy",
     },
 )

@@ -1,10 +1,10 @@
-from delira.callbacks.mixing.batches import LabelSmoothingRegularisation as LabelSmoothingRegularisation
-from delira.callbacks.mixing.batches import MixedTargets as MixedTargets
-from delira.callbacks.mixing.between_class import bc_loss as bc_loss
-from delira.callbacks.mixing.between_class import BCPlus as BCPlus
-from delira.callbacks.mixing.erasing import CutMix as CutMix
-from delira.callbacks.mixing.erasing import Cutout as Cutout
-from delira.callbacks.mixing.erasing import RandomErase as RandomErase
+from delira.callbacks.mixing.images import bc_loss as bc_loss
+from delira.callbacks.mixing.images import BCPlus as BCPlus
+from delira.callbacks.mixing.images import CutMix as CutMix
+from delira.callbacks.mixing.images import Cutout as Cutout
+from delira.callbacks.mixing.images import RandomErase as RandomErase
+from delira.callbacks.mixing.mixed import LabelSmoothingRegularisation as LabelSmoothingRegularisation
+from delira.callbacks.mixing.mixed import MixedTargets as MixedTargets
 from delira.callbacks.mixing.mixed import mixup_loss as mixup_loss
 from delira.callbacks.mixing.mixed import MixupLoss as MixupLoss
 from delira.callbacks.mixing.mixup import default_policy as default_policy

@@ -6,14 +6,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from delira import state as keys
-from delira.callbacks.mixing.batches import blend, n_samples_of, rows_of
-from delira.callbacks.mixing.mixed import MixingCallback, mixup_loss
-from delira.callbacks.mixing.randomness import RandomCallback
+from delira.callbacks.mixing.mixed import MixingCallback, RandomCallback, blend, mixup_loss, n_samples_of, rows_of
 from delira.errors import ConfigError
-from delira.state import State
+from delira.state import EPOCH, MODEL, State, X
 from delira.utils.arrays import n_rows, ops_of, shape_of
-from delira.utils.checks import check_known, check_numbers, check_whole
+from delira.utils.checks import check_known, check_numbers, check_that, check_whole
 
 #: a weight that is drawn at every step
 RANDOM: Literal["random"] = "random"
@@ -27,9 +24,8 @@ class PairMixing(MixingCallback):
 
     def __init__(self, alpha: float = 1.0, lam: float | Literal["random"] = RANDOM):
         check_numbers(self, above=0, alpha=alpha)
-        is_number = isinstance(lam, Real) and not isinstance(lam, bool)
-        if not (isinstance(lam, str) and lam == RANDOM) and not (is_number and 0 <= float(lam) <= 1):
-            raise ConfigError(f"{type(self).__name__}: lam is from 0 to 1, or RANDOM, got {lam!r}")
+        is_share = isinstance(lam, Real) and not isinstance(lam, bool) and 0 <= float(lam) <= 1
+        check_that(is_share or (isinstance(lam, str) and lam == RANDOM), self, "lam is from 0 to 1, or RANDOM", lam)
         self.alpha, self.lam = alpha, lam
 
     def _draw_pairs(self, rng: np.random.Generator, n_samples: int) -> tuple[float, np.ndarray]:
@@ -77,9 +73,8 @@ class Mixup(PairMixing):
 
     def on_sample(self, state: State) -> None:
         """Mix the batch."""
-        n_samples = n_samples_of(state, type(self).__name__)
-        share, rows = self._draw_pairs(self._draw(state), n_samples)
-        state[keys.X] = blend(state[keys.X], rows_of(state[keys.X], rows), share)
+        share, rows = self._draw_pairs(self._draw(state), n_samples_of(state, type(self).__name__))
+        state[X] = blend(state[X], rows_of(state[X], rows), share)
         self._pair(state, share, rows)
 
 
@@ -116,7 +111,7 @@ def default_policy(start: int = 100, end: int = 800, on: int = 8, off: int = 2) 
         )
 
     def pairs(state: State) -> bool:
-        epoch: int = state[keys.EPOCH]
+        epoch: int = state[EPOCH]
         return start <= epoch < end and (epoch - start) % (on + off) < on
 
     return pairs
@@ -145,15 +140,14 @@ class SamplePairing(RandomCallback):
     default_policy = staticmethod(default_policy)
 
     def __init__(self, policy: Policy | None = None):
-        if policy is not None and not callable(policy):
-            raise ConfigError(f"SamplePairing: policy is a function of the state, got {policy!r}")
+        check_that(policy is None or callable(policy), "SamplePairing", "policy is a function of the state", policy)
         self.policy: Policy = policy or default_policy()
 
     def on_sample(self, state: State) -> None:
         """Pair, where the policy says so."""
         if self.policy(state):
             rows = self._draw(state).permutation(n_samples_of(state, "SamplePairing"))
-            state[keys.X] = blend(state[keys.X], rows_of(state[keys.X], rows), 0.5)
+            state[X] = blend(state[X], rows_of(state[X], rows), 0.5)
 
 
 class ManifoldMixup(PairMixing):
@@ -243,8 +237,7 @@ class ManifoldMixup(PairMixing):
             0: attributes of the network, which is so unless another one is chosen; 1: the attributes of these, and so
             on; None: the layers of all depths.
         """
-        if depth is not None and depth < 0:
-            raise ConfigError(f"ManifoldMixup: depth is at least 0, or None, got {depth!r}")
+        check_that(depth is None or depth >= 0, "ManifoldMixup", "depth is at least 0, or None", depth)
         self._depth = depth
         return self
 
@@ -284,14 +277,14 @@ class ManifoldMixup(PairMixing):
 
     def on_start(self, state: State) -> None:
         """Watch the layers."""
-        self._watch(state[keys.MODEL])
+        self._watch(state[MODEL])
 
     def on_sample(self, state: State) -> None:
         """Draw a layer, and make pairs of the targets."""
-        if self._watched is None or self._watched[0] is not state[keys.MODEL]:  # a callback has set another one
-            self._watch(state[keys.MODEL])
+        if self._watched is None or self._watched[0] is not state[MODEL]:  # a callback has set another one
+            self._watch(state[MODEL])
         rng, names = self._draw(state), self._watched[1]  # type: ignore[index]
-        share, rows = self._draw_pairs(rng, n_rows(state[keys.X]))
+        share, rows = self._draw_pairs(rng, n_rows(state[X]))
         self._due = (names[rng.integers(len(names))], share, rows)
         self._pair(state, share, rows)
 
@@ -318,9 +311,8 @@ class ManifoldMixup(PairMixing):
             )
         names = self.get_selected_layers(model)
         # what is compiled goes on around them: they have other numbers at every step
-        xp = ops_of(next(model.parameters())).xp
-        mixers = {name: xp.compiler.disable(self._mixer(name)) for name in names}
-        handles = [model.get_submodule(name).register_forward_hook(mixer) for name, mixer in mixers.items()]
+        disable = ops_of(next(model.parameters())).xp.compiler.disable
+        handles = [model.get_submodule(name).register_forward_hook(disable(self._mixer(name))) for name in names]
         self._watched = (model, names, handles)
 
     def _release(self) -> None:

@@ -12,8 +12,7 @@ from delira.callbacks.schedules.for_all import (
     TorchScheduler,
     WarmupCosine,
 )
-from delira.callbacks.schedules.rates import RateSchedule
-from delira.callbacks.schedules.schedule import OptimizerSchedule
+from delira.callbacks.schedules.rates import OptimizerSchedule, RateSchedule
 
 __all__ = [
     "CosineAnnealingLR",

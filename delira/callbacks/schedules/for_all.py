@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from delira import state as keys
-from delira.callbacks.hooks import Callback
-from delira.callbacks.monitor import check_watched, sign_of, trainer_of
-from delira.callbacks.schedules.rates import HEIGHTS
-from delira.callbacks.schedules.schedule import FOR_GROUPS, OptimizerSchedule, as_list, check_lowering, check_rates
+from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
+from delira.callbacks.monitor import check_watched, sign_of
+from delira.callbacks.schedules.rates import (
+    FOR_GROUPS,
+    HEIGHTS,
+    OptimizerSchedule,
+    as_list,
+    check_lowering,
+    check_rates,
+)
 from delira.errors import ConfigError
-from delira.state import State
+from delira.state import METRICS, State
 from delira.utils.checks import check_choice, check_flags, check_functions, check_numbers, check_whole, did_you_mean
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
 
 
 class BackendSchedule(Callback):
@@ -34,7 +36,7 @@ class BackendSchedule(Callback):
         self._begun: dict[str, Any] = {}
         self._owner: int | None = None
 
-    def attach(self, trainer: "BaseNetworkTrainer") -> None:
+    def attach(self, trainer: Trainer) -> None:
         """Make a schedule for each of the trainer's optimizers."""
         make, arguments = self._of_backend(trainer), self._arguments(trainer)
         self._owner = id(trainer)
@@ -42,11 +44,11 @@ class BackendSchedule(Callback):
         for schedule in self._schedules:
             schedule.attach(trainer)
 
-    def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
+    def _arguments(self, trainer: Trainer) -> dict[str, Any]:
         """Return the arguments of the backend's schedule."""
         return {"step_on": "iter" if self.step_on_batch else "epoch", **self.params}
 
-    def _of_backend(self, trainer: "BaseNetworkTrainer") -> type[OptimizerSchedule]:
+    def _of_backend(self, trainer: Trainer) -> type[OptimizerSchedule]:
         """Return the backend's schedule of this name."""
         schedules, name = trainer.backend.schedules, trainer.backend.name
         if not schedules:
@@ -66,12 +68,12 @@ class BackendSchedule(Callback):
             )
         return found
 
-    def begin_anew(self, trainer: "BaseNetworkTrainer") -> None:
+    def begin_anew(self, trainer: Trainer) -> None:
         """Make schedules for other optimizers than before."""
         self.attach(trainer)
         self.at_training_begin(trainer, **self._begun)
 
-    def at_training_begin(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_training_begin(self, trainer: Trainer, **facts: Any) -> None:
         """Let the schedules begin, unless another trial or trainer has taken them."""
         if self._owner != id(trainer):  # it would change the rates of that one
             name = type(self).__name__
@@ -80,12 +82,12 @@ class BackendSchedule(Callback):
         for schedule in self._schedules:
             schedule.at_training_begin(trainer, **facts)
 
-    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_iter_end(self, trainer: Trainer, **facts: Any) -> None:
         """Step after an update, if it is asked for."""
         for schedule in self._schedules:
             schedule.at_iter_end(trainer, **facts)
 
-    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_epoch_end(self, trainer: Trainer, **facts: Any) -> None:
         """Step after an epoch."""
         for schedule in self._schedules:
             schedule.at_epoch_end(trainer, **facts)
@@ -231,23 +233,23 @@ class ReduceLROnPlateau(BackendSchedule):
         check_numbers(self, above=0, factor=factor)
         check_lowering(self, factor)
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
-        super().__init__(step_on_batch, {**own, **params})
+        super().__init__(step_on_batch, own | params)
 
-    def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
+    def _arguments(self, trainer: Trainer) -> dict[str, Any]:
         sign = sign_of(self.params["mode"], self.params["monitor"], "ReduceLROnPlateau", trainer)
         return {**self.params, "mode": "max" if sign < 0 else "min"}
 
-    def at_iter_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_iter_end(self, trainer: Trainer, **facts: Any) -> None:
         """Do nothing: the values of a step come later."""
 
-    def at_epoch_end(self, trainer: "BaseNetworkTrainer", **facts: Any) -> None:
+    def at_epoch_end(self, trainer: Trainer, **facts: Any) -> None:
         """Look at the value of an epoch."""
         if not self.step_on_batch:
             super().at_epoch_end(trainer, **facts)
 
     def on_step_training(self, state: State) -> None:
         """Look at the value of a step, if it is asked for."""
-        metrics, monitor = state[keys.METRICS], self.params["monitor"]
+        metrics, monitor = state[METRICS], self.params["monitor"]
         if self.step_on_batch and monitor in metrics:
             for schedule in self._schedules:
                 schedule.at_epoch_end(trainer_of(state), metrics={monitor: float(metrics[monitor])}, val_score_key=None)
@@ -288,7 +290,7 @@ class _Cycle(BackendSchedule):
             raise ConfigError(f"{name} takes no {unknown[0]!r}{did_you_mean(unknown[0], [*params, *self._more])}")
         super().__init__(step_on_batch, {**params, **self._more, **more})
 
-    def _arguments(self, trainer: "BaseNetworkTrainer") -> dict[str, Any]:
+    def _arguments(self, trainer: Trainer) -> dict[str, Any]:
         """Return the arguments that the backend's schedule takes."""
         arguments = super()._arguments(trainer)
         if self._of_backend(trainer).has_groups:

@@ -142,7 +142,7 @@ POINTS = [
         point="22",
         what="an evaluation writes over the files of the fit",
         file="delira/callbacks/names.py",
-        old='if state[keys.PHASE] != "evaluate" or "test" in self.passes',
+        old='if state[PHASE] != "evaluate" or "test" in self.passes',
         new='if True or "test" in self.passes',
         test=f"{_PASSES}::test_an_evaluation_leaves_the_files_of_the_fit_as_they_are",
     ),

@@ -5,7 +5,7 @@ import pytest
 from mixing_batches import LABELS, a_step, converter, first, images, one_hot, sampled
 from scipy import stats
 
-from delira.callbacks.mixing.randomness import step_generator
+from delira.callbacks.mixing.mixed import step_generator
 from delira.state import MIXUP_LAMBDA, MIXUP_PERMUTATION, Y_TRUE, X
 from delira.training.callbacks import (
     CutMix,
