@@ -41,6 +41,11 @@ _ON_DISK = {
     "delira.backends.torch.arrays:convert_torch_tensor_to_npy": "delira.backends.torch.values",
     "delira.backends.torch.checkpoints:load_checkpoint_torch": "delira.backends.torch.io",
     "delira.backends.torch.checkpoints:save_checkpoint_torch": "delira.backends.torch.io",
+    "delira.backends.torch.networks.ready": "delira.backends.torch.networks.classification",
+    "delira.backends.torch.networks.ready:GenerativeAdversarialNetworkBasePyTorch": "delira.backends.torch.networks.gan",  # noqa: E501
+    "delira.backends.torch.networks.ready:UNet2dPyTorch": "delira.backends.torch.networks.segmentation",
+    "delira.backends.torch.networks.ready:UNet3dPyTorch": "delira.backends.torch.networks.segmentation",
+    "delira.backends.torch.networks.ready:VariationalAutoencoderPyTorch": "delira.backends.torch.networks.vae",
     "delira.backends.torch.optimizers:create_optims_default_pytorch": "delira.backends.torch.building",
     "delira.backends.torch.optimizers:create_optims_gan_default_pytorch": "delira.backends.torch.building",
     "delira.data_loading.array_dataset:WrappedDataset": "delira.data_loading.wrapped_dataset",

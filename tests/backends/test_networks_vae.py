@@ -10,8 +10,7 @@ import pytest
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax"])
 def test_the_divergence_is_that_of_two_normal_distributions(framework):
     package = pytest.importorskip(framework, reason=f"the backend needs the package {framework!r}")
-    module = {"torch": "vae"}.get(framework, "ready")
-    vae = importlib.import_module(f"delira.backends.{framework}.networks.{module}")
+    vae = importlib.import_module(f"delira.backends.{framework}.networks.ready")
     convert = {"torch": "tensor", "tensorflow": "constant"}.get(framework)
     array = package.numpy.asarray if convert is None else getattr(package, convert)
     mean, log_var = np.array([[1.0, 0.0], [0.0, 0.0]], "f4"), np.array([[0.0, np.log(4.0)], [0.0, 0.0]], "f4")

@@ -781,7 +781,7 @@ def test_drawn_latent_variables_have_the_mean_and_variance_of_the_encoder():
 
 
 def test_the_divergence_is_finite_in_half_precision():
-    from delira.backends.torch.networks.vae import kl_to_standard_normal
+    from delira.backends.torch.networks.ready import kl_to_standard_normal
 
     log_var = torch.full((1, 2), 12.0, dtype=torch.float16)  # exp(12) is more than float16 holds
     assert torch.isfinite(kl_to_standard_normal(torch.zeros(1, 2, dtype=torch.float16), log_var)).all()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from delira.backends.torch import networks as eager
-from delira.backends.torch.networks.gan import draw_noise
+from delira.backends.torch.networks.ready import draw_noise
 from delira.backends.torchscript.network import AbstractTorchScriptNetwork
 from delira.models import ready
 
@@ -17,8 +17,7 @@ def _scripted(forward: Callable[..., Any]) -> Any:
 
     It looks names up where it is called, so it must be called from this module.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         return torch.jit.script_method(forward)
 
 

@@ -5,11 +5,9 @@ from delira.utils.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "delira.backends.torch.networks.classification": (
-            "ClassificationNetworkBasePyTorch RegressionNetworkBasePyTorch VGG3DClassificationNetworkPyTorch"
+        "delira.backends.torch.networks.ready": (
+            "ClassificationNetworkBasePyTorch GenerativeAdversarialNetworkBasePyTorch RegressionNetworkBasePyTorch "
+            "UNet2dPyTorch UNet3dPyTorch VariationalAutoencoderPyTorch VGG3DClassificationNetworkPyTorch"
         ),
-        "delira.backends.torch.networks.gan": "GenerativeAdversarialNetworkBasePyTorch",
-        "delira.backends.torch.networks.segmentation": "UNet2dPyTorch UNet3dPyTorch",
-        "delira.backends.torch.networks.vae": "VariationalAutoencoderPyTorch",
     },
 )

@@ -391,7 +391,7 @@ def init_dcgan(module: nn.Module) -> None:
 
 
 class Encoder(nn.Module):
-    """Mean and logarithm of the variance of the latent variables of an image.
+    """Mean and logarithm of the variance of the latent variables of an image (Kingma & Welling 2014).
 
     Parameters
     ----------
