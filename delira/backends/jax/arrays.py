@@ -12,11 +12,6 @@ from delira.contract.kinds import Array, Tree
 from delira.utils.arrays import map_leaves
 
 
-def snapshot(tree: object, previous: object = None) -> Any:
-    """A copy of a checkpoint tree on the host that later training cannot change."""
-    return map_leaves(lambda leaf: to_host(leaf) if isinstance(leaf, (jax.Array, np.ndarray)) else leaf, tree)
-
-
 def to_host(value: object) -> np.ndarray:
     """An array of the network's own type, which later steps do not change."""
     return np.array(jax.random.key_data(value) if is_key(value) else value)
@@ -45,7 +40,8 @@ class JaxArrays(ArraysRole):
     def join(arrays: Sequence[jax.Array]) -> jax.Array:
         return jnp.concatenate(list(arrays))
 
-    snapshot = staticmethod(snapshot)
+    def snapshot(self, tree: object, previous: object = None) -> Any:
+        return map_leaves(lambda leaf: to_host(leaf) if isinstance(leaf, (jax.Array, np.ndarray)) else leaf, tree)
 
     def on_host(self, values: Sequence[Any]) -> Sequence[Any]:
         """All copies begin before the first is waited for."""

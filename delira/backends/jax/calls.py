@@ -33,7 +33,7 @@ _MODES = frozenset({"train", "training", "is_training", "deterministic"})
 _FORWARDS: weakref.WeakKeyDictionary[Any, graph.Compiled] = weakref.WeakKeyDictionary()
 
 #: networks that are called as they are, operation by operation, in prediction too
-_EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
+EAGER: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class JaxCalls(CallsRole):
@@ -75,13 +75,13 @@ class JaxCalls(CallsRole):
         Random streams begin with the same key in every call, which is no key of a training step.
         """
         refuse_texts(inputs)
-        if is_eager(network):
+        if network in EAGER:
             return network(**inputs)
         parts = graph.parts_of(network)
         try:
             return _forward_of(network, parts)(parts.values(), arrays_of(dict(inputs)), GENERATOR.words(0xFFFFFFFF))
         except UNTRACEABLE:
-            be_eager(network)
+            EAGER.add(network)
             return network(**inputs)
 
     def constants_of(self, value: object) -> list[Any]:
@@ -91,7 +91,7 @@ class JaxCalls(CallsRole):
 
 
 def _forward_of(network: Network, parts: graph.Parts) -> Callable[..., Any]:
-    functions = _FORWARDS.setdefault(network, graph.Compiled()).functions_of(parts)
+    functions = graph.functions_of(_FORWARDS.setdefault(network, []), parts)
     if "forward" not in functions:
         mould = graph.Mould.of(parts)
 
@@ -100,17 +100,6 @@ def _forward_of(network: Network, parts: graph.Parts) -> Callable[..., Any]:
 
         functions["forward"] = jax.jit(predict)
     return functions["forward"]
-
-
-def be_eager(network: nnx.Module, eager: bool = True) -> None:
-    """Do not compile the predictions of a network; or do."""
-    change = _EAGER.add if eager else _EAGER.discard
-    change(network)
-
-
-def is_eager(network: nnx.Module) -> bool:
-    """Return True if predictions of the network are not compiled."""
-    return network in _EAGER
 
 
 def refuse_texts(inputs: ByName) -> None:

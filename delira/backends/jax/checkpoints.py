@@ -9,7 +9,7 @@ import numpy as np
 from flax import nnx
 
 from delira.backends.jax import graph
-from delira.backends.jax.arrays import is_key, snapshot, to_device, to_host
+from delira.backends.jax.arrays import is_key, to_device, to_host
 from delira.backends.jax.optimizers import JaxOptimizer
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
@@ -130,7 +130,7 @@ def save_checkpoint_jax(
     check_kept(extra)
     path = as_target(file, "file")
     tree = {"model": {}, "optimizer": {}} if model is None else state_tree(model, optimizers or {})
-    whole = snapshot({**tree, "epoch": epoch or 0, **extra})
+    whole = map_leaves(_plain, {**tree, "epoch": epoch or 0, **extra})
     return publish(path, lambda opened: write_tree(opened, whole))
 
 

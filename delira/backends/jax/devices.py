@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from delira.backends.jax import graph
 from delira.contract import Devices, DevicesRole
 from delira.contract.devices import asked_for
-from delira.contract.kinds import Array, ByName, Scope
+from delira.contract.kinds import ByName, Scope
 from delira.errors import ConfigError
 
 #: names of PyTorch and of GPUs in general -> JAX's platform
@@ -63,8 +63,12 @@ class JaxDevices(DevicesRole):
         return Devices(place, place)
 
     def of(self, network: nnx.Module) -> Devices:
-        weight = next((v.get_raw_value() for v in graph.state_variables(network).values()), None)
-        place = jax.local_devices(backend="cpu")[0] if weight is None else batches_for(weight)
+        sharding = next((v.get_raw_value().sharding for v in graph.state_variables(network).values()), None)
+        place: Any = jax.local_devices(backend="cpu")[0]
+        if isinstance(sharding, NamedSharding) and len(sharding.device_set) > 1:
+            place = shared_out(list(sharding.mesh.devices.flat))
+        elif sharding is not None:
+            place = next(iter(sharding.device_set))
         return Devices(place, place)
 
     def place(self, network: nnx.Module, losses: ByName, devices: Devices) -> Any:
@@ -133,14 +137,6 @@ def shared_out(devices: Sequence[jax.Device]) -> NamedSharding:
 def replicated(place: object) -> Any:
     """Where weights are, for batches that are at ``place``: on every device."""
     return NamedSharding(place.mesh, PartitionSpec()) if isinstance(place, NamedSharding) else place
-
-
-def batches_for(weight: Array) -> Any:
-    """Where batches go for a weight that is here: the reverse of :func:`replicated`."""
-    sharding = weight.sharding
-    if isinstance(sharding, NamedSharding) and len(sharding.device_set) > 1:
-        return shared_out(list(sharding.mesh.devices.flat))
-    return next(iter(sharding.device_set))
 
 
 def put(array: jax.Array, place: object) -> jax.Array:

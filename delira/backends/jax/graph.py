@@ -67,10 +67,6 @@ class Parts:
             seen.add(id(value))
         return values
 
-    def copy_values(self) -> None:
-        """Give all variables memory that is nobody else's."""
-        self.set_values([None if value is None else jax.tree.map(jnp.copy, value) for value in self.variable_values()])
-
     def set_values(self, values: Sequence[Any]) -> None:
         """Put arrays into the network's variables."""
         for variable, value in zip(self.variables, values, strict=True):
@@ -128,19 +124,17 @@ class Mould:
         ]
 
 
-class Compiled:
-    """The functions that were compiled for a network: others when a layer's settings have changed."""
+#: what a network was like -> the functions that were compiled for it: others when a layer's settings have changed
+Compiled = list[tuple[Any, dict[Any, Callable[..., Any]]]]
 
-    def __init__(self) -> None:
-        self._known: list[tuple[Any, dict[Any, Callable[..., Any]]]] = []
 
-    def functions_of(self, parts: Parts) -> dict[Any, Callable[..., Any]]:
-        """Those for a network like this, by whatever tells them apart; a caller adds what is missing."""
-        for graphdef, functions in self._known:
-            if graphdef == parts.graphdef:
-                return functions
-        self._known.append((parts.graphdef, {}))
-        return self._known[-1][1]
+def functions_of(known: Compiled, parts: Parts) -> dict[Any, Callable[..., Any]]:
+    """Those for a network like this, by whatever tells them apart; a caller adds what is missing."""
+    for graphdef, functions in known:
+        if graphdef == parts.graphdef:
+            return functions
+    known.append((parts.graphdef, {}))
+    return known[-1][1]
 
 
 def fresh_stream(cls: type, shape: tuple[int, ...], key: jax.Array, number: int) -> jax.Array:

@@ -135,10 +135,7 @@ def _to_array(value: object, key: str, place: object) -> Any:
                 "jax_enable_x64 is set); make them smaller, or floating-point numbers"
             )
     refuse_complex(key == "data" and array.dtype.kind == "c")
-    dtype = np.float32 if key == "data" else _narrow(array.dtype)
+    own = np.float32 if key == "data" or array.dtype == np.float64 else array.dtype.newbyteorder("=")
+    dtype = jax.dtypes.canonicalize_dtype(own)
     # a copy: the device may read it while the host already fills the memory of the next batch
     return put(np.array(array, dtype=dtype), place)
-
-
-def _narrow(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(jax.dtypes.canonicalize_dtype(np.float32 if dtype == np.float64 else dtype.newbyteorder("=")))

@@ -117,7 +117,10 @@ class JaxOptimizer:
             )
         weights = graph.weights_of(model)
         gradients = self._gradients(model, weights, grads)
-        is_fine = self._are_finite(gradients, extra.get("value")) if self.config.skip_nonfinite else None
+        looked_at = [array for array in (*gradients.values(), extra.get("value")) if array is not None]
+        is_fine = (
+            jnp.stack([jnp.isfinite(array).all() for array in looked_at]).all() if self.config.skip_nonfinite else None
+        )
         self.num_calls += 1
         combined = self._combine(gradients, is_fine)
         if combined is not None:
@@ -139,11 +142,6 @@ class JaxOptimizer:
             else given[name]
             for name, variable in weights.items()
         }
-
-    @staticmethod
-    def _are_finite(gradients: ByName, value: Tree) -> jax.Array:
-        arrays = list(gradients.values()) if value is None else [*gradients.values(), value]
-        return jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
 
     def _combine(self, gradients: dict[str, Any], is_fine: Any) -> tuple[dict[str, Any], Any] | None:
         """Gradients to update with, and whether to (``None``: yes); ``None`` if more are to be added first."""
@@ -280,8 +278,7 @@ class JaxOptimizer:
         """The learning rate; ``None`` if the transformation hides it."""
         for hyperparams in self._hyperparams():
             shown = float(hyperparams[RATE])
-            known = self._rate
-            return known if known is not None and np.float32(known) == np.float32(shown) else shown
+            return shown if self._rate is None or np.float32(self._rate) != np.float32(shown) else self._rate
         return None
 
     @rate.setter

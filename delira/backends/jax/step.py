@@ -10,7 +10,7 @@ import numpy as np
 from flax import nnx
 
 from delira.backends.jax import graph
-from delira.backends.jax.calls import UNTRACEABLE, arrays_of, be_eager
+from delira.backends.jax.calls import EAGER, UNTRACEABLE, arrays_of
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.backends.jax.optimizers import JaxOptimizer, Plan
 from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
@@ -144,7 +144,7 @@ def eager_step(closure: Closure, network: Network, arguments: ByName) -> Closure
     """The closure called as it is, operation by operation."""
     optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
     dtype = _dtype_of(optimizers)
-    be_eager(network)
+    EAGER.add(network)
 
     def step(batch: dict[str, Any], **counters: int) -> Any:
         for optimizer in optimizers.values():
@@ -166,23 +166,23 @@ class CompiledStep:
         self, closure: Closure, network: Network, arguments: ByName, options: dict[str, Any] | None = None
     ) -> None:
         self._closure, self._network, self._arguments, self._options = closure, network, arguments, options
-        be_eager(network, False)
+        EAGER.discard(network)
         self._optimizers: Mapping[str, JaxOptimizer] = arguments.get("optimizers") or {}
         self._dtype, self._counters = _dtype_of(self._optimizers), counters_of(closure)
         # a batch may be computed again, with the same weights, when the memory ran out
         self._donates = not any(optimizer.config.in_parts for optimizer in self._optimizers.values())
         self._parts: graph.Parts | None = None
-        self._compiled = graph.Compiled()
+        self._compiled: graph.Compiled = []
         self._functions: dict[Any, Any] = {}
         self._further: dict[str, Any] = {}  # arrays of the network that are no variables: never donated
 
     def __call__(self, batch: dict[str, Any], **counters: int) -> Any:
         parts, optimizers = graph.parts_of(self._network), self._optimizers
         if parts is not self._parts:
-            self._parts, self._functions, arrays = parts, self._compiled.functions_of(parts), parts.arrays()
+            self._parts, self._functions, arrays = parts, graph.functions_of(self._compiled, parts), parts.arrays()
             self._further = {"arrays": arrays} if any(array is not None for array in arrays) else {}
             if self._donates:  # whoever kept a weight between epochs keeps it
-                parts.copy_values()
+                parts.set_values(jax.tree.map(jnp.copy, parts.variable_values()))
         plans = tuple([(name, optimizer.begin_call()) for name, optimizer in optimizers.items()])
         function = self._functions.get(plans)
         if function is None:

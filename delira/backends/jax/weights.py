@@ -12,7 +12,7 @@ from flax import nnx
 
 from delira.backends.jax import graph
 from delira.backends.jax.arrays import to_device, to_host
-from delira.backends.jax.calls import be_eager, is_eager
+from delira.backends.jax.calls import EAGER
 from delira.backends.jax.generators import GENERATOR
 from delira.contract import WeightsRole
 from delira.contract.kinds import ByName, Network, Tree
@@ -55,10 +55,10 @@ class JaxWeights(WeightsRole):
 
         Random streams get their keys from the generator of the backend, as in training.
         """
-        was_eager = is_eager(network)
+        was_eager = network in EAGER
         streams = [leaf for leaf in graph.parts_of(network).leaves if isinstance(leaf, nnx.RngState)]
         before = [leaf.get_raw_value() for leaf in streams]
-        be_eager(network)
+        EAGER.add(network)
         try:
             with contextlib.ExitStack() as scopes:
                 for layer in _following(network):
@@ -67,7 +67,8 @@ class JaxWeights(WeightsRole):
                     graph.reseed(network, GENERATOR.next_key())
                     call()
         finally:
-            be_eager(network, was_eager)
+            if not was_eager:
+                EAGER.discard(network)
             for leaf, value in zip(streams, before, strict=True):
                 leaf.set_raw_value(value)
 
