@@ -101,5 +101,5 @@ class WeightsRole(Role):
         raise self.lacking("does not show its layers")
 
     def layer_settings(self, layer: Any) -> ByName:
-        """What a layer computes with besides weights, in the words of :mod:`delira.models.layers`."""
+        """What a layer computes with besides weights, in the words of :mod:`delira.models.weights`."""
         return {}

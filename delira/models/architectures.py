@@ -5,7 +5,6 @@ layers of the backend as ``make``. ``**sources`` says where a layer draws its we
 """
 
 import itertools
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -26,9 +25,9 @@ class Architecture:
         """Apply a convolution, and ReLU."""
         return self.make.relu(self.make.convolve(layer, hidden))
 
-    def pair(self, number: int) -> tuple[Layer, Layer]:
-        """Return a convolution and the normalisation behind it, by their number."""
-        return getattr(self, f"conv{number}"), getattr(self, f"bn{number}")
+    def normalised(self, number: int, hidden: Array) -> Array:
+        """Apply a convolution and the normalisation behind it, by their number."""
+        return getattr(self, f"bn{number}")(self.make.convolve(getattr(self, f"conv{number}"), hidden))
 
 
 class ResidualBlock(Architecture):
@@ -58,7 +57,7 @@ class ResidualBlock(Architecture):
     def call(self, hidden: Array) -> Array:
         """Map (B, H, W, in_channels) to (B, H / stride, W / stride, out_channels)."""
         make = self.make
-        residual = self.bn2(make.convolve(self.conv2, make.relu(self.bn1(make.convolve(self.conv1, hidden)))))
+        residual = self.normalised(2, make.relu(self.normalised(1, hidden)))
         for layer in self.downsample:
             hidden = layer(hidden)
         return make.relu(residual + hidden)
@@ -86,23 +85,20 @@ class ResNet18(Architecture):
         make, width = self.make, start_filts
         self.conv1 = make.convolution((in_channels, width), 7, stride=2, padding=3, start="he", **sources)
         self.bn1 = make.batch_norm(width, **sources)
-        self.layer1 = self._stage(width, width, 1, sources)
-        self.layer2 = self._stage(width, 2 * width, 2, sources)
-        self.layer3 = self._stage(2 * width, 4 * width, 2, sources)
-        self.layer4 = self._stage(4 * width, 8 * width, 2, sources)
-        self.fc = make.linear(8 * width, n_outputs, **sources)
-
-    def _stage(self, in_channels: int, out_channels: int, stride: int, sources: dict[str, Any]) -> Sequence[Layer]:
-        first = self.block(in_channels, out_channels, stride, **sources)
-        return self.make.listed([first, self.block(out_channels, out_channels, 1, **sources)])
+        for number, factor in enumerate((1, 2, 4, 8), 1):
+            first = self.block(width, factor * start_filts, 1 if number == 1 else 2, **sources)
+            width = factor * start_filts
+            setattr(self, f"layer{number}", make.listed([first, self.block(width, width, 1, **sources)]))
+        self.fc = make.linear(width, n_outputs, **sources)
 
     def call(self, images: Array) -> Array:
         """Map images of shape (B, C, H, W) to (B, n_outputs)."""
         make = self.make
-        hidden = make.relu(self.bn1(make.convolve(self.conv1, make.channels_last(images, self.conv1))))
+        hidden = make.relu(self.normalised(1, make.channels_last(images, self.conv1)))
         hidden = make.max_pool(hidden, 3, padding=1)
-        for block in (*self.layer1, *self.layer2, *self.layer3, *self.layer4):
-            hidden = block(hidden)
+        for number in range(1, 5):
+            for block in getattr(self, f"layer{number}"):
+                hidden = block(hidden)
         return self.fc(make.mean(hidden))
 
 
@@ -144,8 +140,7 @@ class VGG3D(Architecture):
         make = self.make
         hidden = make.channels_last(volumes, getattr(self, "conv1"))  # noqa: B009 - set by its name
         for number in range(1, len(self._widths) + 1):
-            convolution, norm = self.pair(number)
-            hidden = make.relu(norm(make.convolve(convolution, hidden)))
+            hidden = make.relu(self.normalised(number, hidden))
             if number in self._pooled:  # an odd end is a window of its own: a volume never shrinks to nothing
                 hidden = make.max_pool(hidden, 2, padding="SAME")
         return self.fc2(make.relu(self.fc1(make.mean(hidden))))
@@ -204,7 +199,7 @@ class UpConv(Architecture):
     def call(self, hidden: Array, skip: Array) -> Array:
         """Map (B, *half, in_channels) and a level (B, *spatial, out_channels) to (B, *spatial, out_channels)."""
         make = self.make
-        hidden = make.convolve(self.upconv, hidden) if self.upsamples else self.upconv(hidden)
+        hidden = make.convolve(self.upconv, hidden)
         # where the level has an odd size, pooling dropped its last entry
         hidden = make.grown(make.doubled(hidden) if self.upsamples else hidden, skip)
         hidden = make.side_by_side(hidden, skip) if self.concatenates else hidden + skip
@@ -304,8 +299,7 @@ class Generator(Architecture):
         make = self.make
         hidden = noise[:, None, None, :]
         for number in range(1, 5):
-            convolution, norm = self.pair(number)
-            hidden = make.relu(norm(convolution(hidden)))
+            hidden = make.relu(self.normalised(number, hidden))
         return make.channels_first(make.tanh(self.conv5(hidden)))
 
 
@@ -340,8 +334,7 @@ class Discriminator(Architecture):
             raise DataError(f"the images are {height} x {width} pixels; DCGAN takes 64 x 64: resize them")
         hidden = make.leaky_relu(make.convolve(self.conv1, last))
         for number in range(2, 5):
-            convolution, norm = self.pair(number)
-            hidden = make.leaky_relu(norm(make.convolve(convolution, hidden)))
+            hidden = make.leaky_relu(self.normalised(number, hidden))
         return make.reshape(make.convolve(self.conv5, hidden), (-1, 1))
 
 

@@ -32,8 +32,7 @@ class WholeImage(ReadyNetwork):
     _build_model: Callable[..., Any]
 
     def __init__(self, in_channels: int, n_outputs: int, **kwargs: Any) -> None:
-        sizes = _sizes(self, in_channels=in_channels, n_outputs=n_outputs)
-        further = {**kwargs, **_sizes(self, **_given_width(kwargs))}
+        sizes, further = _sizes(self, in_channels=in_channels, n_outputs=n_outputs), _with_width(self, kwargs)
         super().__init__(**sizes, **further)  # type: ignore[call-arg]
         self.module = self._build_model(*sizes.values(), **self._sources(), **further)
 
@@ -195,8 +194,7 @@ class GenerativeAdversarialNetwork(ReadyNetwork):
     _build_models: Callable[..., tuple[Any, Any]]
 
     def __init__(self, n_channels: int, noise_length: int, **kwargs: Any) -> None:
-        sizes = _sizes(self, n_channels=n_channels, noise_length=noise_length)
-        further = {**kwargs, **_sizes(self, **_given_width(kwargs))}
+        sizes, further = _sizes(self, n_channels=n_channels, noise_length=noise_length), _with_width(self, kwargs)
         super().__init__(**sizes, **further)  # type: ignore[call-arg]
         self.nz = sizes["noise_length"]
         self.gen, self.discr = self._build_models(*sizes.values(), **self._sources(), **further)
@@ -257,21 +255,17 @@ def _sizes(network: object, **given: Any) -> dict[str, int]:
     return {name: int(value) for name, value in given.items()}
 
 
-def _given_width(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name == "start_filts"}
+def _with_width(network: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in arguments.items() if name == "start_filts"}
+    return {**arguments, **_sizes(network, **given)}
 
 
 def _image_size(given: object) -> tuple[int, int]:
     """Height and width."""
-    lengths: list[Any] = []
-    if isinstance(given, Integral):
-        lengths = [given, given]
-    elif isinstance(given, Iterable):
-        lengths = list(given)
-    is_right = len(lengths) == 2 and all(
-        isinstance(length, Integral) and int(length) >= 4 and int(length) % 4 == 0 for length in lengths
-    )
-    if not is_right:
+    one_or_none = [given, given] if isinstance(given, Integral) else []
+    lengths: list[Any] = list(given) if isinstance(given, Iterable) else one_or_none
+    are_right = [isinstance(length, Integral) and int(length) >= 4 and int(length) % 4 == 0 for length in lengths]
+    if are_right != [True, True]:
         raise ConfigError(f"image_size must be a multiple of 4, or two of them (height, width), got {given!r}")
     return int(lengths[0]), int(lengths[1])
 

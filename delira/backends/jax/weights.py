@@ -16,8 +16,7 @@ from delira.backends.jax.calls import EAGER
 from delira.backends.jax.generators import GENERATOR
 from delira.contract import WeightsRole
 from delira.contract.kinds import ByName, Network, Tree
-from delira.models.layers import Layout, Layouts, Settings, conv_settings, layout_of, renamed
-from delira.models.weights import check_named_weights
+from delira.models.weights import Layout, Layouts, Settings, check_named_weights, conv_settings, layout_of, renamed
 
 _NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)
 

@@ -13,9 +13,8 @@ import tensorflow as tf
 from delira.backends.tensorflow.checkpoints import finish_building
 from delira.backends.tensorflow.devices import settle
 from delira.backends.tensorflow.generators import GENERATORS
-from delira.backends.tensorflow.names import is_built
 from delira.backends.tensorflow.replicas import Shares
-from delira.backends.tensorflow.runtime import calls, computing, mode, runtime_of
+from delira.backends.tensorflow.runtime import calls, computing, is_built, mode, runtime_of
 from delira.contract import CallsRole
 from delira.contract.arrays import only_arrays
 from delira.contract.export import noting

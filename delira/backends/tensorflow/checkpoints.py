@@ -8,9 +8,8 @@ import keras
 import numpy as np
 
 from delira.backends.tensorflow.arrays import exact
-from delira.backends.tensorflow.names import generators_of, is_built, named_variables
 from delira.backends.tensorflow.optimizers import TfOptimizer
-from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.runtime import generators_of, is_built, named_variables, runtime_of
 from delira.backends.tensorflow.weights import assign, refuse_lazy, set_learned_names
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states

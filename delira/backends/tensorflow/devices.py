@@ -11,9 +11,8 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework import config as settings
 
-from delira.backends.tensorflow.names import generators_of, layers_of, refuse_foreign, variables_of
 from delira.backends.tensorflow.replicas import Several, is_mirrored, mirrored, place_of, strategy_for
-from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.runtime import generators_of, layers_of, refuse_foreign, runtime_of, variables_of
 from delira.contract import TARGET_FIRST, Devices, DevicesRole
 from delira.contract.devices import asked_for
 from delira.contract.kinds import ByName

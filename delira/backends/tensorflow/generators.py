@@ -12,8 +12,7 @@ from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from tensorflow.python.eager import context as eager
 
-from delira.backends.tensorflow.names import generators_of, named_variables
-from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.runtime import generators_of, named_variables, runtime_of
 from delira.contract import GeneratorsRole
 from delira.utils.seeding import derive_int
 

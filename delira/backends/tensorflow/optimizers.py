@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow import schedules
-from delira.backends.tensorflow.names import learnable
 from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
-from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.runtime import learnable, runtime_of
 from delira.backends.tensorflow.weights import assign
 from delira.contract import UpdateConfig, WrappedOptimizers
 from delira.contract.kinds import ByName, Network, Optimizer, Tree

@@ -10,10 +10,9 @@ import tensorflow as tf
 from delira.backends.tensorflow.calls import Traces, as_tensor, build, giving_shapes, options_of
 from delira.backends.tensorflow.devices import refuse_functions, settle
 from delira.backends.tensorflow.generators import GENERATORS
-from delira.backends.tensorflow.names import is_built, learnable, named_variables
 from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.replicas import Shares
-from delira.backends.tensorflow.runtime import calls, precision, runtime_of
+from delira.backends.tensorflow.runtime import calls, is_built, learnable, named_variables, precision, runtime_of
 from delira.contract import CompileConfig, Devices, Step, StepRole, call_metrics, run_hooks, select_inputs
 from delira.contract.arrays import only_arrays
 from delira.contract.kinds import Array, ByName, Closure, Network, Optimizer, Tree

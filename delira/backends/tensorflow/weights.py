@@ -10,13 +10,19 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.arrays import exact
 from delira.backends.tensorflow.generators import GENERATORS
-from delira.backends.tensorflow.names import generators_of, is_built, layers_of, learnable, named_variables, owners_of
-from delira.backends.tensorflow.runtime import runtime_of
+from delira.backends.tensorflow.runtime import (
+    generators_of,
+    is_built,
+    layers_of,
+    learnable,
+    named_variables,
+    owners_of,
+    runtime_of,
+)
 from delira.contract import WeightsRole
 from delira.contract.kinds import ByName, Network
 from delira.errors import NetworkError
-from delira.models.layers import Layout, Layouts, Settings, conv_settings, layout_of, renamed
-from delira.models.weights import check_named_weights
+from delira.models.weights import Layout, Layouts, Settings, check_named_weights, conv_settings, layout_of, renamed
 
 _NORMALISATIONS = (keras.layers.BatchNormalization, keras.layers.LayerNormalization, keras.layers.GroupNormalization)
 

@@ -12,8 +12,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from delira.contract import WeightsRole
 from delira.errors import ConfigError, NetworkError
-from delira.models.layers import Settings, conv_settings
-from delira.models.weights import check_named_weights
+from delira.models.weights import Settings, check_named_weights, conv_settings
 from delira.utils.checks import import_optional
 
 

@@ -179,7 +179,7 @@ POINTS = [
     PutBack(
         point="48",
         what="same padding with strides is taken for explicit padding",
-        file="delira/models/layers.py",
+        file="delira/models/weights.py",
         old="    if stride == 1 or reach == 1:",
         new="    if True:",
         test="tests/honesty/test_transfer_settings.py::test_same_padding_with_strides_is_refused",

@@ -99,13 +99,9 @@ class ReadyJaxNetwork(AbstractJaxNetwork):
 
 
 class _ResNet(ReadyJaxNetwork):
-    @staticmethod
-    def _build_model(in_channels: int, n_outputs: int, **kwargs: Any) -> nnx.Module:
-        """The module that maps (B, in_channels, ...) to (B, n_outputs); override it for another one.
-
-        Its weights are drawn from the argument ``rngs``.
-        """
-        return ResNet18(in_channels, n_outputs, **kwargs)
+    #: makes the module that maps (B, in_channels, ...) to (B, n_outputs), its weights drawn from the argument ``rngs``;
+    #: override it for another one
+    _build_model: Callable[..., Any] = ResNet18
 
     def __call__(self, input_batch: jax.Array) -> dict[str, jax.Array]:
         """Logits or values of a batch.
@@ -133,9 +129,7 @@ class VGG3DClassificationNetworkJax(ready.VGG3DClassification, ClassificationNet
     ``optax.softmax_cross_entropy_with_integer_labels(pred, label)``.
     """
 
-    @staticmethod
-    def _build_model(in_channels: int, n_outputs: int, **kwargs: Any) -> nnx.Module:
-        return VGG3D(in_channels, n_outputs, **kwargs)
+    _build_model: Callable[..., Any] = VGG3D
 
 
 @described_by_base
@@ -148,13 +142,9 @@ class RegressionNetworkBaseJax(ready.Regression, _ResNet):
 class _SegmentationNetwork(ReadyJaxNetwork):
     """What the U-Nets for images and volumes have in common."""
 
-    @staticmethod
-    def _build_model(**kwargs: Any) -> nnx.Module:
-        """The module that maps (B, in_channels, *spatial) to (B, num_classes, *spatial); override it for another.
-
-        Its weights are drawn from the argument ``rngs``.
-        """
-        return UNet(**kwargs)
+    #: makes the module that maps (B, in_channels, *spatial) to (B, num_classes, *spatial), its weights drawn from the
+    #: argument ``rngs``; override it for another
+    _build_model: Callable[..., Any] = UNet
 
     def __call__(self, x: jax.Array) -> dict[str, jax.Array]:
         """Logits of a batch.

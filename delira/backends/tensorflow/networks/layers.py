@@ -71,9 +71,8 @@ def convolution(
     """
     weights = _weights(channels[0] * size**n_axes, start)
     layer = _CONVOLUTIONS[n_axes](channels[1], size, strides=stride, data_format="channels_last", **weights)
-    _build(layer, (*[None] * n_axes, channels[0]))
     layer.zeros = padding
-    return layer
+    return _build(layer, (*[None] * n_axes, channels[0]))
 
 
 def convolve(layer: keras.layers.Layer, images: tf.Tensor) -> tf.Tensor:
@@ -107,6 +106,7 @@ def transposed_convolution(
     layer = _TRANSPOSED[n_axes](
         channels[1], size, strides=stride, padding=padding, data_format="channels_last", **weights
     )
+    layer.zeros = 0
     return _build(layer, (*[None] * n_axes, channels[0]))
 
 

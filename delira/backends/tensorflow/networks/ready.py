@@ -1,6 +1,7 @@
 """Ready networks: the architectures as layers of the framework, each behind the interface of the backend."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -86,10 +87,8 @@ LABELS = ready.Labels(
 
 
 class _ResNet(AbstractTfNetwork):
-    @staticmethod
-    def _build_model(in_channels: int, n_outputs: int, **kwargs: Any) -> keras.Layer:
-        """The layer that maps (B, in_channels, ...) to (B, n_outputs); override it for another one."""
-        return ResNet18(in_channels, n_outputs, **kwargs)
+    #: makes the layer that maps (B, in_channels, ...) to (B, n_outputs); override it for another one
+    _build_model: Callable[..., Any] = ResNet18
 
     def call(self, input_batch: tf.Tensor) -> dict[str, tf.Tensor]:
         """Logits or values of a batch.
@@ -117,9 +116,7 @@ class VGG3DClassificationNetworkTf(ready.VGG3DClassification, ClassificationNetw
     ``tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=pred)``.
     """
 
-    @staticmethod
-    def _build_model(in_channels: int, n_outputs: int, **kwargs: Any) -> keras.Layer:
-        return VGG3D(in_channels, n_outputs, **kwargs)
+    _build_model: Callable[..., Any] = VGG3D
 
 
 @described_by_base
@@ -132,10 +129,8 @@ class RegressionNetworkBaseTf(ready.Regression, _ResNet):
 class _SegmentationNetwork(AbstractTfNetwork):
     """What the U-Nets for images and volumes have in common."""
 
-    @staticmethod
-    def _build_model(**kwargs: Any) -> keras.Layer:
-        """The layer that maps (B, in_channels, *spatial) to (B, num_classes, *spatial); override it for another."""
-        return UNet(**kwargs)
+    #: makes the layer that maps (B, in_channels, *spatial) to (B, num_classes, *spatial); override it for another
+    _build_model: Callable[..., Any] = UNet
 
     def call(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
         """Logits of a batch.
