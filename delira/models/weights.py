@@ -159,7 +159,17 @@ def transfer_weights(
     if images:
         layer = next(iter(images))
         raise CheckpointError(f"flattened names {layer!r}, which is no dense layer{did_you_mean(layer, wanted)}")
-    _check_shapes(src, dst, names, weights, wanted)
+    if wrong := [
+        f"{names[name]} of the source is {array.shape}, {name} of the destination {wanted[name].shape}"
+        if array.shape != wanted[name].shape
+        else f"{names[name]} of the source is of {array.dtype}, {name} of the destination of {wanted[name].dtype}"
+        for name, array in weights.items()
+        if array.shape != wanted[name].shape or (array.dtype.kind == "f" and wanted[name].dtype.kind in "biu")
+    ]:
+        raise CheckpointError(
+            f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "
+            + _listed(wrong, "; ")
+        )
     if check_settings:
         _check_settings(src, dst, names)
     weights = {name: array.astype(wanted[name].dtype) for name, array in weights.items()}
@@ -218,26 +228,6 @@ def _check_names(names: Mapping[str, str], given: Mapping[str, Any], mapping: Ma
         raise CheckpointError(
             "the weights cannot be transferred: " + "; ".join(complaints) + ". Say with mapping={layer of the "
             "destination: layer of the source} which belong together"
-        )
-
-
-def _check_shapes(
-    src: object,
-    dst: object,
-    names: Mapping[str, str],
-    weights: Mapping[str, np.ndarray],
-    wanted: Mapping[str, np.ndarray],
-) -> None:
-    if wrong := [
-        f"{names[name]} of the source is {array.shape}, {name} of the destination {wanted[name].shape}"
-        if array.shape != wanted[name].shape
-        else f"{names[name]} of the source is of {array.dtype}, {name} of the destination of {wanted[name].dtype}"
-        for name, array in weights.items()
-        if array.shape != wanted[name].shape or (array.dtype.kind == "f" and wanted[name].dtype.kind in "biu")
-    ]:
-        raise CheckpointError(
-            f"the weights of {type(src).__name__} do not fit {type(dst).__name__} (shapes with the outputs first): "
-            + _listed(wrong, "; ")
         )
 
 

@@ -94,8 +94,10 @@ class JaxWeights(WeightsRole):
             variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
     def portable(self, network: nnx.Module) -> dict[str, np.ndarray]:
-        parts = _parts(network)
-        return {name: layout.to_portable(to_host(variable.get_raw_value())).copy() for name, variable, layout in parts}
+        return {
+            name: layout.to_portable(to_host(variable.get_raw_value())).copy()
+            for name, variable, layout in _parts(network)
+        }
 
     def load_portable(self, network: nnx.Module, weights: Mapping[str, np.ndarray]) -> None:
         for name, variable, layout in _parts(network):
@@ -107,10 +109,9 @@ class JaxWeights(WeightsRole):
         return {_without_layers(path, modules): module for path, module in modules.items()}
 
     def layer_settings(self, layer: object) -> Settings:
-        if isinstance(layer, nnx.GroupNorm):
-            return {"epsilon": float(layer.epsilon), "groups": int(layer.num_groups)}
         if isinstance(layer, _NORMALISATIONS):
-            return {"epsilon": float(layer.epsilon)}
+            groups = {"groups": int(layer.num_groups)} if isinstance(layer, nnx.GroupNorm) else {}
+            return {"epsilon": float(layer.epsilon), **groups}
         if not isinstance(layer, (nnx.Conv, nnx.ConvTranspose)):
             return {}
         is_transposed = isinstance(layer, nnx.ConvTranspose)

@@ -19,17 +19,14 @@ def exact(value: object) -> Any:
     return np.asarray(value.numpy()) if isinstance(value, _TENSORS) else value
 
 
-def snapshot(tree: object, previous: object = None) -> Any:
-    """A copy of a tree on the host that later training cannot change."""
-    return map_leaves(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else exact(leaf), tree)
-
-
 class TfArrays(ArraysRole):
     """Tensors, and variables of TensorFlow and Keras."""
 
-    kinds = (tf.Tensor, tf.Variable, keras.Variable)
+    kinds = _TENSORS
     single = " (e.g. keras.losses.MeanSquaredError() or tf.reduce_mean, not keras.losses.mean_squared_error)"
-    snapshot = staticmethod(snapshot)
+
+    def snapshot(self, tree: object, previous: object = None) -> Any:
+        return map_leaves(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else exact(leaf), tree)
 
     @staticmethod
     def array(value: object) -> Any:

@@ -89,8 +89,11 @@ def _blaming_texts(inputs: ByName) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        texts = [name for name, value in inputs.items() if only_arrays(value, as_tensor) is None]
-        texts = [name for name in texts if np.asarray(inputs[name]).dtype.kind in "SUO"]
+        texts = [
+            name
+            for name, value in inputs.items()
+            if only_arrays(value, as_tensor) is None and np.asarray(value).dtype.kind in "SUO"
+        ]
         if not texts or isinstance(error, DeliraError):
             raise
         raise DataError(

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework import config as settings
 
-from delira.backends.tensorflow.replicas import Several, is_mirrored, mirrored, place_of, strategy_for
+from delira.backends.tensorflow.replicas import Several, mirrored, place_of, strategy_for
 from delira.backends.tensorflow.runtime import generators_of, layers_of, refuse_foreign, runtime_of, variables_of
 from delira.contract import TARGET_FIRST, Devices, DevicesRole
 from delira.contract.devices import asked_for
@@ -171,8 +171,7 @@ def settle(network: keras.Model) -> None:
 
 
 def _move(variable: Any, device: Any) -> None:
-    value = variable.value
-    if is_mirrored(value) or place_of(value.device) != place_of(device):
-        name = variable.name
+    value, name = variable.value, variable.name
+    if isinstance(value, tf.distribute.DistributedValues) or place_of(value.device) != place_of(device):
         with tf.device(device):
             variable._value = tf.Variable(value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name)

@@ -1,6 +1,5 @@
 """Optimizers of Keras, with what must happen between the gradients and the update."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from numbers import Real
@@ -115,8 +114,12 @@ class TfOptimizer:
             return
         self.variables_of_network = list(self._find())
         with tf.device(next((variable.value.device for variable in self.variables_of_network), None)):
-            if not self.optimizer.built:
-                self._build_slots()
+            if not self.optimizer.built and self._strategy is None:
+                self.optimizer.build(self.variables_of_network)
+            elif not self.optimizer.built:
+                self.optimizer._distribution_strategy = self._strategy
+                with self._strategy.scope():
+                    self.optimizer.build(self.variables_of_network)
             elif self._strategy is not None:
                 raise ConfigError(
                     "an optimizer that is built already cannot train on several devices; return from optim_fn one that "
@@ -131,12 +134,6 @@ class TfOptimizer:
             if self.update.in_parts:
                 self._part_sums = Sums(self.variables_of_network)
         self.is_built = True
-
-    def _build_slots(self) -> None:
-        if self._strategy is not None:
-            self.optimizer._distribution_strategy = self._strategy
-        with contextlib.nullcontext() if self._strategy is None else self._strategy.scope():
-            self.optimizer.build(self.variables_of_network)
 
     # ------------------------------------------------------------------ what a closure calls
 

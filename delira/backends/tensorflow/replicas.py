@@ -55,11 +55,6 @@ def mirrored(value: Tree, strategy: Any, name: str) -> Any:
         return tf.Variable(value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name, aggregation=how)
 
 
-def is_mirrored(value: object) -> bool:
-    """Return True if a variable is on several devices."""
-    return isinstance(value, tf.distribute.DistributedValues)
-
-
 def in_share() -> bool:
     """Return True if this is computed with a share of a batch."""
     return tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()

@@ -147,10 +147,9 @@ class TfWeights(WeightsRole):
         }
 
     def layer_settings(self, layer: Any) -> Settings:
-        if isinstance(layer, keras.layers.GroupNormalization):
-            return {"epsilon": float(layer.epsilon), "groups": int(layer.groups)}
         if isinstance(layer, _NORMALISATIONS):
-            return {"epsilon": float(layer.epsilon)}
+            groups = {"groups": int(layer.groups)} if isinstance(layer, keras.layers.GroupNormalization) else {}
+            return {"epsilon": float(layer.epsilon), **groups}
         if not isinstance(layer, (*_CONVOLUTIONS, *_TRANSPOSED, *_DEPTHWISE)):
             return {}
         is_transposed = isinstance(layer, _TRANSPOSED)

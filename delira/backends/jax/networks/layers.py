@@ -102,7 +102,7 @@ def transposed_convolution(
 
 def linear(n_inputs: int, n_outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
     """A fully connected layer whose weights start as PyTorch's do."""
-    start = uniform(n_inputs**-0.5)
+    start = drawn("uniform", -(n_inputs**-0.5), n_inputs**-0.5)
     return nnx.Linear(n_inputs, n_outputs, kernel_init=start, bias_init=start, rngs=rngs)
 
 
@@ -159,7 +159,7 @@ def max_pool(images: jax.Array, size: int, *, stride: int = 2, padding: str | in
 
 def batch_norm(n_channels: int, *, rngs: nnx.Rngs, deviation: float | None = None) -> BatchNorm:
     """Batch normalisation whose scale starts as 1, or around it with a standard deviation."""
-    start = {} if deviation is None else {"scale_init": normal(1.0, deviation)}
+    start = {} if deviation is None else {"scale_init": drawn("normal", 1.0, deviation)}
     return BatchNorm(n_channels, rngs=rngs, **start)
 
 
@@ -199,9 +199,10 @@ def side_by_side(*images: jax.Array) -> jax.Array:
 def _weights(fan: int, start: str | float | None) -> dict[str, Any]:
     """How a kernel starts, and its bias if it has one; PyTorch's default, by the entries that go into one, if None."""
     if start is None:
-        return {"kernel_init": uniform(1 / math.sqrt(fan)), "bias_init": uniform(1 / math.sqrt(fan))}
+        bound = 1 / math.sqrt(fan)
+        return dict.fromkeys(("kernel_init", "bias_init"), drawn("uniform", -bound, bound))
     if isinstance(start, float):
-        return {"kernel_init": normal(0.0, start), "use_bias": False}
+        return {"kernel_init": drawn("normal", 0.0, start), "use_bias": False}
     return {"kernel_init": {"he": he_normal, "xavier": xavier_normal}[start], "use_bias": start == "xavier"}
 
 
@@ -209,44 +210,29 @@ def he_normal(
     key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
 ) -> jax.Array:
     """Start of a convolution in front of a ReLU, by what goes out (He et al. 2015)."""
-    return normal(0.0, math.sqrt(2 / (shape[-1] * math.prod(shape[:-2]))))(key, shape, dtype)
+    return drawn("normal", 0.0, math.sqrt(2 / (shape[-1] * math.prod(shape[:-2]))))(key, shape, dtype)
 
 
 def xavier_normal(
     key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
 ) -> jax.Array:
     """Start of a convolution by what comes in and goes out (Glorot & Bengio 2010)."""
-    return normal(0.0, math.sqrt(2 / (sum(shape[-2:]) * math.prod(shape[:-2]))))(key, shape, dtype)
+    return drawn("normal", 0.0, math.sqrt(2 / (sum(shape[-2:]) * math.prod(shape[:-2]))))(key, shape, dtype)
 
 
 @functools.cache  # layers that are alike stay equal, so that a compiled function serves both
-def uniform(bound: float) -> Start:
-    """Start between ``-bound`` and ``bound``."""
+def drawn(kind: str, first: float, second: float) -> Start:
+    """Start that is ``"uniform"`` between two numbers, or ``"normal"`` with a mean and a standard deviation."""
 
     def start(
         key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
     ) -> jax.Array:
-        if isinstance(key, jax.core.Tracer):
-            return jax.random.uniform(key, shape, dtype, -bound, bound)
-        return jnp.asarray(_generator(key).uniform(-bound, bound, shape), dtype)
+        if not isinstance(key, jax.core.Tracer):
+            # jax.random compiles a program for every shape: seconds for a ResNet, of which numpy needs a tenth of one
+            generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+            return jnp.asarray(getattr(generator, kind)(first, second, shape), dtype)
+        if kind == "uniform":
+            return jax.random.uniform(key, shape, dtype, first, second)
+        return first + second * jax.random.normal(key, shape, dtype)
 
     return start
-
-
-@functools.cache
-def normal(mean: float, deviation: float) -> Start:
-    """Start that is normally distributed."""
-
-    def start(
-        key: jax.Array, shape: Sequence[int], dtype: DTypeLike = jnp.float32, out_sharding: object = None
-    ) -> jax.Array:
-        if isinstance(key, jax.core.Tracer):
-            return mean + deviation * jax.random.normal(key, shape, dtype)
-        return jnp.asarray(_generator(key).normal(mean, deviation, shape), dtype)
-
-    return start
-
-
-def _generator(key: jax.Array) -> np.random.Generator:
-    # jax.random compiles a program for every shape: seconds for a ResNet, of which numpy needs a tenth of one
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
