@@ -20,17 +20,6 @@ from delira.utils.arrays import map_leaves
 from delira.utils.files import as_path, as_target, publish
 
 
-def state_tree(network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> dict[str, Any]:
-    """``{"model": {name: array}, "optimizer": {name: {place: array}}, "pending": {name: …}}``, all on the host."""
-    model = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}
-    tree: dict[str, Any] = {"model": model, "optimizer": {}}
-    for name, optimizer in optimizers.items():
-        places = _by_place(optimizer.state["optax"])
-        tree["optimizer"][name] = {place: to_host(leaf) for place, leaf in places.items()}
-        tree.setdefault("pending", {})[name] = map_leaves(_plain, optimizer.pending_state())
-    return tree
-
-
 def _plain(leaf: Array) -> Any:
     return to_host(leaf) if isinstance(leaf, jax.Array) else leaf
 
@@ -39,31 +28,6 @@ def _by_place(tree: Tree) -> dict[str, Any]:
     """The leaves of a state of optax with names for their places."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
-
-
-def load_state_tree(tree: ByName, network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> None:
-    """Put a tree back; optimizers that are not passed are left alone.
-
-    Raises
-    ------
-    CheckpointError
-        If it does not fit the network or an optimizer, naming the entries; nothing is changed then.
-    """
-    weights, variables = tree.get("model", {}), graph.state_variables(network)
-
-    def differs(name: str) -> str | None:
-        found, own = np.shape(weights[name]), _stored_shape(variables[name].get_raw_value())
-        return None if found == own else f"{name} has shape {found} in the checkpoint and {own} in the network"
-
-    check_fit(network, weights, variables, differs)
-    states = optimizer_states(tree, optimizers)
-    pending = tree.get("pending", {})
-    loaded = {name: _loaded(name, one, states[name], pending.get(name, {})) for name, one in optimizers.items()}
-    for name, optimizer in optimizers.items():
-        optimizer.state = {**optimizer.state, "optax": loaded[name]}
-        optimizer.load_pending_state(pending.get(name, {}))
-    for name, variable in variables.items():
-        variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
 
 def _stored_shape(value: Array) -> tuple[int, ...]:
@@ -93,8 +57,41 @@ def _loaded(name: str, optimizer: JaxOptimizer, state: ByName, pending: ByName) 
 class JaxCheckpoints(CheckpointsRole):
     """States in the common container."""
 
-    state_tree = staticmethod(state_tree)
-    load_state_tree = staticmethod(load_state_tree)
+    @staticmethod
+    def state_tree(network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> dict[str, Any]:
+        """``{"model": {name: array}, "optimizer": {name: {place: array}}, "pending": {name: …}}``, all on the host."""
+        model = {name: to_host(variable.get_raw_value()) for name, variable in graph.state_variables(network).items()}
+        tree: dict[str, Any] = {"model": model, "optimizer": {}}
+        for name, optimizer in optimizers.items():
+            places = _by_place(optimizer.state["optax"])
+            tree["optimizer"][name] = {place: to_host(leaf) for place, leaf in places.items()}
+            tree.setdefault("pending", {})[name] = map_leaves(_plain, optimizer.pending_state())
+        return tree
+
+    @staticmethod
+    def load_state_tree(tree: ByName, network: nnx.Module, optimizers: Mapping[str, JaxOptimizer]) -> None:
+        """Put a tree back; optimizers that are not passed are left alone.
+
+        Raises
+        ------
+        CheckpointError
+            If it does not fit the network or an optimizer, naming the entries; nothing is changed then.
+        """
+        weights, variables = tree.get("model", {}), graph.state_variables(network)
+
+        def differs(name: str) -> str | None:
+            found, own = np.shape(weights[name]), _stored_shape(variables[name].get_raw_value())
+            return None if found == own else f"{name} has shape {found} in the checkpoint and {own} in the network"
+
+        check_fit(network, weights, variables, differs)
+        states = optimizer_states(tree, optimizers)
+        pending = tree.get("pending", {})
+        loaded = {name: _loaded(name, one, states[name], pending.get(name, {})) for name, one in optimizers.items()}
+        for name, optimizer in optimizers.items():
+            optimizer.state = {**optimizer.state, "optax": loaded[name]}
+            optimizer.load_pending_state(pending.get(name, {}))
+        for name, variable in variables.items():
+            variable.set_raw_value(to_device(weights[name], variable.get_raw_value()))
 
     def write(self, file: BinaryIO, tree: ByName) -> None:
         write_tree(file, map_leaves(_plain, tree))
@@ -129,7 +126,7 @@ def save_checkpoint_jax(
     check_saved("save_checkpoint_jax", optimizers, epoch, is_optimizer=_is_optimizer, what="JaxOptimizer")
     check_kept(extra)
     path = as_target(file, "file")
-    tree = {"model": {}, "optimizer": {}} if model is None else state_tree(model, optimizers or {})
+    tree = {"model": {}, "optimizer": {}} if model is None else JaxCheckpoints.state_tree(model, optimizers or {})
     whole = map_leaves(_plain, {**tree, "epoch": epoch or 0, **extra})
     return publish(path, lambda opened: write_tree(opened, whole))
 

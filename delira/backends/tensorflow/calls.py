@@ -50,7 +50,7 @@ class TfCalls(CallsRole):
         else:
             how = (runtime.compiled, runtime.jit)
             if runtime.forward is None or runtime.forward[0] != how:
-                runtime.forward = how, Traces(functools.partial(_predict, network), network, options_of(network))
+                runtime.forward = how, Traces(functools.partial(_predict, network), network)
             frozen = tuple(layer.trainable for layer in network._flatten_layers())  # frozen normalisation predicts
             found = runtime.forward[1](arrays, (runtime.mode, frozen))
         outputs, runtime.added, masks = found
@@ -160,11 +160,21 @@ class Traces:
         ``function(tree)`` in TensorFlow.
     network
         Whose step it is.
-    options
-        Of ``tf.function``.
+
+    Raises
+    ------
+    ConfigError
+        If the setting ``compiled`` of the training has options that ``tf.function`` has not, or not on these devices.
     """
 
-    def __init__(self, function: Callable[[Any], Any], network: object, options: ByName):
+    def __init__(self, function: Callable[[Any], Any], network: Network):
+        runtime = runtime_of(network)
+        options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}
+        options |= {"jit_compile": True} if runtime.jit else {}
+        if runtime.strategy is not None and options.get("jit_compile"):
+            raise ConfigError("jit_compile=True does not work with several devices; leave it out, or use one device")
+        if unknown := options.keys() - inspect.signature(tf.function).parameters.keys():
+            raise ConfigError(f"tf.function has no option {sorted(unknown)[0]!r} (compiled={options})")
         self._function, self._network, self._options = function, network, {"autograph": False, **options}
         self._made: dict[Any, Callable[[Any], Any]] = {}
         self._seeding = 0
@@ -222,15 +232,3 @@ def as_tensor(value: Array) -> Any:
         return None if value.dtype is tf.string else value
     is_numeric = isinstance(value, (np.ndarray, np.generic, bool, int, float))
     return tf.convert_to_tensor(value) if is_numeric and np.asarray(value).dtype.kind in "biufc" else None
-
-
-def options_of(network: object) -> dict[str, Any]:
-    """Options of ``tf.function`` for what is compiled of a network."""
-    runtime = runtime_of(network)
-    options = dict(runtime.compiled) if isinstance(runtime.compiled, Mapping) else {}
-    options |= {"jit_compile": True} if runtime.jit else {}
-    if runtime.strategy is not None and options.get("jit_compile"):
-        raise ConfigError("jit_compile=True does not work with several devices; leave it out, or use one device")
-    if unknown := options.keys() - inspect.signature(tf.function).parameters.keys():
-        raise ConfigError(f"tf.function has no option {sorted(unknown)[0]!r} (compiled={dict(options)})")
-    return options

@@ -10,7 +10,7 @@ import numpy as np
 from delira.backends.tensorflow.arrays import exact
 from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.runtime import generators_of, is_built, named_variables, runtime_of
-from delira.backends.tensorflow.weights import assign, refuse_lazy, set_learned_names
+from delira.backends.tensorflow.weights import TfWeights, assign, refuse_lazy
 from delira.contract import CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.contract.kinds import ByName
@@ -21,66 +21,15 @@ from delira.utils.arrays import map_leaves
 from delira.utils.files import as_path, as_target, publish
 
 
-def state_tree(network: keras.Model, optimizers: ByName) -> dict[str, Any]:
-    """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
-    refuse_lazy(network, CheckpointError, "so there is no state of them")
-    weights = {name: variable.value.read_value() for name, variable in named_variables(network).items()}
-    tree: dict[str, Any] = {"model": weights, "optimizer": {}}
-    pending = {}
-    for name, wrapped in optimizers.items():
-        wrapped.build()
-        variables = [variable.value.read_value() for variable in wrapped.optimizer.variables]
-        tree["optimizer"][name] = {"class": type(wrapped.optimizer).__name__, "variables": variables}
-        if state := wrapped.pending_state():
-            pending[name] = state
-    return {**tree, "pending": pending} if pending else tree
-
-
-def load_state_tree(tree: ByName, network: keras.Model, optimizers: ByName) -> None:
-    """Put a tree back; weights that have no shape yet get theirs with the first batch.
-
-    Raises
-    ------
-    CheckpointError
-        If the tree does not fit, naming the entries; nothing is changed then.
-    """
-    states = optimizer_states(tree, optimizers)
-    if not is_built(network):
-        runtime_of(network).waiting = (map_leaves(exact, tree), dict(optimizers))
-        return
-    weights, variables, pending = tree.get("model", {}), named_variables(network), tree.get("pending", {})
-
-    def differs(name: str) -> str | None:
-        found, variable = np.asarray(exact(weights[name])), variables[name]
-        shape, dtype = tuple(variable.shape), variable.dtype
-        if (found.shape, found.dtype.name) == (shape, dtype):
-            return None
-        return (
-            f"{name} has shape {found.shape} and type {found.dtype.name} in the checkpoint, {shape} and {dtype} in the "
-            "network"
-        )
-
-    check_fit(network, weights, variables, differs)
-    for name, wrapped in optimizers.items():
-        _check_optimizer(name, wrapped, states[name], pending.get(name, {}))
-    assign(list(variables.values()), [weights[name] for name in variables])
-    for name, wrapped in optimizers.items():
-        assign(wrapped.optimizer.variables, states[name]["variables"])
-        wrapped.load_pending_state(pending.get(name, {}))
-    ids = {id(generator.state) for generator in generators_of(network)}
-    found = {name: exact(weights[name]) for name, variable in variables.items() if id(variable) in ids}
-    runtime_of(network).generators = found or None
-
-
 def finish_building(network: keras.Model) -> None:
     """Load what has waited for the weights to have a shape."""
     runtime = runtime_of(network)
     waiting, runtime.waiting = runtime.waiting, None
     learned, runtime.learned = runtime.learned, None
     if waiting is not None:
-        load_state_tree(waiting[0], network, waiting[1])
+        TfCheckpoints.load_state_tree(waiting[0], network, waiting[1])
     if learned is not None:
-        set_learned_names(network, learned)
+        TfWeights.set_learned_names(network, learned)
 
 
 def _check_optimizer(name: str, wrapped: Any, state: Any, pending: ByName) -> None:
@@ -107,8 +56,54 @@ def _check_optimizer(name: str, wrapped: Any, state: Any, pending: ByName) -> No
 class TfCheckpoints(CheckpointsRole):
     """States in the common container."""
 
-    state_tree = staticmethod(state_tree)
-    load_state_tree = staticmethod(load_state_tree)
+    @staticmethod
+    def state_tree(network: keras.Model, optimizers: ByName) -> dict[str, Any]:
+        """All variables of the network, states of its generators included, and of the optimizers, as tensors."""
+        refuse_lazy(network, CheckpointError, "so there is no state of them")
+        weights = {name: variable.value.read_value() for name, variable in named_variables(network).items()}
+        tree: dict[str, Any] = {"model": weights, "optimizer": {}}
+        pending = {}
+        for name, wrapped in optimizers.items():
+            wrapped.build()
+            variables = [variable.value.read_value() for variable in wrapped.optimizer.variables]
+            tree["optimizer"][name] = {"class": type(wrapped.optimizer).__name__, "variables": variables}
+            if state := wrapped.pending_state():
+                pending[name] = state
+        return {**tree, "pending": pending} if pending else tree
+
+    @staticmethod
+    def load_state_tree(tree: ByName, network: keras.Model, optimizers: ByName) -> None:
+        """Put a tree back; weights that have no shape yet get theirs with the first batch.
+
+        Raises
+        ------
+        CheckpointError
+            If the tree does not fit, naming the entries; nothing is changed then.
+        """
+        states = optimizer_states(tree, optimizers)
+        if not is_built(network):
+            runtime_of(network).waiting = (map_leaves(exact, tree), dict(optimizers))
+            return
+        weights, variables, pending = tree.get("model", {}), named_variables(network), tree.get("pending", {})
+
+        def differs(name: str) -> str | None:
+            found, variable = np.asarray(exact(weights[name])), variables[name]
+            shape, dtype = tuple(variable.shape), variable.dtype
+            if (found.shape, found.dtype.name) == (shape, dtype):
+                return None
+            has = f"{name} has shape {found.shape} and type {found.dtype.name} in the checkpoint"
+            return f"{has}, {shape} and {dtype} in the network"
+
+        check_fit(network, weights, variables, differs)
+        for name, wrapped in optimizers.items():
+            _check_optimizer(name, wrapped, states[name], pending.get(name, {}))
+        assign(list(variables.values()), [weights[name] for name in variables])
+        for name, wrapped in optimizers.items():
+            assign(wrapped.optimizer.variables, states[name]["variables"])
+            wrapped.load_pending_state(pending.get(name, {}))
+        ids = {id(generator.state) for generator in generators_of(network)}
+        found = {name: exact(weights[name]) for name, variable in variables.items() if id(variable) in ids}
+        runtime_of(network).generators = found or None
 
     def write(self, file: BinaryIO, tree: ByName) -> None:
         write_tree(file, map_leaves(exact, tree))
@@ -150,7 +145,7 @@ def save_checkpoint_tf(
     check_saved("save_checkpoint_tf", optimizers, epoch, is_optimizer=_is_optimizer, what=_OPTIMIZER)
     check_kept(extra)
     path = as_target(file, "file")
-    tree = {"model": {}, "optimizer": {}} if model is None else state_tree(model, optimizers or {})
+    tree = {"model": {}, "optimizer": {}} if model is None else TfCheckpoints.state_tree(model, optimizers or {})
     whole = map_leaves(exact, {**tree, "epoch": epoch or 0, **extra})
     return publish(path, lambda opened: write_tree(opened, whole))
 
@@ -188,7 +183,7 @@ def load_checkpoint_tf(file: str | Path, model: keras.Model = None, optimizers: 
     tree = read_tree(path)
     if model is not None:
         check_format(path, tree)
-        load_state_tree(tree, model, optimizers or {})
+        TfCheckpoints.load_state_tree(tree, model, optimizers or {})
     return tree
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from delira.backends.tensorflow.calls import Traces, as_tensor, build, giving_shapes, options_of
+from delira.backends.tensorflow.calls import Traces, as_tensor, build, giving_shapes
 from delira.backends.tensorflow.devices import refuse_functions, settle
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.optimizers import TfOptimizer
@@ -120,7 +120,7 @@ class BoundStep:
         self._counters = counters_of(closure)
         self._learnable: list[Any] | None = None
         self._applied: dict[Any, list[Any]] = {}
-        self._traces = Traces(self._traced, network, options_of(network))
+        self._traces = Traces(self._traced, network)
         self._is_compiled = is_traced(compiling, arguments.get("hooks"))
 
     def __call__(self, batch: dict[str, Any], **counters: int) -> Any:

@@ -57,27 +57,25 @@ def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
         variable.value.assign(exact(value))
 
 
-def set_learned_names(network: Network, names: frozenset[str]) -> None:
-    """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole.
-
-    Weights that have no shape yet follow when they get theirs.
-    """
-    if not is_built(network):
-        runtime_of(network).learned = names
-        return
-    learned = {id(variable) for name, variable in named_variables(network).items() if name in names}
-    for layer in layers_of(network):
-        inside = [v for part in layer._flatten_layers() for v in part._trainable_variables]
-        if inside:
-            layer._trainable = any(id(variable) in learned for variable in inside)
-        for variable in layer._trainable_variables:
-            variable.trainable = id(variable) in learned
-
-
 class TfWeights(WeightsRole):
     """Variables of layers by name."""
 
-    set_learned_names = staticmethod(set_learned_names)
+    @staticmethod
+    def set_learned_names(network: Network, names: frozenset[str]) -> None:
+        """Freeze and unfreeze variables; a layer that has none left that learns is frozen as a whole.
+
+        Weights that have no shape yet follow when they get theirs.
+        """
+        if not is_built(network):
+            runtime_of(network).learned = names
+            return
+        learned = {id(variable) for name, variable in named_variables(network).items() if name in names}
+        for layer in layers_of(network):
+            inside = [v for part in layer._flatten_layers() for v in part._trainable_variables]
+            if inside:
+                layer._trainable = any(id(variable) in learned for variable in inside)
+            for variable in layer._trainable_variables:
+                variable.trainable = id(variable) in learned
 
     def learned_names(self, network: Network) -> frozenset[str]:
         if not is_built(network):

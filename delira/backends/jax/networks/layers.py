@@ -117,11 +117,12 @@ class BatchNorm(nnx.BatchNorm):
         Channels, which are the last axis.
     rngs
         What the weights are drawn from.
-    **start
-        Initializers of flax.
+    deviation
+        Standard deviation of the scale, which starts around 1; None: it is 1.
     """
 
-    def __init__(self, n_channels: int, *, rngs: nnx.Rngs, **start: Any) -> None:
+    def __init__(self, n_channels: int, *, rngs: nnx.Rngs, deviation: float | None = None) -> None:
+        start = {} if deviation is None else {"scale_init": drawn("normal", 1.0, deviation)}
         # the fast variance, E[x^2] - E[x]^2, loses the digits that a large mean takes
         super().__init__(n_channels, momentum=0.9, epsilon=1e-5, use_fast_variance=False, rngs=rngs, **start)
 
@@ -157,13 +158,7 @@ def max_pool(images: jax.Array, size: int, *, stride: int = 2, padding: str | in
     return nnx.max_pool(images, (size,) * n_axes, (stride,) * n_axes, ends)
 
 
-def batch_norm(n_channels: int, *, rngs: nnx.Rngs, deviation: float | None = None) -> BatchNorm:
-    """Batch normalisation whose scale starts as 1, or around it with a standard deviation."""
-    start = {} if deviation is None else {"scale_init": drawn("normal", 1.0, deviation)}
-    return BatchNorm(n_channels, rngs=rngs, **start)
-
-
-listed = nnx.List
+batch_norm, listed = BatchNorm, nnx.List
 relu, tanh, reshape = nnx.relu, jnp.tanh, jnp.reshape
 leaky_relu = functools.partial(nnx.leaky_relu, negative_slope=0.2)
 
