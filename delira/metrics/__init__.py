@@ -4,10 +4,8 @@ Functions over a data set are called as ``f(y_true, y_pred)``, scikit-learn's or
 :func:`lambda_metric`, as ``f(y_pred, y_true)``, that of a criterion.
 """
 
-# names stand for the metrics that these have
-import delira.metrics.tree.accuracies
+# names stand for the metrics that these have, and for those of the modules that they import
 import delira.metrics.tree.counts
-import delira.metrics.tree.curves
 import delira.metrics.tree.metric_list
 import delira.metrics.tree.overlap
 from delira.utils.lazy import public_names

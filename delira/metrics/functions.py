@@ -177,9 +177,7 @@ def with_known(metric: object, known: Criterion) -> Any:
     if isinstance(metric, (SklearnLogLoss, AurocMetric)) and metric.output is None and known.output is not None:
         metric = copy.copy(metric)
         metric.output = known.output
-    if known.class_axis == -1 and metric in (accuracy, dice):
-        return AlongAxis(metric)
-    return metric
+    return AlongAxis(metric) if known.class_axis == -1 and metric in (accuracy, dice) else metric
 
 
 class AlongAxis:

@@ -231,9 +231,7 @@ def stream_state(metric: object) -> dict[str, Any] | None:
     if hasattr(metric, "state_dict") and hasattr(metric, "load_state_dict"):
         return dict(metric.state_dict())
     attributes = getattr(metric, "__dict__", None)
-    if attributes is None or not is_plain(attributes):
-        return None
-    return copy.deepcopy(attributes)
+    return None if attributes is None or not is_plain(attributes) else copy.deepcopy(attributes)
 
 
 def load_stream_state(metric: Any, state: Mapping[str, Any]) -> None:

@@ -136,9 +136,8 @@ class SklearnMetric(OverDataset):
 
     def compute(self, true: np.ndarray, pred: np.ndarray) -> Any:
         """Return the value of the function; not a number if a prediction is not finite."""
-        counts = None
-        if self.ignore_index is not None and true.ndim == 1 and true.dtype.kind in "iuf":
-            counts = true != self.ignore_index
+        has_ignored = self.ignore_index is not None and true.ndim == 1 and true.dtype.kind in "iuf"
+        counts = true != self.ignore_index if has_ignored else None
         if self.kind in kinds.OF_LABELS and self.n_classes and self._allowed != YES_OR_NO:
             if true.dtype.kind not in "biuf":
                 raise DataError(

@@ -125,9 +125,7 @@ def _only(values: set[Any]) -> Any:
 def _output_of(name: str, kind: str | None, from_logits: bool) -> str:
     if kind in ("mse", "mae"):
         return "numbers"
-    if kind == "binary" or (name in _FROM_LOGITS and not from_logits):
-        return "probabilities"
-    return "logits"
+    return "probabilities" if kind == "binary" or (name in _FROM_LOGITS and not from_logits) else "logits"
 
 
 def _innermost(criterion: Any) -> tuple[Any, dict[str, Any]]:
@@ -384,8 +382,7 @@ def _of_torchscript(loss: Any) -> dict[str, Any] | None:
     name = getattr(loss, "qualified_name", "")  # of a function
     if not name and hasattr(type(loss), "original_name"):
         name = loss._c._type().qualified_name()
-    name = _MANGLED.sub("", name).removeprefix("__torch__.")
-    place, _, own = name.rpartition(".")
+    place, _, own = _MANGLED.sub("", name).removeprefix("__torch__.").rpartition(".")
     if not _is_of_torch(place, own):
         return None
     return {one: getattr(loss, one) for one in ("reduction", "ignore_index", "weight") if hasattr(loss, one)}

@@ -249,8 +249,7 @@ def _reduced_labels(true: Array, n_classes: int, ignore_index: int | None) -> An
 
 def _reduced_scores(scores: Array) -> Any:
     ops = ops_of(scores)
-    rows = ops.reshape(~ops.is_finite(scores), (shape_of(scores)[0], -1))
-    return ops.largest(ops.to_integer(rows), 1)
+    return ops.largest(ops.to_integer(ops.reshape(~ops.is_finite(scores), (shape_of(scores)[0], -1))), 1)
 
 
 def check_settings(owner: str, *, class_axis: object = None, **given: Any) -> None:
@@ -275,10 +274,9 @@ def check_settings(owner: str, *, class_axis: object = None, **given: Any) -> No
             check_numbers(owner, threshold=value)
         else:
             check_whole(owner, at_least=-math.inf if name == "ignore_index" else 1, **{name: value})
-    if class_axis is not None:
-        check_whole(owner, class_axis=class_axis)
-        if class_axis == 0:
-            raise ConfigError(f"{owner}: class_axis=0 is the axis of the samples; give that of the classes, 1 or -1")
+    check_whole(owner, **if_given(class_axis=class_axis))
+    if class_axis == 0:
+        raise ConfigError(f"{owner}: class_axis=0 is the axis of the samples; give that of the classes, 1 or -1")
 
 
 def pair_of(metric: str, state: State, pred_key: object, target_key: object) -> tuple[Any, Any]:
