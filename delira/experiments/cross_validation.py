@@ -81,8 +81,7 @@ class CrossValidation:
     def outputs(self) -> dict[str, Any]:
         """What is known of the outputs of the networks before any has computed one."""
         keys = keys_of(self.bound_metrics, self.metric_keys)
-        backend = self.experiment.trainer_cls.backend
-        return known_outputs(self.request.config, self.bound_metrics, keys, backend)
+        return known_outputs(self.request.config, self.bound_metrics, keys, self.experiment.trainer_cls.backend)
 
     def run(self) -> KFoldResult:
         """Train and test every fold."""
@@ -140,16 +139,15 @@ class CrossValidation:
         outputs = settle(self.outputs, folds)
         for fold in folds:
             again = computed_anew(self.bound_metrics, self.metric_keys, outputs, fold)
-            if not again:
-                continue
             keys = {name: self.metric_keys[name] for name in again if name in self.metric_keys}
-            values = {"predictions": fold.predictions, "targets": fold.targets}
             with own_generators(self.experiment.trainer_cls.backend):
-                found = compute_metrics(MetricSet(again, keys), values, max(1, len(fold.test_indices))) or {}
+                found = compute_metrics(MetricSet(again, keys), vars(fold), max(1, len(fold.test_indices))) or {}
             before = fold.metrics
-            same = [name for name in found if np.array_equal(found[name], before[name], equal_nan=True)]
-            if len(same) < len(found):
-                fold.metrics = {**before, **found, **{name: before[name] for name in same}}
+            changed = {
+                name: found[name] for name in found if not np.array_equal(found[name], before[name], equal_nan=True)
+            }
+            if changed:
+                fold.metrics = {**before, **changed}
                 if fold.path is not None:
                     self._store(fold.path, fold)
 
@@ -157,9 +155,9 @@ class CrossValidation:
         """Keep pictures of the samples that were predicted best and worst: the data set is not at hand later."""
         from delira.report.examples import choose_examples, write_examples
 
-        keys = list((self.request.key_mapping or {}).values())
         try:
             with own_generators(self.experiment.trainer_cls.backend):
+                keys = list((self.request.key_mapping or {}).values())
                 examples = choose_examples(result, self.data.dataset, keys)
         except Exception as error:  # predictions of any kind; the result does not depend on them
             _log.warning("no samples are kept for the report: %s: %s", type(error).__name__, error)
@@ -233,8 +231,7 @@ class CrossValidation:
             return None
         outputs, metrics = dict(stored.outputs), stored.fields["metrics"]
         asked = self._asked()
-        unknown = set(asked["targets"]) - {*stored.asked["targets"], *outputs["predictions"]}
-        if unknown:
+        if set(asked["targets"]) - {*stored.asked["targets"], *outputs["predictions"]}:
             return None
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
         # an older run does not say its code; of a lambda nobody knows whether it is the same
@@ -264,8 +261,8 @@ class CrossValidation:
         if len(stored.fields["test_indices"]) != len(split.test):
             return None  # with samples left out nobody knows where a batch began
         with own_generators(self.experiment.trainer_cls.backend):
-            metrics = MetricSet(self.bound_metrics, self.metric_keys)
-            return compute_metrics(metrics, outputs, self._test_manager(split).batch_size)
+            batch_size = self._test_manager(split).batch_size
+            return compute_metrics(MetricSet(self.bound_metrics, self.metric_keys), outputs, batch_size)
 
     def _asked(self) -> dict[str, Any]:
         """Return what a finished fold depends on and the fingerprint of the run does not say."""
@@ -310,17 +307,13 @@ class CrossValidation:
             done = self._test(trainer, test)
         trainer.times.write()
         timings = trainer.times.to_dict()  # with earlier sessions
-        tested = np.delete(split.test, [*test.left_out])
-        left_out = _keep_left_out(
-            trainer.save_path / "left_out.json",
-            {**_left_out(train, split.train), **_left_out(val, split.val), **_left_out(test, split.test)},
-        )
+        left_out = _left_out((train, split.train), (val, split.val), (test, split.test))
         fold = FoldResult(
             fold=number,
             train_indices=split.train,
             val_indices=split.val,
-            test_indices=tested,
-            left_out=left_out,
+            test_indices=np.delete(split.test, [*test.left_out]),
+            left_out=_keep_left_out(trainer.save_path / "left_out.json", left_out),
             metrics=done.metrics,
             predictions=done.predictions,
             targets=done.targets,
@@ -361,8 +354,7 @@ class CrossValidation:
         if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
         with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
-            batch = test.first_batch(trainer.seed) or {}
-            check_metrics(trainer, self.bound_metrics, self.metric_keys, batch)
+            check_metrics(trainer, self.bound_metrics, self.metric_keys, test.first_batch(trainer.seed) or {})
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         # every sample once and in order: a sampler in test_kwargs holds for validation only
@@ -390,8 +382,7 @@ def _log_finished(folder: RunFolder, fold: FoldResult) -> None:
 
 def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
     """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
-    events = [event for event in folder.events() if event["event"] == "fold_finished"]
-    stated = {event.get("fold"): event.get("metrics") for event in events}
+    stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
     for fold in folds:
         if fold.fold in stated and repr(stated[fold.fold]) != repr(_means(fold)):  # a NaN equals no other
             _log_finished(folder, fold)
@@ -407,17 +398,20 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
     return {}
 
 
-def _left_out(manager: BaseDataManager | None, indices: np.ndarray | None) -> dict[int, str]:
-    """Return what a manager of a part left out, by the samples' indices in the whole dataset."""
-    if manager is None or indices is None:
-        return {}
-    return {int(indices[index]): reason for index, reason in manager.left_out.items()}
+def _left_out(*parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
+    """Return what the managers of the parts left out, by the samples' indices in the whole dataset."""
+    return {
+        int(indices[index]): reason
+        for manager, indices in parts
+        if manager is not None and indices is not None
+        for index, reason in manager.left_out.items()
+    }
 
 
-def _keep_left_out(path: Path, found: Mapping[int, str]) -> dict[int, str]:
+def _keep_left_out(path: Path, found: dict[int, str]) -> dict[int, str]:
     """Add to what earlier sessions of the fold left out: a fold that is finished does not train again."""
     earlier = read_json(path) if path.exists() else {}
-    left_out = {**{int(index): reason for index, reason in earlier.items()}, **found}
+    left_out = {int(index): reason for index, reason in earlier.items()} | found
     if left_out:
         with loss_tolerated("what was left out of a fold"):
             publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))

@@ -239,8 +239,15 @@ class BaseExperiment(Generic[NetworkT]):
         if resume is not None and resume != "auto":
             fold, checkpoint = locate_fold(resume)
             resume = fold.parent
-        facts = {"validation": describe_validation(val_data), "called": [getattr(val_data, "transforms", None)]}
-        with self.open_folder(request, train_data, resume, kind="run", allow_changes=allow_changes, **facts) as folder:
+        with self.open_folder(
+            request,
+            train_data,
+            resume,
+            kind="run",
+            allow_changes=allow_changes,
+            called=[getattr(val_data, "transforms", None)],
+            validation=describe_validation(val_data),
+        ) as folder:
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
                 raise CheckpointError(  # what a user asked to continue never begins anew
@@ -248,8 +255,10 @@ class BaseExperiment(Generic[NetworkT]):
                     "aside (….damaged); begin a new run, or bring a copy of one back"
                 )
             # transforms that keep a state begin anew
-            given = (train_data, val_data)
-            train, val = (one.with_own_transforms() if isinstance(one, BaseDataManager) else one for one in given)
+            train, val = (
+                data.with_own_transforms() if isinstance(data, BaseDataManager) else data
+                for data in (train_data, val_data)
+            )
             if request.preprocessing is not None:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
@@ -306,8 +315,7 @@ class BaseExperiment(Generic[NetworkT]):
         if unknown := [name for name in kwargs if name not in names]:
             raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
         check_data(test_data, "test")
-        check_mapping("metrics", metrics)
-        check_mapping("metric_keys", metric_keys)
+        check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
             raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
         request = self._resolve(None, {"num_epochs": 0})
@@ -396,14 +404,7 @@ class BaseExperiment(Generic[NetworkT]):
         """
         asked: dict[str, Any] = {**options}
         check_names(asked, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
-        given = {
-            "metrics": metrics,
-            "train_kwargs": train_kwargs,
-            "test_kwargs": test_kwargs,
-            "metric_keys": metric_keys,
-        }
-        for name, value in given.items():
-            check_mapping(name, value)
+        check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
         chosen = check_chosen(folds)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
@@ -413,15 +414,14 @@ class BaseExperiment(Generic[NetworkT]):
         request = self._resolve(params, asked, seed=config.random_seed)
         refuse_fold(asked, request.fold)
         request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing))
-        settings = request.config
-        tested = settings.epoch_metrics if metrics is None else metrics
+        tested = request.config.epoch_metrics if metrics is None else metrics
         return CrossValidation(
             experiment=self,
             data=data,
             request=request,
             split=config,
             metrics=copy.deepcopy(dict(tested)),
-            metric_keys=settings.keys_of(tested) if metric_keys is None else metric_keys,
+            metric_keys=request.config.keys_of(tested) if metric_keys is None else metric_keys,
             train_kwargs=train_kwargs or {},
             test_kwargs=test_kwargs or {},
             chosen=chosen,
@@ -509,11 +509,15 @@ class BaseExperiment(Generic[NetworkT]):
     def save(self, path: str | Path | None = None) -> Path:
         """Write the experiment as readable YAML (``experiment.yml`` in its folder); returns the file."""
         own = {name: vars(self).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
-        given = {name: value for name, value in own.items() if value is not None}
-        tree = {"model_cls": self.model_cls, "name": self.name, "save_path": str(self._parent), **given}
-        parts = dict(self.params.deepcopy().permute_variability_on_top())
-        text = yaml_codec.dumps({**tree, "settings": dict(self.settings), "params": parts})
-        return publish_text(Path(path or self.save_path / FILE_NAME), text)
+        tree = {
+            "model_cls": self.model_cls,
+            "name": self.name,
+            "save_path": str(self._parent),
+            **{name: value for name, value in own.items() if value is not None},
+            "settings": dict(self.settings),
+            "params": dict(self.params.deepcopy().permute_variability_on_top()),
+        }
+        return publish_text(Path(path or self.save_path / FILE_NAME), yaml_codec.dumps(tree))
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:

@@ -67,18 +67,17 @@ class RunRequest:
     @functools.cached_property
     def _encoded(self) -> dict[str, Any]:
         """The settings and the arguments of the network as plain values."""
-        parts = {"model": self.model_kwargs, "training": dict(self.settings)}
-        return {name: yaml_codec.encode(value) for name, value in parts.items()}
+        return {"model": yaml_codec.encode(self.model_kwargs), "training": yaml_codec.encode(dict(self.settings))}
 
     def fingerprint(self, data: object) -> dict[str, Any]:
         """Return what must be equal for a run to be continued; the number of epochs is not part of it."""
         training = {name: value for name, value in self._encoded["training"].items() if name not in SILENT}
-        batches = {"manager": data.describe() if hasattr(data, "describe") else None, **self.changes, **self._learned}
+        manager = data.describe() if hasattr(data, "describe") else None
         return {
             "fold": self.fold,
             "parameters": yaml_codec.digest({"model": self._encoded["model"], "training": training}),
             "data": _samples_of(data)["data"],
-            "batches": yaml_codec.fingerprint(batches),
+            "batches": yaml_codec.fingerprint({"manager": manager, **self.changes, **self._learned}),
         }
 
     @functools.cached_property
@@ -169,8 +168,7 @@ def resolve(
         flat.setdefault("seed", seed)
     training = {name: value for name, value in flat.items() if name not in RUN_NAMES}
     asked = [kwargs.get("num_epochs"), kwargs.get("n_epochs"), settings.get("num_epochs"), stated.get("num_epochs")]
-    wanted = [*asked, num_epochs, stated.get("n_epochs")]
-    epochs = next((number for number in wanted if number is not None), None)
+    epochs = next((number for number in (*asked, num_epochs, stated.get("n_epochs")) if number is not None), None)
     if epochs is None:
         raise ConfigError("num_epochs is not set; put it into the training parameters, or pass it to run or kfold")
     epochs, config = trainer_settings.check_epochs(epochs), read_settings(training)
@@ -224,8 +222,7 @@ def _replace_entries(own: Parameters, given: Parameters) -> None:
 
 
 def _as_callbacks(callbacks: object) -> list[Any]:
-    if callbacks is None:
-        return []
+    callbacks = () if callbacks is None else callbacks
     if not isinstance(callbacks, Iterable) or isinstance(callbacks, (str, bytes, Mapping)):
         raise ConfigError(f"callbacks must be a list, got {callbacks!r}; write callbacks=[…]")
     return list(callbacks)
@@ -274,9 +271,10 @@ def check_class(name: str, cls: object, base: type) -> None:
     expect((name, cls, is_right, f"{base.__name__} or a subclass of it"))
 
 
-def check_mapping(name: str, value: object) -> None:
+def check_mapping(**given: object) -> None:
     """Refuse what has no names; ``None`` stands for nothing."""
-    expect((name, value, value is None or isinstance(value, Mapping), "a dict with names as keys"))
+    for name, value in given.items():
+        expect((name, value, value is None or isinstance(value, Mapping), "a dict with names as keys"))
 
 
 def check_model_class(model_cls: Any, subclassed: str) -> None:
@@ -362,8 +360,8 @@ def _describe(callback: object) -> dict[str, Any]:
     arguments = {}
     for name, value in kept.items():
         if name.lstrip("_") in names or name in _TOGETHER | _MADE:
-            inner = vars(value) if name in _MADE and hasattr(value, "__dict__") else value
-            arguments[name.lstrip("_")] = yaml_codec.encode(inner)
+            is_made = name in _MADE and hasattr(value, "__dict__")
+            arguments[name.lstrip("_")] = yaml_codec.encode(vars(value) if is_made else value)
     if hooks := getattr(callback, "hooks", None):  # a decorated function is known by its name
         arguments = {"function": getattr(kept.get("function"), "__qualname__", ""), "hooks": yaml_codec.encode(hooks)}
         name = f"{getattr(kept.get('function'), '__module__', '')}:callback"

@@ -154,10 +154,9 @@ class TrainerConfig:
         # PyTorch has objects for its devices
         is_device = device is None or (hasattr(device, "type") and hasattr(device, "index"))
         is_device = is_device or (isinstance(device, str) and device != "")
-        threads = () if self.num_threads is None else (positive("num_threads", self.num_threads, "thread"),)
         expect(
             positive("val_freq", self.val_freq, "epoch"),
-            *threads,
+            *(() if self.num_threads is None else (positive("num_threads", self.num_threads, "thread"),)),
             ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
             ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),
             ("convert_batch_to_npy_fn", convert, convert is None or callable(convert), "a function"),
@@ -209,9 +208,9 @@ class TrainerConfig:
         if key is not None and not isinstance(key, str):
             raise ConfigError(f"val_score_key must name a validation metric or a loss, got {key!r}")
         if key is not None and self._name_of_score(key) is None:
-            known = [*self.losses, *self.epoch_metrics]
             raise ConfigError(
-                f"val_score_key={key!r} is neither a validation metric nor a loss{did_you_mean(key, known)}"
+                f"val_score_key={key!r} is neither a validation metric nor a loss"
+                f"{did_you_mean(key, [*self.losses, *self.epoch_metrics])}"
             )
 
     def _name_of_score(self, key: str) -> str | None:
@@ -239,7 +238,7 @@ class TrainerConfig:
         key = key or self.val_score_key
         if mode in (None, AUTO):
             is_own = self.val_score_key is None or is_same_score(key, self.val_score_key)
-            return key, self.direction_of(key, self.val_score_mode if is_own else AUTO)
+            mode = self.val_score_mode if is_own else AUTO
         return key, self.direction_of(key, as_mode(mode))
 
     def direction_of(self, key: str | None, mode: str) -> str:
@@ -273,21 +272,17 @@ class TrainerConfig:
                 if setting not in ("val_metrics", "metrics") or not is_in_reach(function):
                     _check_function(setting, name, function)
         epoch_metrics = self.epoch_metrics
-        of_validation = {f"val_{name}" for name in self.losses}
+        metrics, of_validation = {*self.train_metrics, *epoch_metrics}, {f"val_{name}" for name in self.losses}
         for some, others, told in (
-            (
-                self.losses,
-                {*self.train_metrics, *epoch_metrics},
-                "names both a loss and a metric; give them different names",
-            ),
+            (self.losses, metrics, "names both a loss and a metric; give them different names"),
             (self.train_metrics, {*self.metrics}, "is both in metrics and in train_metrics; keep one of them"),
             (self.val_metrics, of_validation, "names a metric and the validation of a loss; give it another name"),
         ):
             if twice := some.keys() & others:
                 raise ConfigError(f"{sorted(twice)} {told}")
-        if prefixed := [name for name in epoch_metrics if f"val_{name}" in epoch_metrics]:
-            name = prefixed[0]
-            raise ConfigError(f"val_metrics has {name!r} and 'val_{name}', which mean the same; keep one of them")
+        for name in epoch_metrics:
+            if f"val_{name}" in epoch_metrics:
+                raise ConfigError(f"val_metrics has {name!r} and 'val_{name}', which mean the same; keep one of them")
         for setting in ("losses", "train_metrics", "metrics"):
             if taken := [name for name in getattr(self, setting) if name.startswith("val_")]:
                 raise ConfigError(
@@ -296,7 +291,7 @@ class TrainerConfig:
                 )
         if reserved := [name for name in self.extra if name in CLOSURE_NAMES]:
             raise ConfigError(f"extra names {reserved[0]!r}, which a closure is given anyway; use another name")
-        for keys, known in (("metric_keys", {*self.train_metrics, *epoch_metrics}), ("loss_keys", {*self.losses})):
+        for keys, known in (("metric_keys", metrics), ("loss_keys", {*self.losses})):
             for name in getattr(self, keys):
                 if name not in known:
                     raise ConfigError(f"{keys} names {name!r}, which does not exist{did_you_mean(name, known)}")

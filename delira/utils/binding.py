@@ -121,11 +121,10 @@ def role_of(name: str) -> Literal["prediction", "target"] | None:
     """Return what a parameter is by its name, e.g. ``y_hat``, ``trueLabels``, ``logits``."""
     words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     for predictions, targets in _WORDS:
-        is_prediction, is_target = bool(words & predictions), bool(words & targets)
-        if is_prediction != is_target:
-            return "prediction" if is_prediction else "target"
-        if is_prediction:
-            return None
+        if words & predictions:
+            return None if words & targets else "prediction"
+        if words & targets:
+            return "target"
     return None
 
 

@@ -163,7 +163,7 @@ class LookupConfig(dict[Any, Any]):
             return found[0][1]
         if defaults:
             return defaults[0]
-        known = (str(name) for path, _ in _entries(self) for name in path[-1:])
+        known = (str(path[-1]) for path, _ in _entries(self))
         raise MissingKeyError(f"there is no {key!r} at any depth{did_you_mean(key, known)}")
 
     def _find(self, key: object) -> list[tuple[Path, Any]]:
@@ -349,12 +349,11 @@ def _merge(
         if name in left_out or ".".join(here) in left_out:
             continue
         mine = dict.get(target, name, _MISSING)
-        is_dict = type(value) is dict or isinstance(value, LookupConfig)
         if conflicts is not None and mine is not _MISSING and isinstance(mine, Mapping) != isinstance(value, Mapping):
             conflicts.append(f"{'.'.join(here)!r} ({_kind(mine)}) by {_kind(value)}")
         if isinstance(mine, LookupConfig) and isinstance(value, Mapping):
             _merge(mine, value, left_out, deep, conflicts, here)
-        elif is_dict:
+        elif type(value) is dict or isinstance(value, LookupConfig):
             fresh = LookupConfig()
             _merge(fresh, value, left_out, deep, None, here)
             dict.__setitem__(target, name, fresh)

@@ -185,7 +185,7 @@ POINTS = [
         point="4",
         what="a run goes on with other settings of a callback",
         file="delira/experiments/run_request.py",
-        old="= yaml_codec.encode(inner)\n",
+        old="= yaml_codec.encode(vars(value) if is_made else value)\n",
         new="= None\n",
         test="tests/experiments/test_callback_settings.py::test_other_callbacks_are_refused_and_listed",
     ),
