@@ -35,13 +35,13 @@ from delira.training.outputs import computed_anew, settle
 from delira.training.predictor import Evaluation
 from delira.training.process import own_generators, seed_generators
 from delira.training.run import warn_of_score
+from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import publish, publish_text, read_json
 
 if TYPE_CHECKING:
     from delira.callbacks.fold_table import FoldTable, NoTable
-    from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")
 
@@ -349,7 +349,7 @@ class CrossValidation:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
         return manager.get_subset(indices)
 
-    def _check_test(self, trainer: "BaseNetworkTrainer", test: BaseDataManager) -> None:
+    def _check_test(self, trainer: BaseNetworkTrainer, test: BaseDataManager) -> None:
         """Try the test metrics on one batch, before a fold is trained."""
         if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
@@ -361,7 +361,7 @@ class CrossValidation:
         changes = {name: value for name, value in self.test_kwargs.items() if name not in _ORDERING}
         return self._manager(split.test, changes, held_out=True)
 
-    def _test(self, trainer: "BaseNetworkTrainer", manager: BaseDataManager) -> Evaluation:
+    def _test(self, trainer: BaseNetworkTrainer, manager: BaseDataManager) -> Evaluation:
         scopes = trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend)
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too

@@ -11,7 +11,7 @@ import numpy as np
 
 from delira.data_loading._describe import identical_samples
 from delira.data_loading._exact import exact_array
-from delira.data_loading.abstract_dataset import reads_cheaply
+from delira.data_loading.abstract_dataset import AbstractDataset, reads_cheaply
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError, MissingKeyError, WorkerError
@@ -20,7 +20,6 @@ from delira.utils.checks import did_you_mean, listed
 from delira.utils.seeding import derive, seeded_globals
 
 if TYPE_CHECKING:
-    from delira.data_loading.abstract_dataset import AbstractDataset
     from delira.experiments.splits import Split, SplitConfig, Splitter
 
 #: who or what several samples may come from; the first one found is the one to group by
@@ -142,8 +141,9 @@ def find_leaks(
         if duplicates := _duplicates(dataset, keys, splits):
             found["duplicates"] = duplicates
             texts.append(_warning_of_duplicates(duplicates, keys))
-    for text in filter(None, texts):
-        found.setdefault("warnings", []).append(text)
+    if told := [text for text in texts if text]:
+        found["warnings"] = told
+    for text in told:
         warnings.warn(text, UserWarning, stacklevel=4)  # seen from the caller of kfold
     return found
 
@@ -174,8 +174,8 @@ def identity_keys(keys: Iterable[Any]) -> list[str]:
 
 
 def _parts(split: "Split") -> list[tuple[str, np.ndarray]]:
-    parts = (("training", split.train), ("validation", split.val), ("test", split.test))
-    return [(name, part) for name, part in parts if part is not None]
+    validation = [] if split.val is None else [("validation", split.val)]
+    return [("training", split.train), *validation, ("test", split.test)]
 
 
 def _sides(codes: np.ndarray, code: int, split: "Split") -> str:
@@ -200,7 +200,7 @@ def _first(data: BaseDataManager) -> Mapping[str, Any]:
 
 
 def _warning_of_identities(
-    dataset: "AbstractDataset",
+    dataset: AbstractDataset,
     sample: Mapping[str, Any],
     config: "SplitConfig",
     splits: Sequence["Split"],
@@ -240,14 +240,14 @@ def _identities(sample: Mapping[str, Any], names: Iterable[str] = ()) -> list[st
     return [key for key in identity_keys([*sample, *names]) if getattr(sample.get(key), "size", 1) == 1]
 
 
-def _given_names(dataset: "AbstractDataset") -> list[str]:
+def _given_names(dataset: AbstractDataset) -> list[str]:
     """Entries that samples need not have: those of ``set_labels``."""
     names = [*given_labels(dataset)]
     return names + _given_names(dataset.parent) if isinstance(dataset, Subset) else names
 
 
 def _values(
-    dataset: "AbstractDataset", keys: Sequence[str], sample: Mapping[str, Any], may_read: bool
+    dataset: AbstractDataset, keys: Sequence[str], sample: Mapping[str, Any], may_read: bool
 ) -> dict[str, np.ndarray | None]:
     """Entries of all samples, in the order of ``keys``: ``None`` if that costs too much, left out if it fails."""
     values: dict[str, np.ndarray | None] = {}
@@ -264,7 +264,7 @@ def _values(
     return {key: values[key] for key in keys if key in values}
 
 
-def _read(dataset: "AbstractDataset", keys: Sequence[str], sample: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
+def _read(dataset: AbstractDataset, keys: Sequence[str], sample: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
     """Like ``_values``, by going once through the samples, of which the given one is the first."""
     n_bytes = len(dataset) * sum(np.asarray(value).nbytes for value in sample.values())
     if len(dataset) > _MAX_SAMPLES or n_bytes > _MAX_BYTES:
@@ -291,7 +291,7 @@ def _input_keys(sample: Mapping[str, Any], label_key: str, key_mapping: Mapping[
     return [key for key in sample if key != label_key] or [*sample]
 
 
-def _duplicates(dataset: "AbstractDataset", keys: Sequence[str], splits: Sequence["Split"]) -> list[list[int]]:
+def _duplicates(dataset: AbstractDataset, keys: Sequence[str], splits: Sequence["Split"]) -> list[list[int]]:
     """Sets of identical samples of which two are on different sides of at least one fold."""
     sets = identical_samples(dataset, keys)
     codes = np.full(len(dataset), -1)
@@ -318,7 +318,7 @@ def _warning_of_duplicates(duplicates: Sequence[Sequence[int]], keys: Sequence[s
 # ------------------------------------------------------------------ inner validation
 
 
-def caveats_of_validation(dataset: "AbstractDataset", splitter: "Splitter", splits: Sequence["Split"]) -> list[str]:
+def caveats_of_validation(dataset: AbstractDataset, splitter: "Splitter", splits: Sequence["Split"]) -> list[str]:
     """Sentences about validation parts of another size than asked for, and such without a class.
 
     Parameters
@@ -360,7 +360,7 @@ def _folds(texts: Sequence[str]) -> str:
     return f"{'fold' if len(texts) == 1 else 'folds'} {listed(texts, _LISTED_FOLDS)}"
 
 
-def _classes_of(dataset: "AbstractDataset", splitter: "Splitter") -> np.ndarray | None:
+def _classes_of(dataset: AbstractDataset, splitter: "Splitter") -> np.ndarray | None:
     """One class for each sample, if that is known without loading them; ``None`` of a regression."""
     if splitter.classes is not None:
         return splitter.classes
@@ -371,5 +371,4 @@ def _classes_of(dataset: "AbstractDataset", splitter: "Splitter") -> np.ndarray 
     if labels is None or labels.dtype.kind not in "biuUS" or labels.size != len(dataset):
         return None
     labels = labels.reshape(-1)
-    n_classes = len(np.unique(labels))
-    return labels if 1 < n_classes <= min(_MAX_CLASSES, len(labels) // 2) else None
+    return labels if 1 < len(np.unique(labels)) <= min(_MAX_CLASSES, len(labels) // 2) else None

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,10 @@ from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.runs.results import PREPROCESSING as FILE
 from delira.training.process import own_generators
+from delira.training.trainer import BaseNetworkTrainer
 from delira.utils.checks import expect
 from delira.utils.files import as_path, publish
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
-
-if TYPE_CHECKING:
-    from delira.training.trainer import BaseNetworkTrainer
 
 FORMAT = 1
 #: 2 GiB
@@ -253,7 +251,7 @@ def _learns_from_labels(transformer: Any) -> bool:
         return False
 
 
-def _refuse_targets(trainer: "BaseNetworkTrainer", entries: Iterable[str]) -> None:
+def _refuse_targets(trainer: BaseNetworkTrainer, entries: Iterable[str]) -> None:
     """Refuse to rescale what losses and metrics compare with: their numbers would have other units in every fold."""
     config = trainer.config
     losses = [tuple(config.loss_keys.get(name, DEFAULT_LOSS_KEYS)) for name in config.losses]

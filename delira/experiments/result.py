@@ -17,7 +17,7 @@ from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.averages import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import check_choice, check_whole
+from delira.utils.checks import check_choice, check_whole, if_given
 from delira.utils.files import harmless, publish_text
 
 if TYPE_CHECKING:
@@ -70,12 +70,8 @@ def rounds_of(folds: Sequence["FoldResult"], n_planned: int | None = None) -> Ro
     if all(cases == tested[0] for cases in tested):
         return Rounds("repeats", rounds, [])
     is_done = n_planned is not None and len(folds) >= n_planned
-    if (
-        not is_done
-        and len(rounds[0]) > 1
-        and all(cases == tested[0] for cases in tested[:-1])
-        and tested[-1] < tested[0]
-    ):
+    is_broken_off = all(cases == tested[0] for cases in tested[:-1]) and tested[-1] < tested[0]
+    if not is_done and len(rounds[0]) > 1 and is_broken_off:
         return Rounds("repeats" if len(rounds) > 2 else "once", rounds[:-1], rounds[-1])
     return Rounds("splits", [[fold] for fold in folds], [])
 
@@ -207,8 +203,8 @@ class KFoldResult:
                 raise ConfigError(f"KFoldResult: {name} is a list of FoldResult, got {given!r:.80}")
         check_whole(self, at_least=0, n_samples=self.n_samples)
         check_choice(self, ("kfold", "run"), kind=self.kind)
-        optional = {"metrics": self.metrics, "metric_keys": self.metric_keys, "outputs": self.outputs}
-        check_dictionaries(self, info=self.info, **{name: one for name, one in optional.items() if one is not None})
+        optional = if_given(metrics=self.metrics, metric_keys=self.metric_keys, outputs=self.outputs)
+        check_dictionaries(self, info=self.info, **optional)
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)
         if not self.folds and not self.problems:
             raise ConfigError("a KFoldResult needs at least one fold, got none")
@@ -258,8 +254,8 @@ class KFoldResult:
 
     @property
     def _historic(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        outputs = {str(fold.fold): fold.predictions for fold in self.folds}
-        return outputs, {str(fold.fold): fold.metrics for fold in self.folds}
+        folds = self.folds
+        return {str(fold.fold): fold.predictions for fold in folds}, {str(fold.fold): fold.metrics for fold in folds}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._historic)
@@ -357,8 +353,7 @@ class KFoldResult:
             ) from error
         from delira.report.summary import fold_values
 
-        index = pandas.Index([fold.fold for fold in self.folds], name="fold")
-        return pandas.DataFrame(fold_values(self), index=index)
+        return pandas.DataFrame(fold_values(self), index=pandas.Index([fold.fold for fold in self.folds], name="fold"))
 
     def plot(self, path: str | Path | None = None) -> "Figure":
         """Learning curves: a panel per quantity, a thin line per fold, their mean, the best epochs.
@@ -419,9 +414,8 @@ class KFoldResult:
     @property
     def is_training(self) -> bool:
         """Return True if it is a single training, no cross-validation: it says so, or has one fold without any test."""
-        if self.kind == "run":
-            return True
-        return len(self.folds) == 1 and not self.folds[0].metrics and not len(self.folds[0].test_indices)
+        is_untested = len(self.folds) == 1 and not self.folds[0].metrics and not len(self.folds[0].test_indices)
+        return self.kind == "run" or is_untested
 
     @property
     def title(self) -> str:

@@ -8,9 +8,10 @@ import logging
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delira.callbacks.abstract_callback import IN_STEP, CallbackList
+from delira.contract import Backend
 from delira.contract.kinds import Data
 from delira.errors import ConfigError, NetworkError
 from delira.experiments.parameters import Parameters
@@ -21,10 +22,6 @@ from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names,
 from delira.utils import yaml_codec
 from delira.utils.checks import did_you_mean, expect, positive
 from delira.utils.references import class_on_disk, module_on_disk
-
-if TYPE_CHECKING:
-    from delira.contract import Backend
-
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
@@ -94,7 +91,7 @@ class RunRequest:
         parts = [change.get("transforms") for change in self.changes.values() if isinstance(change, Mapping)]
         return [*named, getattr(data, "transforms", None), *parts]
 
-    def facts(self, data: Data, backend: "Backend") -> dict[str, Any]:
+    def facts(self, data: Data, backend: Backend) -> dict[str, Any]:
         """Return what the manifest says of the run, also to tell later what differs."""
         score_key, mode = self.config.score(None, None)
         return {

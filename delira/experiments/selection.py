@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from delira.runs.results import FoldResult
+from delira.training.trainer import BaseNetworkTrainer
 from delira.utils.checks import listed
-
-if TYPE_CHECKING:
-    from delira.runs.results import FoldResult
-    from delira.training.trainer import BaseNetworkTrainer
 
 _LISTED = 10
 #: validated epochs from which on it says something that the best is the first, or the last
 _ENOUGH = 3
 
 
-def selection_of(trainer: "BaseNetworkTrainer") -> dict[str, Any]:
+def selection_of(trainer: BaseNetworkTrainer) -> dict[str, Any]:
     """The fields of a :class:`~delira.runs.results.FoldResult` about the selection, and how outputs were read.
 
     Parameters
@@ -48,7 +46,7 @@ def other_weights(selection: Mapping[str, Any]) -> dict[str, int]:
     return {"weights_epoch": int(weights), "best_epoch": int(best)}
 
 
-def caveats_of_selection(folds: Sequence["FoldResult"], is_training: bool) -> list[str]:
+def caveats_of_selection(folds: Sequence[FoldResult], is_training: bool) -> list[str]:
     """Sentences about how the epochs of some folds were selected.
 
     Parameters
@@ -86,7 +84,7 @@ class _Scores(NamedTuple):
     is_first: bool
 
     @classmethod
-    def of(cls, fold: "FoldResult") -> "_Scores":
+    def of(cls, fold: FoldResult) -> "_Scores":
         key = str(fold.score_key)
         records = [record for record in fold.history if record.get(key) is not None and "epoch" in record]
         epochs = [int(record["epoch"]) for record in records]

@@ -7,20 +7,17 @@ import numbers
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from delira.data_loading._exact import check_range
-from delira.data_loading.abstract_dataset import name_sample
+from delira.data_loading.abstract_dataset import AbstractDataset, name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError
 from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
 from delira.utils.checks import did_you_mean, expect, flag
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
-
-if TYPE_CHECKING:
-    from delira.data_loading.abstract_dataset import AbstractDataset
 
 SPLIT_TYPES = ("random", "stratified")
 
@@ -121,7 +118,7 @@ class Splitter:
         If a sample has no group.
     """
 
-    def __init__(self, dataset: "AbstractDataset", config: SplitConfig, seed: int):
+    def __init__(self, dataset: AbstractDataset, config: SplitConfig, seed: int):
         self.config, self.seed = config, seed
         self.n_samples = len(dataset)
         self.classes = _as_classes(read_labels(dataset, config.label_key), config) if config.is_stratified else None
@@ -268,7 +265,7 @@ def _as_classes(labels: np.ndarray, config: SplitConfig) -> np.ndarray:
     return labels
 
 
-def _as_groups(dataset: "AbstractDataset", key: str) -> np.ndarray:
+def _as_groups(dataset: AbstractDataset, key: str) -> np.ndarray:
     values = np.asarray(read_labels(dataset, key))
     if values.ndim > 1 and values[0].size == 1:
         values = values.reshape(len(values))
@@ -298,8 +295,7 @@ def check_chosen(folds: Any) -> tuple[int, ...] | None:
     """
     if folds is None:
         return None
-    is_list = isinstance(folds, Iterable) and not isinstance(folds, (str, bytes, Mapping))
-    found = [*folds] if is_list else []
+    found = [*folds] if isinstance(folds, Iterable) and not isinstance(folds, (str, bytes, Mapping)) else []
     if not found or any(isinstance(each, bool) or not isinstance(each, numbers.Integral) for each in found):
         raise ConfigError(
             f"folds must be a list of the numbers of those folds that are to be run, from 0, e.g. folds=[1], got "

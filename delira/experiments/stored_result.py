@@ -46,8 +46,7 @@ def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> d
     run = read_run(path)
     problems = [*run.problems]
     facts = harmless(_facts(run))
-    parameters = _read_parameters(run, problems)
-    folds, unfinished = _read_folds(run, parameters, problems)
+    folds, unfinished = _read_folds(run, _read_parameters(run, problems), problems)
     _make_alike(folds, problems)
     problems = [*_progress(run, len(folds)), *run.caveats, *problems]
     known = {name: function for name, entry in facts["metrics"].items() if (function := _as_metric(name, entry))}

@@ -8,9 +8,9 @@ import dataclasses
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from delira.contract import CompileConfig, UpdateConfig
+from delira.contract import Backend, CompileConfig, UpdateConfig
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.metrics.forms import in_form, is_in_reach
@@ -26,9 +26,6 @@ from delira.settings.parts import (
 from delira.utils.checks import did_you_mean, expect, is_count, positive
 from delira.utils.seeding import check_seed
 from delira.utils.yaml_codec import Unresolved
-
-if TYPE_CHECKING:
-    from delira.contract import Backend
 
 
 def is_same_score(key: object, other: object) -> bool:
@@ -182,7 +179,7 @@ class TrainerConfig:
         self,
         metrics: Mapping[str, Any],
         metric_keys: Mapping[str, Sequence[str]] | None = None,
-        backend: "Backend | None" = None,
+        backend: Backend | None = None,
     ) -> dict[str, Any]:
         """Metrics with what losses and settings say about the predictions that they read, e.g. that these are logits.
 

@@ -164,7 +164,7 @@ def fix_random_states(estimator: Any, seed: int, fold: int, stream: str = "") ->
     stream
         Goes before the names of the parameters: estimators of different streams draw independently.
     """
-    parameters = estimator.get_params(deep=True)
-    states = sorted(name for name in parameters if name.rpartition("__")[2] == "random_state")
-    drawn = {name: int(derive(seed, fold, stream=stream + name).generate_state(1)[0]) for name in states}
-    estimator.set_params(**{name: number for name, number in drawn.items() if parameters[name] is None})
+    parameters = estimator.get_params(deep=True).items()
+    unset = sorted(name for name, value in parameters if value is None and name.rpartition("__")[2] == "random_state")
+    drawn = {name: int(derive(seed, fold, stream=stream + name).generate_state(1)[0]) for name in unset}
+    estimator.set_params(**drawn)
