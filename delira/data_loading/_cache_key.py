@@ -32,7 +32,6 @@ from delira.data_loading._content import (
     is_generator,
     is_own,
     is_own_file,
-    is_own_module,
     names_used,
     parts_of,
     slots_of,
@@ -166,9 +165,11 @@ class Describer:
             if cls in self._hash_funcs:
                 function = self._hash_funcs[cls]
                 return [cls.__qualname__, None if function is None else self(function(value))]
-        kind = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
-        if kind is not None and id(value) not in self._seen and is_own(type(value)):
-            return self._own_container(value, kind)
+        kind: Any = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+        if kind is not None and id(value) not in self._seen and is_own(type(value)):  # of the user's, with attributes
+            self.enter(value)
+            content = np.asarray(value) if kind is np.ndarray else kind(value)
+            return [self(type(value)), self(content), self(self.attributes(value))]
         if isinstance(value, Mapping):
             # the order counts for what is seen twice
             return {key: self._inside(str(key), self, value[key]) for key in sorted(value, key=repr)}
@@ -190,12 +191,6 @@ class Describer:
         except OpaqueError as error:
             error.where.insert(0, name)
             raise
-
-    def _own_container(self, value: Any, kind: Any) -> Any:
-        """Describe an object of a class of the user's that is a container too."""
-        self.enter(value)
-        content = np.asarray(value) if kind is np.ndarray else kind(value)
-        return [self(type(value)), self(content), self(self.attributes(value))]
 
     def _array(self, value: Any) -> Any:
         """Describe an array or a tensor, with what it holds beside its values."""
@@ -251,7 +246,8 @@ class Describer:
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, type):
-            return self._class(value)
+            parts = {name: _unwrapped(part) for name, part in vars(value).items() if _counts(name, part)}
+            return [value.__qualname__, self(parts), self(value.__bases__)]
         if isinstance(value, AbstractDataset):
             return [self(type(value)), _parameters(value, self, with_items=True)]
         return self._object(value)
@@ -279,21 +275,24 @@ class Describer:
     def _function(self, function: types.FunctionType) -> Any:
         # not __name__, which depends on how a program was started
         used = names_used(function.__code__)
-        names = {name for name in used & function.__globals__.keys() if name[:2] != "__"}
-        free = function.__code__.co_freevars
-        closure = {name: content_of(cell) for name, cell in zip(free, function.__closure__ or (), strict=True)}
+        around = function.__globals__
+        closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         return [
             self._code(function.__code__),
             self(function.__defaults__),
             self(function.__kwdefaults__),
-            self(closure),
-            {name: self._inside(name, self._global, function.__globals__[name], used) for name in sorted(names)},
+            self({name: content_of(cell) for name, cell in closure}),
+            {
+                name: self._inside(name, self._global, around[name], used)
+                for name in sorted(used & around.keys())
+                if name[:2] != "__"
+            },
             self._imports(function.__code__, function.__globals__.get("__package__") or ""),
         ]
 
     def _global(self, value: object, used: frozenset[str], above: tuple[Any, ...] = ()) -> Any:
         """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
-        if not isinstance(value, types.ModuleType) or not is_own_module(value) or value in above:
+        if not isinstance(value, types.ModuleType) or not is_own(value) or value in above:
             return self(value)
         names = sorted(name for name in used & vars(value).keys() if name[:2] != "__")
         return [value.__name__, {name: self._global(vars(value)[name], used, (*above, value)) for name in names}]
@@ -318,10 +317,6 @@ class Describer:
     def _code(self, code: types.CodeType) -> Any:
         # neither names of files nor numbers of lines: a comment more is the same code
         return [code.co_code, code.co_exceptiontable, code.co_names, self(code.co_consts)]
-
-    def _class(self, cls: type) -> Any:
-        parts = {name: _unwrapped(value) for name, value in vars(cls).items() if _counts(name, value)}
-        return [cls.__qualname__, self(parts), self(cls.__bases__)]
 
 
 def _stamps(path: str) -> list[Any]:

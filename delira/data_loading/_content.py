@@ -1,9 +1,11 @@
 """What tells contents from others: fingerprints, the files that items name, and what objects consist of."""
 
+import contextlib
 import copyreg
 import functools
 import hashlib
 import io
+import json
 import logging
 import os
 import random
@@ -11,14 +13,17 @@ import re
 import sys
 import sysconfig
 import threading
+import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.utils.arrays import iterate_leaves
 from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
 
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
@@ -31,6 +36,11 @@ ARRAYS = LIBRARIES | {"zarr", "h5py"}
 _GENERATORS = ("Generator", "RandomState", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 _ADDRESSES = ("KDTree", "cKDTree")
 """Classes of scipy whose pickled state has addresses in memory; they follow from their arguments."""
+_LARGE = 2**28  # bytes; reading a mapped file of a terabyte would take hours
+_SETTLED = 2 * 10**9  # ns; a file changed twice within one tick of the clock would look unchanged
+_NOT_DATA = (".py", ".pyc", ".so", ".pyd", ".dll")
+_SYSTEM = ("/proc/", "/dev/", "/sys/", "/etc/", "/usr/", "/lib")
+_recording = threading.local()
 
 
 def fingerprint_of(content: object) -> str:
@@ -107,27 +117,14 @@ def describe_item(item: object) -> tuple[Any, ...]:
 
 def strings_in(item: object) -> dict[tuple[Any, ...], str]:
     """Find strings and paths in an item: where in its tuples, lists and dicts they are -> what they are."""
-    if isinstance(item, (str, os.PathLike)):
-        return {(): os.fsdecode(item)}
-    if isinstance(item, Mapping):
-        inner: Iterable[tuple[Any, Any]] = item.items()
-    elif isinstance(item, (list, tuple)):
-        inner = enumerate(item)
-    else:
-        return {}
-    return {(place, *rest): text for place, value in inner for rest, text in strings_in(value).items()}
+    return {place: os.fsdecode(leaf) for place, leaf in iterate_leaves(item) if isinstance(leaf, (str, os.PathLike))}
 
 
 #: entries that say whose a sample is, or where it comes from
-_CASES = (
+CASES = (
     "case", "case_id", "file", "filename", "file_name", "path", "patient", "patient_id", "subject", "subject_id",
     "name", "id",
 )  # fmt: skip
-
-
-def is_case(key: str) -> bool:
-    """Return True if an entry of that name says whose a sample is, or where it comes from."""
-    return key in _CASES
 
 
 def case_in(entries: Mapping[str, Any], index: int | None = None) -> str:
@@ -140,7 +137,7 @@ def case_in(entries: Mapping[str, Any], index: int | None = None) -> str:
     index
         Which sample, if they are those of all samples.
     """
-    for key in _CASES:
+    for key in CASES:
         value = entries.get(key)
         if value is not None and index is not None:
             value = value[index]
@@ -289,23 +286,15 @@ def is_foreign_array(value: object) -> bool:
     return package_of(type(value)) in ARRAYS and hasattr(value, "__array__")
 
 
-def is_own(code: types.FunctionType | type) -> bool:
+def is_own(code: types.FunctionType | type | types.ModuleType) -> bool:
     """Return True if code is the user's, and not part of Python, delira or an installed package."""
-    if is_deliras(code):
-        return False
     if isinstance(code, types.FunctionType):
-        return is_own_file(code.__code__.co_filename)
-    if str(code.__module__).startswith("_cython_"):  # the class of functions that Cython compiled, in no file
+        return not is_deliras(code) and is_own_file(code.__code__.co_filename)
+    name = str(code.__name__ if isinstance(code, types.ModuleType) else code.__module__)
+    module = code if isinstance(code, types.ModuleType) else sys.modules.get(name)
+    if is_foreign(name) or name.startswith("_cython_"):  # the class of functions that Cython compiled, in no file
         return False
-    return _is_own(code.__module__, sys.modules.get(code.__module__))
-
-
-def is_own_module(module: types.ModuleType) -> bool:
-    return _is_own(module.__name__, module)
-
-
-def _is_own(name: str, module: types.ModuleType | None) -> bool:
-    return not is_foreign(name) and is_own_file(getattr(module, "__file__", None) or "")
+    return is_own_file(getattr(module, "__file__", None) or "")
 
 
 def is_foreign(module: str) -> bool:
@@ -349,3 +338,112 @@ def content_of(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return None
+
+
+# ------------------------------------------------------------------ what files contain, without reading them each time
+
+
+class SourceHashes:
+    """Hashes of files, kept in a file under (size, times of last change of content and status, inode).
+
+    Parameters
+    ----------
+    file
+        Where hashes are kept, a line of JSON for each. Processes append to it at once; a line that one of
+        them did not finish is passed over.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_file": self._file}
+
+    def content_of(self, paths: Iterable[str]) -> str:
+        """Return what tells files, and folders with all that is in them, from others; their names do not count."""
+        return fingerprint_of([self._tree(path) if os.path.isdir(path) else self._hash(path) for path in paths])
+
+    def stamps_of(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return what tells each file from others: its content, of files above 256 MiB size and time of change.
+
+        Raises
+        ------
+        OSError
+            If one is not there any more.
+        """
+        return {
+            path: self._hash(path) if status.st_size <= _LARGE else f"{status.st_size} {status.st_mtime_ns}"
+            for path, status in [(path, os.stat(path)) for path in paths]
+        }
+
+    def _tree(self, folder: str) -> list[Any]:
+        files = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+        return [(os.path.relpath(file, folder), self._hash(file)) for file in sorted(files) if os.path.isfile(file)]
+
+    def _hash(self, path: str) -> str:
+        path = os.path.abspath(path)
+        status = os.stat(path)
+        # who sets the time of a file cannot set that of its status
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        with open(path, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED:
+            self._known[path] = (stamp, content)
+            # the line break in front parts it from a line that was not finished
+            line = f"\n{json.dumps({'path': path, 'stamp': stamp, 'sha256': content})}\n".encode()
+            with contextlib.suppress(OSError), open(self._file, "ab", buffering=0) as file:  # only saves time
+                file.write(line)
+        return content
+
+    @functools.cached_property
+    def _known(self) -> dict[str, tuple[list[int], str]]:
+        known = {}
+        with contextlib.suppress(OSError), open(self._file, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    known[entry["path"]] = (entry["stamp"], entry["sha256"])
+        return known
+
+
+# ------------------------------------------------------------------ which files are read while a sample is made
+
+
+@contextlib.contextmanager
+def opened_files(files: list[str]) -> Iterator[None]:
+    """Append the files that this thread opens for reading through Python, each once, as absolute paths.
+
+    Left out are files of Python, of packages and of the system, and those that were written meanwhile.
+    """
+    _listen()
+    found: dict[str, bool] = {}  # whether it was only read
+    outer, _recording.found = getattr(_recording, "found", None), found
+    try:
+        yield
+    finally:
+        _recording.found = outer
+    files += filter(
+        _is_data, dict.fromkeys(os.path.abspath(path) for path, is_only_read in found.items() if is_only_read)
+    )
+
+
+@functools.cache
+def _listen() -> None:
+    sys.addaudithook(_note)  # for good: Python takes none away again
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" or (found := getattr(_recording, "found", None)) is None:
+        return
+    path, _, flags = arguments
+    if isinstance(flags, int) and isinstance(path, (str, bytes)):
+        name = os.fsdecode(path)
+        found[name] = found.get(name, True) and not flags & (os.O_WRONLY | os.O_RDWR)
+
+
+def _is_data(path: str) -> bool:
+    is_code = path.endswith(_NOT_DATA) or path.startswith(_SYSTEM) or not is_own_file(path)
+    return not is_code and os.path.isfile(path)

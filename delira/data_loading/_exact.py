@@ -245,9 +245,14 @@ def cast(array: np.ndarray, dtype: np.dtype, what: str) -> np.ndarray:
                 f"{what} holds the value {wrong:g}, which {dtype} cannot hold (its values are {limits.min} to "
                 f"{limits.max}); choose a larger type"
             )
-    if kind == "f" and array.dtype.kind in "iuf":
-        return _as_float(array, dtype, what)
-    return array.astype(dtype)
+    if kind != "f" or array.dtype.kind not in "iuf":
+        return array.astype(dtype)
+    with np.errstate(over="ignore"):
+        converted = array.astype(dtype)
+    lost = np.isinf(converted) & np.isfinite(array)
+    if lost.any():
+        raise DataError(f"{what} holds the value {array[lost][0]:g}, which {dtype} cannot hold; choose a larger type")
+    return converted
 
 
 def _rounded(array: np.ndarray, dtype: np.dtype, what: str) -> np.ndarray:
@@ -262,15 +267,6 @@ def _rounded(array: np.ndarray, dtype: np.dtype, what: str) -> np.ndarray:
             "function of your own, or leave the type out"
         )
     return rounded
-
-
-def _as_float(array: np.ndarray, dtype: np.dtype, what: str) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        converted = array.astype(dtype)
-    lost = np.isinf(converted) & np.isfinite(array)
-    if lost.any():
-        raise DataError(f"{what} holds the value {array[lost][0]:g}, which {dtype} cannot hold; choose a larger type")
-    return converted
 
 
 def owner_of_memory(array: object) -> Any:

@@ -40,6 +40,8 @@ class _Cell:
     """``"gray"``, ``"colour"`` or ``"lines"``."""
     mask: np.ndarray | None
     """Class of each pixel, (H, W) of int; 0 is the background."""
+    note: str
+    """How the entry became a picture."""
 
 
 def preview(
@@ -87,12 +89,8 @@ def preview(
     """
     check_names("preview", label_keys=label_keys)
     label_keys = [label_keys] if isinstance(label_keys, str) else label_keys
-    cells, notes = [], dict[str, None]()
-    for index, sample in _samples(manager, check_count(n, "n", 1), (seed, fold, epoch), [data_key, *label_keys]):
-        cell, note = _as_cell(sample, data_key)
-        cell.title = ("" if index is None else f"#{index}  ") + cell.title
-        cells.append(cell)
-        notes[note] = None
+    samples = _samples(manager, check_count(n, "n", 1), (seed, fold, epoch), [data_key, *label_keys])
+    cells = [_as_cell(index, sample, data_key) for index, sample in samples]
     transforms = manager.transforms
     name = getattr(transforms, "__name__", None) or type(transforms).__name__
     facts = [
@@ -101,10 +99,9 @@ def preview(
         "no transforms" if transforms is None else f"after {name}",
     ]
     low, high = _scale(cells)
-    notes[f"scale {low:.4g} to {high:.4g}"] = None
-    if any(cell.kind != "lines" and not np.isfinite(cell.values).all() for cell in cells):
-        notes["pink: no number"] = None
-    return _draw(cells, (low, high), [" · ".join(facts), " · ".join(filter(None, notes))])
+    has_gaps = any(cell.kind != "lines" and not np.isfinite(cell.values).all() for cell in cells)
+    notes = [*(cell.note for cell in cells), f"scale {low:.4g} to {high:.4g}", "pink: no number" if has_gaps else ""]
+    return _draw(cells, (low, high), [" · ".join(facts), " · ".join(filter(None, dict.fromkeys(notes)))])
 
 
 def _samples(
@@ -135,7 +132,7 @@ def _samples(
 # ------------------------------------------------------------------ what is drawn
 
 
-def _as_cell(sample: Mapping[str, np.ndarray], data_key: str) -> tuple[_Cell, str]:
+def _as_cell(index: int | None, sample: Mapping[str, np.ndarray], data_key: str) -> _Cell:
     image = sample[data_key]
     if image.dtype.kind not in "biuf" or not image.size:
         raise DataError(
@@ -144,9 +141,14 @@ def _as_cell(sample: Mapping[str, np.ndarray], data_key: str) -> tuple[_Cell, st
         )
     view = _view(image.shape)
     labels = {key: label for key, label in sample.items() if key != data_key}
-    title = ", ".join(f"{key} {text}" for key, label in labels.items() if (text := _text(label)))
-    masks = [mask for label in labels.values() if (mask := view.classes_of(label)) is not None]
-    return _Cell(title=title, values=view.of(image), kind=view.kind, mask=masks[0] if masks else None), view.note
+    shown = ", ".join(f"{key} {text}" for key, label in labels.items() if (text := _text(label)))
+    return _Cell(
+        title=shown if index is None else f"#{index}  {shown}",
+        values=view.of(image),
+        kind=view.kind,
+        mask=next((mask for label in labels.values() if (mask := view.classes_of(label)) is not None), None),
+        note=view.note,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,11 +213,8 @@ def _view(shape: tuple[int, ...]) -> _View:
         if few > MAX_CHANNELS or many < 8 * few:
             return _View(kind="gray", space=shape, shape=shape, note=size)
         return _View(kind="lines", space=(many,), channel_axis=shape.index(few), shape=shape, note=size)
-    axis: int | None = None
-    if shape[0] in (1, 3) or (shape[0] <= MAX_CHANNELS and shape[-1] not in (1, 3)):
-        axis = 0
-    elif shape[-1] in (1, 3):
-        axis = len(shape) - 1
+    is_first = shape[0] in (1, 3) or (shape[0] <= MAX_CHANNELS and shape[-1] not in (1, 3))
+    axis = 0 if is_first else len(shape) - 1 if shape[-1] in (1, 3) else None
     space = shape if axis is None else shape[1:] if axis == 0 else shape[:-1]
     notes = [size]
     is_colour = axis is not None and shape[axis] == 3 and len(space) == 2
@@ -223,8 +222,9 @@ def _view(shape: tuple[int, ...]) -> _View:
         notes.append(f"channel 0 of {shape[axis]}")
     if len(space) > 2:
         notes.append(f"slice {', '.join(str(length // 2) for length in space[:-2])}")
-    kind = "colour" if is_colour else "gray"
-    return _View(kind=kind, space=space, channel_axis=axis, shape=shape, note=", ".join(notes))
+    return _View(
+        kind="colour" if is_colour else "gray", space=space, channel_axis=axis, shape=shape, note=", ".join(notes)
+    )
 
 
 def _text(label: np.ndarray) -> str:
@@ -298,9 +298,8 @@ def _draw_cell(axes: Any, cell: _Cell, scale: tuple[float, float]) -> None:
     low, high = scale
     if cell.kind == "lines":
         margin = 0.04 * (high - low)
-        alone = len(cell.values) == 1
         for number, line in enumerate(cell.values, start=1):
-            colour, marker = LINE if alone else _colour(number), "." if len(line) < 40 else None
+            colour, marker = LINE if len(cell.values) == 1 else _colour(number), "." if len(line) < 40 else None
             axes.plot(line, linewidth=0.8, marker=marker, markersize=3, color=colour)
         axes.set(ylim=(low - margin, high + margin), xticks=[], yticks=[])
         axes.margins(x=0.03)

@@ -240,8 +240,7 @@ class AbstractDataset(abc.ABC):
         """Return what a message may call a sample besides its number: its file, or its case; empty if nobody knows."""
         if (below := self._below(index)) is not None:
             return below[0]._called(below[1])
-        files = paths_of([self._source(index)])
-        return files[0] if files else ""
+        return next(iter(paths_of([self._source(index)])), "")
 
     def _files(self) -> list[str]:
         """Return the files that the samples are loaded from, each once; they need not exist."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._content import case_in, is_case, paths_of
+from delira.data_loading._content import CASES, case_in, paths_of
 from delira.data_loading._exact import (
     NO_INDEX,
     as_array,
@@ -91,7 +91,7 @@ class WrappedDataset(AbstractDataset):
         if not isinstance(columns, list) or getattr(self.data, "features", None) is None:
             return ""
         # of Hugging Face: no sample is made for it
-        return case_in({name: self.data[name] for name in columns if is_case(name)}, index)
+        return case_in({name: self.data[name] for name in columns if name in CASES}, index)
 
     def _named(self, sample: object, index: int) -> Mapping[str, Any]:
         if isinstance(sample, Mapping):

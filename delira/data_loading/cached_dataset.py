@@ -2,7 +2,11 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
+import mmap
 import os
+import struct
 import uuid
 import warnings
 from collections.abc import Mapping
@@ -11,18 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._cache_entry import (
-    DamagedEntryError,
-    Entry,
-    SourceHashes,
-    Stamp,
-    open_entry,
-    opened_files,
-    pack,
-)
 from delira.data_loading._cache_key import preprocessing_key, sample_key
-from delira.data_loading._content import HashFunctions, check_hash_functions, with_progress
-from delira.data_loading._exact import to_index
+from delira.data_loading._content import (
+    HashFunctions,
+    SourceHashes,
+    check_hash_functions,
+    opened_files,
+    with_progress,
+)
+from delira.data_loading._exact import as_array, check_mapping, to_index
 from delira.data_loading.abstract_dataset import (
     AbstractDataset,
     Subset,
@@ -35,12 +36,192 @@ from delira.data_loading.abstract_dataset import (
 from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset, labels_at_hand
 from delira.data_loading.dataset import locate, roots_of
 from delira.data_loading.mapped_dataset import MappedDataset
-from delira.errors import ConfigError, noting
+from delira.errors import ConfigError, DataError, MissingKeyError, noting
 from delira.utils.checks import check_paths
 from delira.utils.files import publish
 from delira.utils.seeding import derive, seeded_globals
 
+_MAGIC = b"delira sample 1\n"
+_PREAMBLE = struct.Struct("<16s32sQ8x")  # magic, sha256 of the header, length of the header
+_ALIGNMENT = 64  # bytes; arrays that begin at odd addresses are slow
+_KINDS = "biufcmMSU"  # numbers, times and strings: their bytes are their values
+_MAPPED_FROM = 2**20
+"""Files of so many bytes are mapped. A mapping costs a file descriptor as long as an array of it lives, and
+a process may have 65,530 of them, so small files are read."""
+
+Stamp = tuple[int, int, int]
 _PATIENCE = 60.0  # seconds to wait for another process that makes the same sample
+
+
+# ------------------------------------------------------------------ each sample in a file that can run no code
+
+
+class DamagedEntryError(Exception):
+    """A file is not what was written; says what is wrong with it."""
+
+
+def pack(sample: object, index: int, content: str, read: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
+    """Turn a sample into the pieces of a file, to be written one behind the other.
+
+    Parameters
+    ----------
+    sample
+        A mapping of arrays, tensors, numbers, strings and such mappings.
+    index
+        Its number in the dataset, for messages.
+    content
+        What tells the files that the sample was made from, as they are now, from others.
+    read
+        Further files that were read for it, and what tells each from others.
+
+    Raises
+    ------
+    DataError
+        If an entry is None or an array of objects, or has a name that is no string.
+    """
+    check_mapping(sample, f"sample {index}")
+    pieces: list[bytes | memoryview] = []
+    size = 0
+
+    def add(value: object, name: str) -> Any:
+        nonlocal size
+        if isinstance(value, Mapping):
+            return {_check_name(key, name, index): add(inner, f"{name}/{key}") for key, inner in value.items()}
+        array = _to_array(value, name[1:], index)
+        bytes_of = _bytes_of(array)
+        start, size = size, size + array.nbytes + -array.nbytes % _ALIGNMENT
+        pieces.extend((bytes_of, bytes(size - start - array.nbytes)))
+        return [array.dtype.str, list(array.shape), start, hashlib.sha256(bytes_of).hexdigest()]
+
+    header = json.dumps(
+        {"content": content, "entries": add(sample, ""), "read": dict(read or {}), "size": size}
+    ).encode()
+    header += b" " * (-len(header) % _ALIGNMENT)
+    return [_PREAMBLE.pack(_MAGIC, hashlib.sha256(header).digest(), len(header)), header, *pieces]
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An opened file."""
+
+    content: str
+    """As given to :func:`pack`."""
+    read: Mapping[str, str]
+    """As given to :func:`pack`."""
+    stamp: Stamp
+    """Inode, size in bytes and time of the last change (ns) of the file: other if it was written again."""
+    _entries: Mapping[str, Any]
+    _values: memoryview
+    """The part behind the header, in memory or mapped; changes of it do not reach the file."""
+
+    def sample(self) -> dict[str, Any]:
+        """Return the sample, its leaves arrays that may be written to."""
+        return self._tree(self._entries)
+
+    def array(self, key: str, index: int) -> np.ndarray:
+        """Return a copy of one entry after having checked its checksum; ``index`` is for messages.
+
+        Raises
+        ------
+        MissingKeyError
+            If there is no such entry.
+        DamagedEntryError
+            If it is not what was written.
+        """
+        if key not in self._entries:
+            raise MissingKeyError(
+                f"sample {index} has no entry {key!r}; it has {sorted(self._entries)}; name one of these as key"
+            )
+        if isinstance(self._entries[key], Mapping):
+            raise DataError(f"entry {key!r} of sample {index} is a dict; name an entry that is an array")
+        self._check(self._entries[key], key)
+        return self._leaf(self._entries[key]).copy()  # does not keep the whole file
+
+    def check(self) -> None:
+        """Compare all entries with their checksums.
+
+        Raises
+        ------
+        DamagedEntryError
+            If one is not what was written.
+        """
+        self._check(self._entries, "")
+
+    def _check(self, part: Any, name: str) -> None:
+        if isinstance(part, Mapping):
+            for key, value in part.items():
+                self._check(value, f"{name}/{key}" if name else key)
+        elif hashlib.sha256(_bytes_of(self._leaf(part))).hexdigest() != part[3]:
+            raise DamagedEntryError(f"the checksum of entry {name!r} is wrong")
+
+    def _tree(self, entries: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            key: self._tree(value) if isinstance(value, Mapping) else self._leaf(value)
+            for key, value in entries.items()
+        }
+
+    def _leaf(self, leaf: Any) -> np.ndarray:
+        dtype, shape, start, _ = leaf
+        return np.ndarray(shape, dtype, self._values, start)
+
+
+def open_entry(path: Path) -> Entry:
+    """Open a file; only its header is checked.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    DamagedEntryError
+        If the header is not what was written, or the length does not fit to it.
+    """
+    with open(path, "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if status.st_size < _MAPPED_FROM:
+            return _unpack(bytearray(file.read()), stamp)
+        # a private mapping: who writes to an array changes a copy of its page
+        return _unpack(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), stamp)
+
+
+def _unpack(buffer: Any, stamp: Stamp) -> Entry:
+    if len(buffer) < _PREAMBLE.size:
+        raise DamagedEntryError(f"it ends after {len(buffer)} bytes")
+    magic, checksum, length = _PREAMBLE.unpack_from(buffer)
+    values = memoryview(buffer)[_PREAMBLE.size :]
+    if magic != _MAGIC or hashlib.sha256(values[:length]).digest() != checksum:
+        raise DamagedEntryError("its header is damaged")
+    header = json.loads(bytes(values[:length]))
+    if len(values) != length + header["size"]:
+        raise DamagedEntryError(f"it has {len(buffer)} bytes instead of {_PREAMBLE.size + length + header['size']}")
+    return Entry(header["content"], header["read"], stamp, header["entries"], values[length:])
+
+
+def _bytes_of(array: np.ndarray) -> memoryview | bytes:
+    return array.reshape(-1).view(np.uint8).data if array.nbytes else b""
+
+
+def _check_name(key: object, name: str, index: int) -> str:
+    if not isinstance(key, str):
+        where = f"entry {name[1:]!r} of sample {index}" if name else f"sample {index}"
+        raise DataError(f"{where} has an entry named {key!r}; a cached sample needs names that are strings")
+    return key
+
+
+def _to_array(value: object, name: str, index: int) -> np.ndarray:
+    with noting(f"while entry {name!r} of sample {index} was turned into an array, to be cached"):
+        array = np.asarray(as_array(value), order="C")
+    if array.dtype.kind not in _KINDS:
+        got = "None" if value is None else f"a {type(value).__name__}"
+        got += f" of dtype {array.dtype}" if hasattr(value, "dtype") else ""
+        raise DataError(
+            f"entry {name!r} of sample {index} is {got}, which cannot be cached; "
+            "make it an array of numbers or strings, or leave it out"
+        )
+    return array
+
+
+# ------------------------------------------------------------------ the dataset
 
 
 class CachedDataset(AbstractDataset):
@@ -117,7 +298,14 @@ class CachedDataset(AbstractDataset):
         roots = list(roots_of(self.dataset))
         if any(isinstance(root, CachedDataset) for root in roots):
             raise ConfigError("the dataset is a CachedDataset already; cache what it keeps, or nothing")
-        self.path = _make_folder(path)
+        self.path = Path(os.path.abspath(path))  # another process may have another working directory
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"path={str(self.path)!r} cannot be the folder of a CachedDataset ({error.strerror}); "
+                "choose another path"
+            ) from error
         self._hash_funcs = check_hash_functions(hash_funcs or {})
         self._roots = [(root, preprocessing_key(root, version, self._hash_funcs)) for root in roots]
         self._hashes = SourceHashes(self.path / "sources.jsonl")
@@ -311,17 +499,6 @@ def _writing(place: _Place) -> noting:
         "see to it that there is space and that the folder is writable, or choose another path"
     )
     return noting(text, OSError)
-
-
-def _make_folder(path: str | os.PathLike[str]) -> Path:
-    folder = Path(os.path.abspath(path))  # another process may have another working directory
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"path={str(folder)!r} cannot be the folder of a CachedDataset ({error.strerror}); choose another path"
-        ) from error
-    return folder
 
 
 def _cheap_labels(dataset: AbstractDataset, key: str) -> np.ndarray | None:

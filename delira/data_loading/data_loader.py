@@ -62,9 +62,8 @@ class BaseDataLoader:
         self.dataset = as_dataset(dataset)
         self.batch_size = check_count(batch_size, "batch_size", 1)
         self.seed = check_seed(seed)
-        named = name_sampler(sampler, sampler_cls, sampler_kwargs, self.dataset)
-        self._named = named
-        self.sampler = None if named is None else named.sampler
+        self._named = name_sampler(sampler, sampler_cls, sampler_kwargs, self.dataset)
+        self.sampler = None if self._named is None else self._named.sampler
         n_samples = len(self.dataset if self.sampler is None else self.sampler)
         available = -(-n_samples // self.batch_size)
         self.num_batches = available if num_batches is None else check_count(num_batches, "num_batches", 1)
@@ -117,9 +116,8 @@ class BaseDataLoader:
         rng = np.random.default_rng(derive(self.seed, 0, 0, stream="order"))
         order = check_order(np.asarray(sampler.batched_order(rng, self.batch_size)), sampler, len(self.dataset))
         for number in range(self.num_batches):
-            indices = order[number * self.batch_size : (number + 1) * self.batch_size]
             with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):
-                batch = self(indices)
+                batch = self(order[number * self.batch_size : (number + 1) * self.batch_size])
             yield batch
 
     def _load(self, index: int) -> Any:

@@ -294,8 +294,9 @@ def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> l
         (group.images if ending in images_end else group.truths[truths_end.index(ending)]).append(file)
     if not any(group.images for group in found.values()):
         seen = ", ".join(f"{ending} ({count})" for ending, count in others.most_common(_SHOWN)) or "none"
-        ends = " or ".join(images_end)
-        raise DataError(f"no file below {os.fspath(path)!r} ends in {ends}; other files there: {seen}")
+        raise DataError(
+            f"no file below {os.fspath(path)!r} ends in {' or '.join(images_end)}; other files there: {seen}"
+        )
     # sorted by folder and name, a folder's files stay together on every system
     return _pair(
         os.fspath(path), [found[stem] for stem in sorted(found, key=lambda stem: stem.split(os.sep))], truths_end

@@ -302,7 +302,7 @@ def test_a_file_changed_right_after_it_was_cached_is_loaded_again(folder):
 
 
 def test_a_file_of_equal_size_and_time_is_loaded_again(folder, monkeypatch):
-    monkeypatch.setattr("delira.data_loading._cache_entry._SETTLED", 0)
+    monkeypatch.setattr("delira.data_loading._content._SETTLED", 0)
     assert folder.cached()[2]["data"].tolist() == [2, 10, 20]
     time.sleep(0.05)  # a few ticks of the clock of the file system
     with open(folder.files[2], "r+b") as file:
@@ -324,7 +324,7 @@ def test_a_file_that_was_only_touched_or_copied_is_not_loaded_again(folder):
 
 
 def test_contents_are_hashed_once(folder, monkeypatch):
-    monkeypatch.setattr("delira.data_loading._cache_entry._SETTLED", 2 * 10**8)
+    monkeypatch.setattr("delira.data_loading._content._SETTLED", 2 * 10**8)
     time.sleep(0.3)
     folder.cached().build()
     hashed = []
@@ -825,7 +825,7 @@ def test_labels_are_read_without_the_rest_of_large_samples(tmp_path):
 
 
 def test_labels_of_many_mapped_samples_need_few_open_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("delira.data_loading._cache_entry._MAPPED_FROM", 0)
+    monkeypatch.setattr("delira.data_loading.cached_dataset._MAPPED_FROM", 0)
     cached = CachedDataset([{"label": i} for i in range(200)], tmp_path)
     cached.build()
 

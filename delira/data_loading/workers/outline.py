@@ -22,7 +22,6 @@ from delira.data_loading._content import (
     has_hidden_state,
     is_generator,
     is_own,
-    is_own_module,
     names_used,
     slots_of,
 )
@@ -157,9 +156,9 @@ def _attributes(value: object) -> list[Place]:
     own: Any = getattr(value, "__dict__", ())
     # of the user's an empty one too, to which something may be added
     if (own or (isinstance(own, dict) and is_own(type(value)))) and not isinstance(value, (type, types.FunctionType)):
-        state = own
-        if type(value).__module__.partition(".")[0] == "delira" and type(value).__getstate__ is not object.__getstate__:
-            state = value.__getstate__()  # what it leaves out is found anew by each process
+        is_ours = type(value).__module__.partition(".")[0] == "delira"
+        leaves_out = is_ours and type(value).__getstate__ is not object.__getstate__  # what each process finds anew
+        state: Any = value.__getstate__() if leaves_out else own
         names = sorted(
             (name for name in own if name[:8] != "_delira_" and name in state and state[name] is own[name]), key=str
         )
@@ -188,7 +187,7 @@ def _places_of_function(function: types.FunctionType) -> list[Place]:
     known = function.__globals__
     read = [name for name in _globals_read(function.__code__) if name in known]
     places.append(Place(known, tuple(read)))
-    modules = [known[name] for name in read if isinstance(known[name], types.ModuleType) and is_own_module(known[name])]
+    modules = [known[name] for name in read if isinstance(known[name], types.ModuleType) and is_own(known[name])]
     used = names_used(function.__code__)
     return places + [Place(vars(module), tuple(sorted(used & vars(module).keys()))) for module in modules]
 

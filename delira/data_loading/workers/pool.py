@@ -26,7 +26,7 @@ from delira.data_loading.data_loader import BatchRecipe, BatchSource, BatchTask,
 from delira.data_loading.workers.outline import Outline, StepWatch
 from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure, Starter, Unreadable, receive, send
 from delira.errors import ConfigError, WorkerError
-from delira.utils.checks import did_you_mean, expect
+from delira.utils.checks import check_known, did_you_mean, expect
 
 _log = logging.getLogger(__name__)
 _GRACE = 0.2  # seconds that a worker has to end by itself
@@ -86,8 +86,7 @@ def as_worker_settings(settings: WorkerSettings | Mapping[str, Any] | None) -> W
     is_dict = isinstance(settings, Mapping)
     expect(("worker_settings", settings, is_dict, "a WorkerSettings or a dict of its settings"))
     known = [field.name for field in dataclasses.fields(WorkerSettings)]
-    if unknown := [name for name in settings if name not in known]:
-        raise ConfigError(f"worker_settings has no {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}")
+    check_known(settings, known, "worker_settings has no")
     return WorkerSettings(**settings)
 
 
@@ -197,17 +196,16 @@ class WorkerPool:
         try:
             for index in range(number):
                 self._workers.append(Worker(self._starter, f"delira worker {index}", self._dataset))
-        except OSError as error:
+        except BaseException as error:
             started = len(self._workers)
             _end(self._workers, self._starter)
+            if not isinstance(error, OSError):
+                raise
             raise WorkerError(
                 f"only {started} of {number} worker processes could be started: {error}; set n_process_augmentation="
                 f"{started * 3 // 4} or less, as batches need files too, or raise the limits of this system "
                 "(ulimit -u, ulimit -n, memory)"
             ) from error
-        except BaseException:
-            _end(self._workers, self._starter)
-            raise
         # it holds the workers: a socket that the garbage collector found first would complain. At exit it runs
         # before multiprocessing waits for its children, for a stopped one for ever
         self._finalizer = util.Finalize(self, _end, args=(self._workers, self._starter), exitpriority=100)
@@ -495,8 +493,7 @@ class WorkersAhead(BatchSource):
             pool.begin()
             self._asked_for = number
         self._expected = None
-        end = min(number + 1 + self._ahead, self._batches.n_batches)
-        while self._asked_for < end:
+        while self._asked_for < min(number + 1 + self._ahead, self._batches.n_batches):
             pool.submit(self._batches.task(self._asked_for))
             self._asked_for += 1
         try:

@@ -389,14 +389,10 @@ def _settle_in(dies_with: int | None) -> None:
         # Ctrl-C and a scheduler's signals reach all processes, and the main one decides what they mean. It ends its
         # workers; no SIG_IGN, which programs that a worker starts would inherit.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-            signal.signal(number, _leave_to_main)
+            signal.signal(number, lambda number, frame: None)
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
     use_one_thread()
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
-
-
-def _leave_to_main(number: int, frame: object) -> None:
-    pass
 
 
 def _ask_system(function: str, *arguments: int) -> None:
