@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from delira import state as keys
-from delira.contract import Backend
-from delira.contract.kinds import Array, Network
+from delira.contract import Array, Backend, Network
 from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, check_format, check_name
 from delira.io.container import verify_zip

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, call_losses, look_up
-from delira.contract.kinds import Data, Network
+from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, Data, Network, call_losses, look_up
 from delira.contract.step import describe_value
 from delira.data_loading import AbstractDataset, BaseDataManager
 from delira.data_loading.abstract_dataset import name_sample
@@ -104,15 +103,13 @@ def check_first_batches(run: Run, predictor: "Predictor", plan: TrainingPlan) ->
     closure or a validation will call it anyway. Other iterables than managers are left alone, since
     what is taken from them may be gone.
     """
-    roles = (("training", plan.train_data), ("validation", plan.val_data))
-    for role, data in roles:
+    for role, data in (("training", plan.train_data), ("validation", plan.val_data)):
         if data is None and role == "validation":
             continue
-        if not has_epochs(data):
-            check_data(data, role)
-            continue
-        with noting(f"in a look at the first batch of the {role} data"):
-            _check_first_batch(run, predictor, role, data)
+        check_data(data, role)
+        if has_epochs(data):
+            with noting(f"in a look at the first batch of the {role} data"):
+                _check_first_batch(run, predictor, role, data)
 
 
 def _check_first_batch(run: Run, predictor: "Predictor", role: str, data: Data) -> None:
@@ -161,16 +158,12 @@ def describe_batch(prepared: Any) -> str:
 def _counters_kept(run: Run) -> Iterator[None]:
     """Put back what a layer keeps beside its weights: one that counts its calls must not see more of them on resume."""
     backend, network = run.backend, run.network
-    if not backend.is_differentiable:  # its only state is what it learned
-        yield
-        return
-    learned = backend.weights.learned_names(network)
-    try:
-        model = backend.checkpoints.state_tree(network, {})["model"]
-    except CheckpointError:  # there are no weights yet
-        yield
-        return
-    kept = backend.arrays.snapshot({name: value for name, value in model.items() if name not in learned})
+    kept: Mapping[str, Any] = {}
+    if backend.is_differentiable:  # else its only state is what it learned
+        learned = backend.weights.learned_names(network)
+        with contextlib.suppress(CheckpointError):  # there are no weights yet
+            model = backend.checkpoints.state_tree(network, {})["model"]
+            kept = backend.arrays.snapshot({name: value for name, value in model.items() if name not in learned})
     try:
         yield
     finally:  # an error may be none: the memory does not suffice for a batch that is trained in parts
@@ -467,8 +460,8 @@ def roll_back(
     epoch = state.epoch + bool(state.step_in_epoch)
     return_to_last()
     state = run.state
-    done = state.rollbacks  # of the checkpoint: its rates are that much smaller already
-    run.scale_rates(config.rollback_factor ** (rollbacks - done))
+    # those of the checkpoint have made its rates smaller already
+    run.scale_rates(config.rollback_factor ** (rollbacks - state.rollbacks))
     state.rollbacks = rollbacks
     log.note_rollback(epoch, rollbacks)
     rates = run.backend.optimizers.learning_rates(run.optimizers)

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from delira import state as keys
-from delira.contract import Step
-from delira.contract.kinds import Data
+from delira.contract import Data, Step
 from delira.training.averages import AveragedWeights
 from delira.training.events import Events, telling_the_end
 from delira.training.objective import Objective

@@ -40,10 +40,6 @@ class Events:
 
     # ------------------------------------------------------------------ telling
 
-    def hears(self, event: str) -> bool:
-        """Return True if any callback listens to an event."""
-        return self._run.callbacks.hears(event)
-
     def notify(self, event: str, **facts: Any) -> None:
         """Tell an event ``at_*``."""
         self._run.callbacks.notify(event, self._shown, **facts)

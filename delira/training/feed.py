@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from delira.contract import Backend
-from delira.contract.kinds import Array, Data, Tree
+from delira.contract import Array, Backend, Data, Tree
 from delira.data_loading.data_loader import EpochIterator
 from delira.data_loading.transforms import FittedPreprocessing
 from delira.errors import ConfigError, DataError
@@ -234,8 +233,7 @@ def map_samples(function: Callable[[Any], Any], batch: Tree, n_samples: int) -> 
     if isinstance(batch, Mapping):
         return {key: map_samples(function, value, n_samples) for key, value in batch.items()}
     if isinstance(batch, (list, tuple)):
-        has_batches = all(_length(leaf) == n_samples for _, leaf in iterate_leaves(batch))
-        if len(batch) == n_samples and not has_batches:
+        if len(batch) == n_samples and not all(_length(leaf) == n_samples for _, leaf in iterate_leaves(batch)):
             return function(batch)
         parts = [map_samples(function, value, n_samples) for value in batch]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)

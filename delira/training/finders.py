@@ -193,8 +193,7 @@ def find_learning_rate(
             smoothed.append(mean / (1 - smoothing**number))
             if _has_diverged(smoothed, divergence):
                 break
-    n_unsettled = round(1 / (1 - smoothing)) - 1
-    return RateSearch(tried[: len(losses)], np.array(losses), np.array(smoothed), n_unsettled)
+    return RateSearch(tried[: len(losses)], np.array(losses), np.array(smoothed), round(1 / (1 - smoothing)) - 1)
 
 
 def _set_rates(trainer: "BaseNetworkTrainer", rate: float) -> None:

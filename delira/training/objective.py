@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira import state as keys
-from delira.contract import Step, call_losses
-from delira.contract.kinds import Array, Criterion, Data, Network, Tree
+from delira.contract import Array, Criterion, Data, Network, Step, Tree, call_losses
 from delira.errors import ConfigError, DataError
 from delira.metrics.tree.metric import reported
 from delira.state import State
@@ -133,10 +132,9 @@ class Objective:
         mapping, facts = self.run.key_mapping, self.run.facts
         inputs = {argument: batch[key] for argument, key in mapping.items() if key in batch}
         rest = {key: value for key, value in batch.items() if key not in mapping.values()}
-        changed = _like(inputs, facts[keys.X])
         return {
             **batch,
-            **{mapping[argument]: value for argument, value in changed.items()},
+            **{mapping[argument]: value for argument, value in _like(inputs, facts[keys.X]).items()},
             **_like(rest, facts[keys.Y_TRUE]),
         }
 

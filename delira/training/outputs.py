@@ -88,8 +88,7 @@ def settle(outputs: Outputs, folds: Sequence[Any]) -> dict[str, tuple[str, Crite
     found = {}
     for name, (target, known) in outputs.items():
         pairs = [pair for fold in folds if (pair := entries(fold, target, name)) is not None]
-        told = set().union(*(_told_in(fold, name) for fold in folds))
-        found[name] = target, _settled(known, pairs, told)
+        found[name] = target, _settled(known, pairs, set().union(*(_told_in(fold, name) for fold in folds)))
     return found
 
 
@@ -107,8 +106,7 @@ def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.nda
 
 def _told_in(fold: Any, name: str) -> Set[str]:
     """That the training of a fold has met scores which are no probabilities, if it has."""
-    facts = getattr(fold, "output_readings", {}).get(name, {})
-    return {"logits"} & {facts.get("output")}
+    return {"logits"} & {getattr(fold, "output_readings", {}).get(name, {}).get("output")}
 
 
 def _settled(

@@ -99,7 +99,11 @@ class PhaseTimes:
                     self._begin_sample()
                 yield batch
                 if self.is_sampling:
-                    self._end_sample()
+                    self.mark("other")
+                    self._samples += 1
+                    self._forget_listener()
+                    if self._steps and not self._can_divide:
+                        self._next_sample = -1  # nobody tells the parts, so there is nothing to wait for
                 self._steps += 1
                 begin = perf_counter()
             waited += perf_counter() - begin
@@ -118,13 +122,6 @@ class PhaseTimes:
         self._marked = perf_counter()
         self.is_sampling = True
         tell_marks(self.mark)
-
-    def _end_sample(self) -> None:
-        self.mark("other")
-        self._samples += 1
-        self._forget_listener()
-        if self._steps and not self._can_divide:
-            self._next_sample = -1  # nobody tells the parts, so there is nothing to wait for
 
     def _forget_listener(self) -> None:
         if self.is_sampling:
@@ -162,29 +159,20 @@ class PhaseTimes:
         """
         self._count()
         seconds = dict(self._seconds)
-        whole = max(seconds.pop(_PASS), 0.0)
-        for part, share in self._shares().items():
+        whole, measured = max(seconds.pop(_PASS), 0.0), sum(self._parts.values())
+        is_told = self._can_divide and measured
+        shares = {part: taken / measured for part, taken in self._parts.items()} if is_told else {"step": 1.0}
+        for part, share in shares.items():
             seconds[part] += share * whole
         earlier: Mapping[str, float] = self._before["seconds"]
         total = {name: round(seconds.get(name, 0.0) + earlier.get(name, 0.0), 6) for name in {**seconds, **earlier}}
-        is_divided = not total["step"]
-        shown = {name: value for name, value in total.items() if name not in (*_STEP_PARTS, "step") or value}
-        if is_divided:
-            shown = {name: total[name] for name in total if name != "step"}
-        steps = self._before["steps"] + self._steps
-        return {"version": VERSION, "steps": steps, "seconds": shown, "note": self._note(is_divided)}
-
-    def _shares(self) -> dict[str, float]:
-        """What the parts of a step take of it."""
-        whole = sum(self._parts.values())
-        if not self._can_divide or not whole:
-            return {"step": 1.0}
-        return {part: seconds / whole for part, seconds in self._parts.items()}
-
-    def _note(self, is_divided: bool) -> str:
-        if is_divided:
-            return f"forward, backward and update are estimated from {self._samples} steps" if self._samples else ""
-        return "step is forward, backward and update together: a compiled step, or a closure that marks no parts"
+        if total["step"]:
+            note = "step is forward, backward and update together: a compiled step, or a closure that marks no parts"
+            shown = {name: value for name, value in total.items() if name not in _STEP_PARTS or value}
+        else:
+            note = f"forward, backward and update are estimated from {self._samples} steps" if self._samples else ""
+            shown = {name: value for name, value in total.items() if name != "step"}
+        return {"version": VERSION, "steps": self._before["steps"] + self._steps, "seconds": shown, "note": note}
 
     def write(self, *, at_once: bool = True) -> None:
         """Write the file, or, if that is not to be at once, when it is time again."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import Backend, named_outputs, select_inputs
-from delira.contract.kinds import Data, Network
+from delira.contract import Backend, Data, Network, named_outputs, select_inputs
 from delira.data_loading.dataset import Subset
 from delira.data_loading.transforms import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
@@ -166,8 +165,7 @@ class Predictor:
             with self.backend.calls.evaluating(self.module):
                 return self.to_numpy(self.forward(self.feed.prepare(batch)))
         check_data(data, "given")
-        metrics = self._default_metrics()
-        done = self.evaluate(data, batchsize=batch_size, metrics=metrics, targets=None, **kwargs)
+        done = self.evaluate(data, batchsize=batch_size, metrics=self._default_metrics(), targets=None, **kwargs)
         labels = [array for key, array in done.targets.items() if key not in self.key_mapping.values()]
         return list(done.predictions.values()), labels, done.metrics
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.abstract_callback import CallbackList
-from delira.contract import NO_HOOKS, Backend, Devices, StepHooks
-from delira.contract.kinds import Data
+from delira.contract import NO_HOOKS, Backend, Data, Devices, StepHooks
 from delira.data_loading.data_manager import BaseDataManager
 from delira.errors import CheckpointError, ConfigError
 from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
@@ -195,8 +194,7 @@ class TrainingState:
     """Position of a loader of the user's that can tell one; a data manager needs only ``step_in_epoch``."""
 
     def __post_init__(self) -> None:
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        check_whole(self, at_least=0, **counts)
+        check_whole(self, at_least=0, **{name: getattr(self, name) for name in _COUNTS})
         check_whole(self, seed=self.seed)
         check_whole(self, at_least=1, micro_batches=self.micro_batches)
         check_flags(self, has_all_steps=self.has_all_steps, stop_training=self.stop_training)
@@ -223,8 +221,7 @@ class TrainingState:
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "TrainingState":
         """Read a state back; entries that later versions add keep their defaults."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        if unknown := tree.keys() - known:
+        if unknown := tree.keys() - {field.name for field in dataclasses.fields(cls)}:
             raise CheckpointError(
                 f"the checkpoint's training state has the unknown entries {sorted(unknown)}; "
                 "it was written by a newer version of delira"
@@ -396,10 +393,6 @@ class Run:
         """Forget the steps of an epoch that was broken off; the weights stay as they are."""
         self.state.step_in_epoch, self.is_whole = 0, True
         self.running = self.epoch_data = None
-
-    def forget_data(self) -> None:
-        """Forget what holds data."""
-        self.plan = self.running = self.epoch_data = None
 
     def warn_once(self, text: str) -> None:
         """Log a warning, unless it was logged before."""

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from delira.contract import Backend
-from delira.contract.kinds import Tree
+from delira.contract import Backend, Tree
 from delira.errors import CheckpointError, ConfigError, NonFiniteLossError
 from delira.metrics import MetricSet, kind_of
 from delira.settings.config import REDUCTIONS, TrainerConfig

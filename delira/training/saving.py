@@ -84,11 +84,10 @@ class Saver:
 
     def due(self, state: TrainingState) -> list[str]:
         """Names that the state inside an epoch is to be saved under; none if it is not the time."""
-        config = self.config
-        names = []
-        if config.steps is not None and state.global_step % config.steps == 0:
-            names.append(f"epoch_{state.epoch}_step_{state.step_in_epoch}")
-        return [*names, "last"] if names or self.is_late else []
+        steps = self.config.steps
+        if steps is not None and state.global_step % steps == 0:
+            return [f"epoch_{state.epoch}_step_{state.step_in_epoch}", "last"]
+        return ["last"] if self.is_late else []
 
     # ------------------------------------------------------------------ writing
 
@@ -214,9 +213,8 @@ class Saver:
             )
 
     def _stamp_of_last(self) -> tuple[int, int] | None:
-        path: Path = self.folder.path("last")
         try:
-            found = path.stat()
+            found = self.folder.path("last").stat()
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns
@@ -257,9 +255,9 @@ def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
     ConfigError
         If it cannot be a folder any more, or is not writable.
     """
-    if run.save_path is None or not run.ranks.is_first:
-        return contextlib.nullcontext()
     folder = run.save_path
+    if folder is None or not run.ranks.is_first:
+        return contextlib.nullcontext()
     if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):  # cheaper than a file for a trial
         writable_folder(folder)
     return locked(folder, alone=alone)

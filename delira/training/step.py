@@ -13,8 +13,7 @@ import numpy as np
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import IN_STEP
-from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks
-from delira.contract.kinds import Tree
+from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks, Tree
 from delira.metrics import MetricSet
 from delira.metrics.tree.criteria import Weigh, weigh
 from delira.state import State
@@ -453,8 +452,7 @@ class NotingState(State):
     def _note(self, key: Any, value: Tree) -> Any:
         if self.noted.get(key, PRESENT) is not PRESENT:  # what the step itself wrote comes later
             return value
-        is_plain = isinstance(value, (bool, int, float, str, np.generic))
-        if is_plain or (key in self.outer and self.outer[key] is value):
+        if isinstance(value, (bool, int, float, str, np.generic)) or (key in self.outer and self.outer[key] is value):
             self.noted[key] = value
         elif key not in keys.MEANING and not is_of_arrays(value):
             # lists and dicts may be written into, so their leaves are kept

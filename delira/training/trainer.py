@@ -12,8 +12,7 @@ from typing import Any, Unpack
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList, load_callback
-from delira.contract import Devices, Step, StepHooks
-from delira.contract.kinds import Data, Network
+from delira.contract import Data, Devices, Network, Step, StepHooks
 from delira.errors import DataError, NonFiniteLossError, noting
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
@@ -341,7 +340,7 @@ class BaseNetworkTrainer(Predictor):
                     self.saving.stop()
         except BaseException as error:
             first = error
-            run.forget_data()
+            run.plan = run.running = run.epoch_data = None  # they hold data
             raise
         finally:
             files.saver.finish(quietly=True)
@@ -425,7 +424,7 @@ class BaseNetworkTrainer(Predictor):
         running, every = run.running or RunningEpoch.of(run, self.readings), run.config.logging.freq
         length, watches_steps, train_on = checks.count_batches(batchgen), files.saver.watches_steps, self.step.train_on
         # nobody changes batches, or counts them, before their step begins
-        ahead = not self.events.hears("at_iter_begin") and not is_foreign_loader(run.train_data)
+        ahead = not run.callbacks.hears("at_iter_begin") and not is_foreign_loader(run.train_data)
         with self.events.learning(), self.feed.opened(batchgen, ahead=ahead) as fed:
             for batch, ready in files.times.steps(fed):
                 train_on(batch, ready, state.step_in_epoch + 1 == length, running)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from delira import state as keys
-from delira.contract import Backend
+from delira.contract import Array, Backend, Network
 from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
-from delira.contract.kinds import Array, Network
 from delira.errors import ConfigError, NetworkError
 from delira.frameworks import NAMES, PACKAGES
 from delira.metrics import MetricList

@@ -236,19 +236,6 @@ class TrialData:
             start = 0
 
 
-def check_generator(generator: Data) -> None:
-    """Refuse what gives no batches.
-
-    Raises
-    ------
-    ConfigError
-        Saying what is needed.
-    """
-    if generator is None or has_epochs(generator) or is_foreign_loader(generator) or hasattr(generator, "__iter__"):
-        return
-    raise ConfigError(f"batches come from an iterable or a data manager, got a {type(generator).__name__}")
-
-
 def check_steps(steps: Any) -> int | None:
     """A number of steps, ``-1`` for no end, or None.
 
@@ -337,7 +324,8 @@ class FluentData:
         """Take a generator, or steps, for one of the data sets."""
         (generator_key, steps_key), state = SETS[data_key], self.state
         if generator is not None:
-            check_generator(generator)
+            if not (has_epochs(generator) or is_foreign_loader(generator) or hasattr(generator, "__iter__")):
+                raise ConfigError(f"batches come from an iterable or a data manager, got a {type(generator).__name__}")
             state[generator_key] = generator
         if steps is not None:
             state[steps_key] = check_steps(steps)

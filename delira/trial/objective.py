@@ -10,9 +10,8 @@ import numpy as np
 
 from delira import state as keys
 from delira.callbacks.monitor import plain_values
-from delira.contract import Step, backend_default, default_optimizer, run_hooks
+from delira.contract import Array, Criterion, Data, Network, Step, Tree, backend_default, default_optimizer, run_hooks
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
-from delira.contract.kinds import Array, Criterion, Data, Network, Tree
 from delira.errors import CheckpointError, ConfigError, DataError
 from delira.metrics.tree.labels import named_samples
 from delira.metrics.tree.metric_list import Loss

@@ -10,9 +10,8 @@ from typing import Any, Self, Unpack
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList
-from delira.contract import Backend
+from delira.contract import Backend, Criterion, Network, Optimizer, Tree
 from delira.contract.calls import bind_criterion
-from delira.contract.kinds import Criterion, Network, Optimizer, Tree
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names
@@ -320,8 +319,7 @@ class Trial(Passes):
             self.objective.take_over(self.trainer.saving.take, tree)
             self.state[keys.HISTORY] = self.trainer.state.history
         else:
-            weights = tree["model"] if "model" in tree and "optimizer" in tree else tree
-            self.trainer.saving.load_weights(weights)
+            self.trainer.saving.load_weights(tree["model"] if "model" in tree and "optimizer" in tree else tree)
             self.objective.weights_were_loaded()
         return self
 

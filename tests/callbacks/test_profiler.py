@@ -183,7 +183,7 @@ def test_to_measure_changes_nothing(kit, tmp_path, manager):
 def test_batches_are_prepared_ahead_as_without_it(kit, tmp_path, manager):
     trainer = kit.trainer(tmp_path, callbacks=[Profiler()])
     trainer.train(1, manager())
-    assert not trainer.events.hears("at_iter_begin")
+    assert not trainer.callbacks.hears("at_iter_begin")
 
 
 def test_a_closure_of_ones_own_is_one_step(torch_fit, clock):

@@ -33,8 +33,8 @@ class At(AbstractCallback):
 def test_who_listens_is_told_and_nobody_else_is_asked():
     heard = At()
     parts = Parts(build_kit("toy"), heard)
-    assert parts.events.hears("at_epoch_begin")
-    assert not parts.events.hears("at_iter_end")
+    assert parts.run.callbacks.hears("at_epoch_begin")
+    assert not parts.run.callbacks.hears("at_iter_end")
     parts.events.notify("at_epoch_begin", curr_epoch=3)
     ((shown, facts),) = heard.heard
     assert shown is SHOWN
