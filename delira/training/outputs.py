@@ -36,11 +36,8 @@ def settled_metrics(
 ) -> dict[str, Any]:
     """Metrics with what was settled of the predictions that they read."""
     keys = keys_of(metrics, {name: each for name, each in (metric_keys or {}).items() if name in metrics})
-    found = {}
-    for name, metric in metrics.items():
-        _, known = outputs.get(predicted_key(metric, keys[name]) or "", ("", None))
-        found[name] = metric if known is None else settled(metric, name, known)
-    return found
+    found = {name: outputs.get(predicted_key(metric, keys[name]) or "") for name, metric in metrics.items()}
+    return {name: settled(metrics[name], name, known[1]) if known else metrics[name] for name, known in found.items()}
 
 
 def computed_anew(
@@ -120,10 +117,8 @@ def _settled(
         found = {read_values(known, pred, true, by_targets=False).output for true, pred in pairs}
         if found == {"probabilities"}:
             found |= told
-        for way in ("logits", "probabilities", "numbers", "labels"):
-            if way in found:
-                known = known._replace(output=way)
-                break
+        ways = ("logits", "probabilities", "numbers", "labels")
+        known = known._replace(output=next((way for way in ways if way in found), None))
     if all(pred.dtype.kind in "biu" for _, pred in pairs) or known.output == "labels":
         labels = [np.unique(array[np.isfinite(array)]) for pair in pairs for array in pair]
         classes = np.unique(np.concatenate(labels))
@@ -345,8 +340,7 @@ class OutputReadings:
         tuple
             Sentences to be said, and the names of outputs that are read otherwise from now on.
         """
-        others = set()
-        before = self.caveats(told)
+        others, before = set(), self.caveats(told)
         for name, way in self._ways(metrics).items():
             if name not in told:
                 told[name] = {"output": way, "since": epoch}

@@ -110,12 +110,15 @@ class Predictor:
     ):
         if backend is not None and not isinstance(backend, Backend):
             raise ConfigError(f"backend is the verbs of a framework, a Backend, got {backend!r}")
-        given = {"convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn}
-        given |= {"preprocessing": preprocessing}
+        given: dict[str, Callable[..., Any] | None] = {
+            "convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn,
+            "preprocessing": preprocessing,
+        }  # fmt: skip
         check_functions(self, **{name: function for name, function in given.items() if function is not None})
         self.backend = backend or find_backend(model)
         self.module = model
-        self._told_before: dict[str, Any] = {}
+        #: what earlier passes have told of outputs of which nobody says what they are
+        self._told_outputs: dict[str, Any] = {}
         self.key_mapping = _checked_mapping(key_mapping, model, self.backend)
         self._convert = convert_batch_to_npy_fn
         if prepare_batch_fn is None:
@@ -283,12 +286,7 @@ class Predictor:
         told
             What the training has told of them; empty if there was none.
         """
-        self.readings, self._told_before = readings, dict(told)
-
-    @property
-    def _told_outputs(self) -> dict[str, Any]:
-        """What earlier passes have told of them."""
-        return self._told_before
+        self.readings, self._told_outputs = readings, dict(told)
 
     def _tell_not_finite(self, cases: tuple[int, ...]) -> None:
         """Say once of which cases predictions are not finite, or raise it."""

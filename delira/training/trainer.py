@@ -146,6 +146,7 @@ class BaseNetworkTrainer(Predictor):
     saver: Saver = part_of("files.saver")
     times: PhaseTimes = part_of("files.times")
     guard_log: GuardLog = part_of("files.guard_log")
+    _told_outputs: dict[str, Any] = part_of("run.state.outputs")
     #: epoch whose weights the network has after a training; None before and while it runs
     weights_epoch: int | None = part_of("saving.weights_epoch")
     #: running statistics of the network after a training that are not of its weights, which are averaged
@@ -460,10 +461,6 @@ class BaseNetworkTrainer(Predictor):
 
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.objective.metrics()
-
-    @property
-    def _told_outputs(self) -> dict[str, Any]:
-        return self.run.state.outputs
 
     def _follow_outputs(self, metrics: MetricSet, epoch: int) -> set[str]:
         changed, state = super()._follow_outputs(metrics, epoch), self.run.state

@@ -130,9 +130,8 @@ class TrialData:
     def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, shuffle: bool = False) -> Iterator[Batch]:
         """The batches of an epoch, from one on."""
         is_plain = self.steps is None and self.loader is None and not self.keeps_iterator
-        if is_plain and isinstance(self.generator, BaseDataManager):
-            return self._managed((seed, fold, epoch), start, shuffle)
-        return self._drawn((seed, fold, epoch), start, shuffle)
+        draw = self._managed if is_plain and isinstance(self.generator, BaseDataManager) else self._drawn
+        return draw((seed, fold, epoch), start, shuffle)
 
     def anew(self) -> "TrialData":
         """Return the same data without the iterator that a fit goes on with."""
@@ -283,12 +282,12 @@ def deep_to(batch: Tree, device: Any = None, dtype: Any = None) -> Any:
 
 
 def _moved(tensor: Array, device: Any) -> Any:
-    if not isinstance(device, bool):
-        try:
-            return tensor.to(device=device)
-        except Exception as error:  # each kind of device has its own
-            raise ConfigError(f"deep_to: there is no device {device!r}: {error}") from error
-    raise ConfigError(f"deep_to: device is one of PyTorch, got {device!r}")
+    if isinstance(device, bool):
+        raise ConfigError(f"deep_to: device is one of PyTorch, got {device!r}")
+    try:
+        return tensor.to(device=device)
+    except Exception as error:  # each kind of device has its own
+        raise ConfigError(f"deep_to: there is no device {device!r}: {error}") from error
 
 
 def _of_type(array: Array, dtype: Any) -> Any:
