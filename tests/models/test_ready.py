@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from delira.contract import StepHooks
-from delira.contract.ready_steps import (
+from delira.contract.closure import (
     autoencoder_closure,
     described_by_base,
     gan_inputs,

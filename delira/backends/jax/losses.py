@@ -6,7 +6,7 @@ A class number that the prediction has no channel for makes the loss NaN.
 import jax
 import jax.numpy as jnp
 
-from delira.contract.ready_steps import described_by_base
+from delira.contract.closure import described_by_base
 from delira.training import loss_formulas
 
 

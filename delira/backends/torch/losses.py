@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from delira.contract.ready_steps import described_by_base
+from delira.contract.closure import described_by_base
 from delira.training import loss_formulas
 
 

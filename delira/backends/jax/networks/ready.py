@@ -13,17 +13,9 @@ from delira.backends.jax.graph import is_learned
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks import layers
 from delira.backends.jax.networks.layers import xavier_normal
+from delira.contract import closure as closures
 from delira.contract import needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import (
-    autoencoder_closure,
-    described_by_base,
-    gan_inputs,
-    gan_losses,
-    gan_optimizer,
-    gan_results,
-    labelled,
-)
 from delira.models import architectures, ready
 
 
@@ -114,16 +106,16 @@ class _ResNet(ReadyJaxNetwork):
         return {"pred": self.module(input_batch)}
 
 
-@described_by_base
+@closures.described_by_base
 class ClassificationNetworkBaseJax(ready.Classification, _ResNet):
     """A classifier in JAX, for the mean of
     ``optax.softmax_cross_entropy_with_integer_labels(pred, label)``.
     """
 
-    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, LABELS.class_numbers))
+    prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.class_numbers))
 
 
-@described_by_base
+@closures.described_by_base
 class VGG3DClassificationNetworkJax(ready.VGG3DClassification, ClassificationNetworkBaseJax):
     """A classifier of volumes in JAX, for the mean of
     ``optax.softmax_cross_entropy_with_integer_labels(pred, label)``.
@@ -132,11 +124,11 @@ class VGG3DClassificationNetworkJax(ready.VGG3DClassification, ClassificationNet
     _build_model: Callable[..., Any] = VGG3D
 
 
-@described_by_base
+@closures.described_by_base
 class RegressionNetworkBaseJax(ready.Regression, _ResNet):
     """A regressor in JAX, for the mean of ``optax.squared_error(pred, label)`` and its like."""
 
-    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, LABELS.values))
+    prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.values))
 
 
 class _SegmentationNetwork(ReadyJaxNetwork):
@@ -170,25 +162,29 @@ class _SegmentationNetwork(ReadyJaxNetwork):
             self.weight_init(module)
 
 
-@described_by_base
+@closures.described_by_base
 class UNet2dJax(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in JAX."""
 
-    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2)))
+    prepare_batch = staticmethod(
+        closures.labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
+    )
 
 
-@described_by_base
+@closures.described_by_base
 class UNet3dJax(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in JAX."""
 
-    prepare_batch = staticmethod(labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3)))
+    prepare_batch = staticmethod(
+        closures.labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
+    )
 
 
 _BUILDER = "create_optims_gan_default_jax"
 Values = dict[str, jax.Array]
 
 
-@described_by_base
+@closures.described_by_base
 class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, ReadyJaxNetwork):
     """A GAN in JAX, e.g. for the mean of ``optax.sigmoid_binary_cross_entropy``.
 
@@ -229,32 +225,32 @@ class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, Re
         **kwargs: Any,
     ) -> tuple[Values, Values, Values]:
         """Update the discriminator, then the generator against it; each with the gradient of its own loss only."""
-        real, noise = gan_inputs(model, data_dict, kwargs)
+        real, noise = closures.gan_inputs(model, data_dict, kwargs)
         noise = model.draw_noise(real) if noise is None else noise
         fake, to_generator = _generate(model.gen, noise)
 
         def discriminate(discr: nnx.Module) -> tuple[jax.Array, tuple[Values, Values]]:
             logits = {"discr_real": _logits(discr, real), "discr_fake": _logits(discr, fake)}
-            values = gan_losses(losses, logits, jnp.full_like)
+            values = closures.gan_losses(losses, logits, jnp.full_like)
             return _total(values), (logits, values)
 
         def fool(images: jax.Array, discr: nnx.Module) -> tuple[jax.Array, tuple[Values, Values]]:
             logits = {"adversarial": _logits(discr, images)}
-            values = gan_losses(losses, logits, jnp.full_like)
+            values = closures.gan_losses(losses, logits, jnp.full_like)
             return _total(values), (logits, values)
 
         by_weights = nnx.value_and_grad(discriminate, argnums=nnx.DiffState(0, is_learned), has_aux=True)
         by_images = nnx.value_and_grad(fool, has_aux=True)
         if optimizers and losses:
             (total, (logits, values)), gradients = by_weights(model.discr)
-            gan_optimizer(optimizers, "discr", _BUILDER).update(model.discr, gradients, value=total)
+            closures.gan_optimizer(optimizers, "discr", _BUILDER).update(model.discr, gradients, value=total)
             (total, (fooled, adversarial)), gradient = by_images(fake, model.discr)
-            gan_optimizer(optimizers, "gen", _BUILDER).update(model.gen, to_generator(gradient), value=total)
+            closures.gan_optimizer(optimizers, "gen", _BUILDER).update(model.gen, to_generator(gradient), value=total)
         else:
             _, (logits, values) = discriminate(model.discr)
             _, (fooled, adversarial) = fool(fake, model.discr)
         logits |= fooled
-        return gan_results(fake, logits, values | adversarial, metrics, bool(optimizers), jnp.full_like)
+        return closures.gan_results(fake, logits, values | adversarial, metrics, bool(optimizers), jnp.full_like)
 
 
 def _generate(gen: nnx.Module, noise: jax.Array) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
@@ -294,7 +290,7 @@ def _divergence(predictions: ByName) -> jax.Array:
     return jnp.mean(kl_to_standard_normal(predictions["mean"], predictions["log_var"])) / n_values
 
 
-@described_by_base
+@closures.described_by_base
 class VariationalAutoencoderJax(ready.VariationalAutoencoder, ReadyJaxNetwork):
     """An autoencoder in JAX, e.g. for the mean of
     ``optax.sigmoid_binary_cross_entropy(pred, data)``.
@@ -330,6 +326,6 @@ class VariationalAutoencoderJax(ready.VariationalAutoencoder, ReadyJaxNetwork):
 
     closure = staticmethod(
         needs_losses("{'bce': lambda pred, target: optax.sigmoid_binary_cross_entropy(pred, target).mean()}")(
-            autoencoder_closure(AbstractJaxNetwork.closure, _divergence)
+            closures.autoencoder_closure(AbstractJaxNetwork.closure, _divergence)
         )
     )

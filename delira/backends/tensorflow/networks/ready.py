@@ -11,17 +11,9 @@ from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks import layers
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
 from delira.backends.tensorflow.step import of_each_call
+from delira.contract import closure as closures
 from delira.contract import needs_losses
 from delira.contract.kinds import ByName
-from delira.contract.ready_steps import (
-    autoencoder_closure,
-    described_by_base,
-    gan_inputs,
-    gan_losses,
-    gan_optimizer,
-    gan_results,
-    labelled,
-)
 from delira.models import architectures, ready
 
 
@@ -101,16 +93,16 @@ class _ResNet(AbstractTfNetwork):
         return {"pred": self.module(input_batch)}
 
 
-@described_by_base
+@closures.described_by_base
 class ClassificationNetworkBaseTf(ready.Classification, _ResNet):
     """A classifier in TensorFlow, for the mean of
     ``tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=pred)``.
     """
 
-    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, LABELS.class_numbers))
+    prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.class_numbers))
 
 
-@described_by_base
+@closures.described_by_base
 class VGG3DClassificationNetworkTf(ready.VGG3DClassification, ClassificationNetworkBaseTf):
     """A classifier of volumes in TensorFlow, for the mean of
     ``tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=pred)``.
@@ -119,11 +111,11 @@ class VGG3DClassificationNetworkTf(ready.VGG3DClassification, ClassificationNetw
     _build_model: Callable[..., Any] = VGG3D
 
 
-@described_by_base
+@closures.described_by_base
 class RegressionNetworkBaseTf(ready.Regression, _ResNet):
     """A regressor in TensorFlow, for ``keras.losses.MeanSquaredError()`` and its like."""
 
-    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, LABELS.values))
+    prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.values))
 
 
 class _SegmentationNetwork(AbstractTfNetwork):
@@ -156,24 +148,28 @@ class _SegmentationNetwork(AbstractTfNetwork):
             self.weight_init(layer)
 
 
-@described_by_base
+@closures.described_by_base
 class UNet2dTf(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in TensorFlow."""
 
-    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2)))
+    prepare_batch = staticmethod(
+        closures.labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
+    )
 
 
-@described_by_base
+@closures.described_by_base
 class UNet3dTf(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in TensorFlow."""
 
-    prepare_batch = staticmethod(labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3)))
+    prepare_batch = staticmethod(
+        closures.labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
+    )
 
 
 Values = dict[str, tf.Tensor]
 
 
-@described_by_base
+@closures.described_by_base
 class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, AbstractTfNetwork):
     """A GAN in TensorFlow, e.g. for the mean of
     ``tf.nn.sigmoid_cross_entropy_with_logits(target, logits)``.
@@ -219,21 +215,21 @@ class GenerativeAdversarialNetworkBaseTf(ready.GenerativeAdversarialNetwork, Abs
         **kwargs: Any,
     ) -> tuple[Values, Values, Values]:
         """Update the discriminator, then the generator against it; each with the gradient of its own loss only."""
-        real, noise = gan_inputs(model, data_dict, kwargs)
+        real, noise = closures.gan_inputs(model, data_dict, kwargs)
         noise = model.draw_noise(real) if noise is None else noise
         with tf.GradientTape() as of_generator:
             fake = model.gen(noise)
             with of_generator.stop_recording():
                 with tf.GradientTape() as of_discriminator:
                     logits = {"discr_real": _logits(model, real), "discr_fake": _logits(model, fake)}
-                    values = gan_losses(losses, logits, _full_like)
+                    values = closures.gan_losses(losses, logits, _full_like)
                     scaled = _scaled(optimizers, "discr", values)
                 _update(optimizers, "discr", scaled, of_discriminator)
             fooled = {"adversarial": _logits(model, fake)}
-            adversarial = gan_losses(losses, fooled, _full_like)
+            adversarial = closures.gan_losses(losses, fooled, _full_like)
             scaled = _scaled(optimizers, "gen", adversarial)
         _update(optimizers, "gen", scaled, of_generator)
-        return gan_results(
+        return closures.gan_results(
             fake, logits | fooled, values | adversarial, of_each_call(metrics), bool(optimizers), _full_like
         )
 
@@ -250,7 +246,7 @@ def _scaled(optimizers: ByName, name: str, losses: Values) -> tf.Tensor | None:
     """What is differentiated: the sum of the losses; nothing where nothing is learned."""
     if not optimizers or not losses:
         return None
-    optimizer = gan_optimizer(optimizers, name, "create_optims_gan_default_tf")
+    optimizer = closures.gan_optimizer(optimizers, name, "create_optims_gan_default_tf")
     return optimizer.scale_loss(tf.add_n(list(losses.values())))
 
 
@@ -273,7 +269,7 @@ def _divergence(predictions: ByName) -> tf.Tensor:
     return tf.reduce_mean(divergence) / tf.cast(n_values, tf.float32)
 
 
-@described_by_base
+@closures.described_by_base
 class VariationalAutoencoderTf(ready.VariationalAutoencoder, AbstractTfNetwork):
     """An autoencoder in TensorFlow, e.g. for the mean of
     ``tf.nn.sigmoid_cross_entropy_with_logits(data, pred)``.
@@ -312,6 +308,6 @@ class VariationalAutoencoderTf(ready.VariationalAutoencoder, AbstractTfNetwork):
 
     closure = staticmethod(
         needs_losses("{'bce': keras.losses.BinaryCrossentropy(from_logits=True)}")(
-            autoencoder_closure(AbstractTfNetwork.closure, _divergence)
+            closures.autoencoder_closure(AbstractTfNetwork.closure, _divergence)
         )
     )

@@ -8,15 +8,7 @@ import torch
 from delira.backends.torch.network import AbstractPyTorchNetwork
 from delira.backends.torch.networks import architectures
 from delira.contract import ByName, mark, needs_losses
-from delira.contract.ready_steps import (
-    autoencoder_closure,
-    described_by_base,
-    gan_inputs,
-    gan_losses,
-    gan_optimizer,
-    gan_results,
-    labelled,
-)
+from delira.contract import closure as closures
 from delira.models import ready
 
 LABELS = ready.Labels(
@@ -45,14 +37,14 @@ class _ResNet(AbstractPyTorchNetwork):
         return {"pred": self.module(input_batch)}
 
 
-@described_by_base
+@closures.described_by_base
 class ClassificationNetworkBasePyTorch(ready.Classification, _ResNet):
     """A classifier in PyTorch, for ``torch.nn.CrossEntropyLoss``."""
 
-    prepare_batch = staticmethod(labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.class_numbers))
+    prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.class_numbers))
 
 
-@described_by_base
+@closures.described_by_base
 class VGG3DClassificationNetworkPyTorch(ready.VGG3DClassification, ClassificationNetworkBasePyTorch):
     """A classifier of volumes in PyTorch, for ``torch.nn.CrossEntropyLoss``.
 
@@ -65,11 +57,11 @@ class VGG3DClassificationNetworkPyTorch(ready.VGG3DClassification, Classificatio
         return architectures.VGG3D(in_channels, n_outputs, **kwargs)
 
 
-@described_by_base
+@closures.described_by_base
 class RegressionNetworkBasePyTorch(ready.Regression, _ResNet):
     """A regressor in PyTorch, for ``torch.nn.MSELoss`` and its like."""
 
-    prepare_batch = staticmethod(labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.values))
+    prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.values))
 
 
 class _SegmentationNetwork(AbstractPyTorchNetwork):
@@ -102,21 +94,21 @@ class _SegmentationNetwork(AbstractPyTorchNetwork):
         self.apply(self.weight_init)
 
 
-@described_by_base
+@closures.described_by_base
 class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     prepare_batch = staticmethod(
-        labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
+        closures.labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
     )
 
 
-@described_by_base
+@closures.described_by_base
 class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     prepare_batch = staticmethod(
-        labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
+        closures.labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
     )
 
 
@@ -124,7 +116,7 @@ _BUILDER = "create_optims_gan_default_pytorch"
 Values = dict[str, torch.Tensor]
 
 
-@described_by_base
+@closures.described_by_base
 class GenerativeAdversarialNetworkBasePyTorch(ready.GenerativeAdversarialNetwork, AbstractPyTorchNetwork):
     """A GAN in PyTorch, e.g. for ``torch.nn.BCEWithLogitsLoss``.
 
@@ -164,21 +156,21 @@ class GenerativeAdversarialNetworkBasePyTorch(ready.GenerativeAdversarialNetwork
         **kwargs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Update the discriminator, then the generator against it; each with the gradient of its own loss only."""
-        real, noise = gan_inputs(model, data_dict, kwargs)
+        real, noise = closures.gan_inputs(model, data_dict, kwargs)
         with torch.set_grad_enabled(bool(optimizers)):
             fake = model.gen(draw_noise(real, model.nz) if noise is None else noise)
             logits = {"discr_real": model.discr(real), "discr_fake": model.discr(fake.detach())}
-            values = gan_losses(losses, logits, torch.full_like)
+            values = closures.gan_losses(losses, logits, torch.full_like)
             if optimizers:
-                _update(gan_optimizer(optimizers, "discr", _BUILDER), values, model.discr)
+                _update(closures.gan_optimizer(optimizers, "discr", _BUILDER), values, model.discr)
             fooled = {"adversarial": model.discr(fake)}
-            adversarial = gan_losses(losses, fooled, torch.full_like)
+            adversarial = closures.gan_losses(losses, fooled, torch.full_like)
             if optimizers:
-                _update(gan_optimizer(optimizers, "gen", _BUILDER), adversarial, model.gen)
+                _update(closures.gan_optimizer(optimizers, "gen", _BUILDER), adversarial, model.gen)
         logits = {part: value.detach() for part, value in (logits | fooled).items()}
         values = {name: value.detach() for name, value in (values | adversarial).items()}
         with torch.no_grad():
-            return gan_results(fake.detach(), logits, values, metrics, bool(optimizers), torch.full_like)
+            return closures.gan_results(fake.detach(), logits, values, metrics, bool(optimizers), torch.full_like)
 
 
 def draw_noise(images: torch.Tensor, noise_length: int) -> torch.Tensor:
@@ -212,7 +204,7 @@ def _divergence(predictions: ByName) -> torch.Tensor:
     return kl_to_standard_normal(predictions["mean"], predictions["log_var"]).mean() / n_values
 
 
-@described_by_base
+@closures.described_by_base
 class VariationalAutoencoderPyTorch(ready.VariationalAutoencoder, AbstractPyTorchNetwork):
     """An autoencoder in PyTorch, e.g. for ``torch.nn.BCEWithLogitsLoss``.
 
@@ -240,6 +232,6 @@ class VariationalAutoencoderPyTorch(ready.VariationalAutoencoder, AbstractPyTorc
 
     closure = staticmethod(
         needs_losses("{'bce': torch.nn.BCEWithLogitsLoss()}")(
-            autoencoder_closure(AbstractPyTorchNetwork.closure, _divergence)
+            closures.autoencoder_closure(AbstractPyTorchNetwork.closure, _divergence)
         )
     )
