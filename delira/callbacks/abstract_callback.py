@@ -290,12 +290,11 @@ class CallbackList:
                 self.append(one)
             return
         decorated = _decorated_methods(callback.__class__)
-        moments = [] if isinstance(callback, type) else [event for event in self._listeners if event not in decorated]
-        methods = {event: getattr(callback, event, None) for event in moments}
+        own = {} if isinstance(callback, type) else {event: getattr(callback, event, None) for event in self._listeners}
         heard = [
             (event, event)
-            for event, method in methods.items()
-            if callable(method) and not getattr(method, "does_nothing", False)
+            for event, method in own.items()
+            if event not in decorated and callable(method) and not getattr(method, "does_nothing", False)
         ]
         if not heard and not isinstance(callback, AbstractCallback):
             raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")

@@ -188,6 +188,5 @@ class CSVLogger(Callback):
 
     def _is_before(self, row: list[str], progress: Any) -> bool:
         """Return True if a row was written before a place in the fit: epochs that are done, and steps of the next."""
-        begun = int(row[0]) - progress.epoch
-        has_batch = self.batch_granularity and row[1] != ""
+        begun, has_batch = int(row[0]) - progress.epoch, self.batch_granularity and row[1] != ""
         return begun < 1 or (begun == 1 and has_batch and int(row[1]) < progress.step_in_epoch)

@@ -78,8 +78,7 @@ class LayerInit(Callback):
         return found
 
     def _seeds(self, state: State, name: str) -> np.random.SeedSequence:
-        owner = state[SELF]
-        return derive(owner.seed, owner.fold, stream=f"first weights of {name}")
+        return derive(state[SELF].seed, state[SELF].fold, stream=f"first weights of {name}")
 
 
 class WeightInit(LayerInit):

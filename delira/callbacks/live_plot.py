@@ -75,8 +75,7 @@ class LiveLossPlot(Callback):
         #: name -> places and values, of epochs (from 1) and of updates (from 1)
         self._epochs: dict[str, Curve] = {}
         self._batches: dict[str, Curve] = {}
-        self._updates = 0
-        self._panel = Panel()
+        self._updates, self._panel = 0, Panel()
         self._title: str | None = None
         self._next, self._is_drawn = 0.0, False
         if not on_batch:  # or each step of an experiment would be shown to it

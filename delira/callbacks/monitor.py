@@ -93,8 +93,7 @@ def refuse_unknown(state: State, mode: str, monitor: str, who: str) -> None:
     ConfigError
         If that is so. A value that is no metric may come from a callback or a closure: it is asked for later.
     """
-    owner = state[SELF]
-    config = getattr(trainer_of(state), "config", None)
+    owner, config = state[SELF], getattr(trainer_of(state), "config", None)
     names = {*(config.epoch_metrics if config is not None else ())}
     names |= {tree.root.name for tree in getattr(getattr(owner, "metrics", None), "trees", ())}
     if monitor in names or monitor.removeprefix("val_") in names:

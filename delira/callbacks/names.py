@@ -117,9 +117,11 @@ class PassChoice(EveryPass):
         if self.looks_at(state):
             self._give_out(state)
 
-    def _look(self, state: State) -> None: ...
+    def _look(self, state: State) -> None:
+        """Look at a batch of a pass that was chosen."""
 
-    def _give_out(self, state: State) -> None: ...
+    def _give_out(self, state: State) -> None:
+        """Give out what was seen in such a pass."""
 
     @property
     def passes(self) -> frozenset[str]:

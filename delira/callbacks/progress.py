@@ -122,8 +122,7 @@ class ProgressBar(AbstractCallback):
             text = f"continues after {inside}" if done < num_epochs else f"has {done} epochs already, of {num_epochs}"
             where = "" if trainer.save_path is None else f" ({trainer.save_path})"
             _print(f"{self.label}{text}{where}")
-        total = None if num_batches is None else num_batches * num_epochs
-        self._trainer = trainer
+        self._trainer, total = trainer, None if num_batches is None else num_batches * num_epochs
         self.begin(num_epochs, (num_batches or 0) * done + step, total)
         self.epoch = done + 1 if step else done
         if done >= num_epochs:
@@ -216,7 +215,7 @@ class ProgressBar(AbstractCallback):
     def shown_pace(self) -> str:
         """Steps per second, and memory of the process and of the device, as text."""
         rate = "" if self.rate is None else f"{self.rate:.{0 if self.rate >= 10 else 2}f}/s, "
-        memory, trainer = _size(_process().memory_info().rss), self._trainer
+        memory, trainer = _size(importlib.import_module("psutil").Process().memory_info().rss), self._trainer
         device = None if trainer is None else trainer.backend.devices.memory(trainer.devices)
         return f"{rate}{memory}" if device is None else f"{rate}{memory} + {_size(device)} GPU"
 
@@ -232,11 +231,6 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-@functools.cache
-def _process() -> Any:
-    return importlib.import_module("psutil").Process()
 
 
 def _size(n_bytes: float) -> str:

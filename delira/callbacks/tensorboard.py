@@ -247,8 +247,7 @@ class TensorBoard(AbstractTensorBoard):
     def on_start(self, state: State) -> None:
         """Open the writer."""
         super().on_start(state)
-        is_new = state[keys.PHASE] == "fit" and state[keys.EPOCH] == 0
-        self._needs_graph = is_new and self.write_graph is not False
+        self._needs_graph = state[keys.PHASE] == "fit" and state[keys.EPOCH] == 0 and self.write_graph is not False
 
     def on_step_training(self, state: State) -> None:
         """Write the graph of the first batch, and the metrics of every so many batches."""

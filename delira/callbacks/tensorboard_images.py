@@ -224,8 +224,7 @@ class TensorBoardProjector(AbstractTensorBoard):
         parts = zip(*self._batches, strict=True)
         joined: list[Any] = [None if any(one is None for one in part) else np.concatenate(part) for part in parts]
         data, features, labels = joined
-        self._batches = []
-        step = state[EPOCH] + 1
+        self._batches, step = [], state[EPOCH] + 1
         if self.write_data and not self._has_data:
             self._write("data", self._reduced(data), labels, data, step)
             self._has_data = True

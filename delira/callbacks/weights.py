@@ -96,7 +96,16 @@ class WeightFilter:
         return (self._names | {name for name, weight in weights.items() if id(weight) in self._ids}) & names
 
 
-class WeightDecay(Callback):
+class _OfWeights(Callback):
+    """Computes with weights that are chosen, or with their gradients, inside the step of a fit."""
+
+    phases = ("fit",)
+    traceable = True
+    needs_gradients = True
+    _filter: WeightFilter
+
+
+class WeightDecay(_OfWeights):
     """Add ``rate`` times the p-norm of each weight to the loss, at every training step; not in validation.
 
     It is the norm, not its square: what optimizers call weight decay is another thing.
@@ -116,10 +125,6 @@ class WeightDecay(Callback):
     ConfigError
         If ``rate`` or ``p`` is impossible; at the first step, if ``params`` names what is no weight.
     """
-
-    phases = ("fit",)
-    traceable = True
-    needs_gradients = True
 
     def __init__(self, rate: float = 5e-4, p: float = 2, params: Selection = None):
         check_numbers(self, at_least=0, rate=rate)
@@ -176,14 +181,10 @@ def _smooth_norm(weight: Any, p: float) -> Any:
     return ops.where(total > 0, ops.where(total > 0, total, 1.0) ** (1.0 / p), 0.0)
 
 
-class _Clipping(Callback):
+class _Clipping(_OfWeights):
     """What limits gradients: only learning has any."""
 
-    phases = ("fit",)
-    traceable = True
-    needs_gradients = True
     _setting = ""
-    _filter: WeightFilter
 
     def attach(self, trainer: Trainer) -> None:
         """Refuse gradients that are not yet what they are updated with."""

@@ -83,10 +83,6 @@ class _Output:
     name: str | None = None
     place: _Place | None = None
 
-    def wants_from(self, number: int) -> bool:
-        """Return True if it wants any picture from this number on."""
-        return self.wanted is None or max(self.wanted, default=-1) >= number
-
 
 class ImagingCallback(PassChoice):
     """Override :meth:`on_batch`, which makes a picture; the fluent methods say when, and what is done with it.
@@ -320,7 +316,8 @@ class ImagingCallback(PassChoice):
 
     def _look(self, state: State) -> None:
         """Make a picture of the batch, if anybody wants a further one."""
-        if not self._outputs or any(output.wants_from(self._number) for output in self._outputs):
+        wanted = [output.wanted for output in self._outputs]
+        if not wanted or any(numbers is None or max(numbers, default=-1) >= self._number for numbers in wanted):
             self._handle(self.on_batch(state), state)
 
     def _give_out(self, state: State) -> list[np.ndarray]:

@@ -173,8 +173,7 @@ class CutMix(ImageMixing):
     def on_sample(self, state: State) -> None:
         """Put boxes of other images into copies of the images."""
         images, rng = images_of(state, "CutMix"), self._draw(state)
-        rows = rng.permutation(len(images))
-        shape = spatial_shape(images, self.channels_first)
+        rows, shape = rng.permutation(len(images)), spatial_shape(images, self.channels_first)
         n = 1 if self.mixup_loss else len(images)
         side = (1.0 - rng.beta(self.alpha, self.alpha, n)) ** (1.0 / len(shape))
         mask = boxes(rng, n, shape, [(side * size).astype(int) for size in shape])

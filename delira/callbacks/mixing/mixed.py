@@ -370,8 +370,7 @@ class ImageMixing(MixingCallback):
             return
         who = type(self).__name__
         target = one_hot(target_of(state, who), self.classes, who)
-        ops = ops_of(target)
-        shape = (len(shares), *(1 for _ in target.shape[1:]))
+        ops, shape = ops_of(target), (len(shares), *(1 for _ in target.shape[1:]))
         weights = cast(ops.asarray(shares.astype(np.float32).reshape(shape), target), target)
         set_target(state, weights * target + (1.0 - weights) * rows_of(target, rows))
         self._publish(state, shares, rows)

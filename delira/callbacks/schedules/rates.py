@@ -56,8 +56,7 @@ class OptimizerSchedule(AbstractCallback):
             raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
         if monitor is not None:
             check_texts(self, monitor=monitor)
-        self.monitor = monitor
-        self._updates = 0
+        self.monitor, self._updates = monitor, 0
 
     def begin(self, optimizer: object, trainer: Trainer) -> None:
         """Set the first rate of the optimizer."""
@@ -301,9 +300,8 @@ class RateSchedule(OptimizerSchedule):
         self.params = self._named(args, params)
         check_rates(self, self.params)
         self.check_params()
-        self.count = 0
-        self.base = math.nan  # the rate that the optimizer began with
-        self.scale = 1.0  # by which somebody has changed all rates
+        # steps so far, the rate that the optimizer began with, and by what somebody has changed all rates
+        self.count, self.base, self.scale = 0, math.nan, 1.0
 
     def check_params(self) -> None:
         """Refuse arguments that are impossible together, and get ready for them."""
