@@ -125,8 +125,7 @@ class FoldTable:
             whole = sum(own) / len(own) if own else None if row.left is None else row.left + row.so_far
             if whole is not None:
                 rest = max(whole - row.so_far, 0) if row.left is None else row.left
-                waiting = sum(not row.state for row in self.rows)
-                parts.append(f"about {clock(rest + waiting * whole)} left")
+                parts.append(f"about {clock(rest + whole * sum(not one.state for one in self.rows))} left")
             parts.append(self._pace)
         return " · ".join(filter(None, parts))
 

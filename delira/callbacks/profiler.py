@@ -307,4 +307,5 @@ def _measure(part: object, method: str, scope: Callable[[], contextlib.AbstractC
     setattr(part, method, measured)
 
 
-def _nothing() -> None: ...
+def _nothing() -> None:
+    """Do nothing."""

@@ -125,8 +125,7 @@ class AbstractTensorBoard(Callback):
             self._place = {name: {**since(0, 0, ".replay"), "purge_step": 0} for name in ("", "batch")}
         else:  # what came after the place where the fit begins is hidden
             done = trainer_of(state).state
-            epoch, step = done.epoch, done.global_step
-            self._place = {"": since(epoch, step), "batch": since(step, epoch)}
+            self._place = {"": since(done.epoch, done.global_step), "batch": since(done.global_step, done.epoch)}
         if state[keys.EPOCH] < state[keys.MAX_EPOCHS]:
             self.get_writer()
 

@@ -237,7 +237,7 @@ class ManifoldMixup(PairMixing):
             0: attributes of the network, which is so unless another one is chosen; 1: the attributes of these, and so
             on; None: the layers of all depths.
         """
-        check_that(depth is None or depth >= 0, "ManifoldMixup", "depth is at least 0, or None", depth)
+        check_that(depth is None or not depth < 0, "ManifoldMixup", "depth is at least 0, or None", depth)
         self._depth = depth
         return self
 
