@@ -29,7 +29,6 @@ from delira.runs.code_of import code_of_functions
 from delira.runs.folder import RunFolder, loss_tolerated
 from delira.runs.records import count_guards, read_guards, read_timings
 from delira.runs.results import RESULT_FILE, FoldResult, StoredFold, read_fold, write_fold, write_summary
-from delira.settings.outputs import known_outputs
 from delira.training.checks import check_metrics
 from delira.training.outputs import computed_anew, settle
 from delira.training.predictor import Evaluation
@@ -81,7 +80,7 @@ class CrossValidation:
     def outputs(self) -> dict[str, Any]:
         """What is known of the outputs of the networks before any has computed one."""
         keys = keys_of(self.bound_metrics, self.metric_keys)
-        return known_outputs(self.request.config, self.bound_metrics, keys, self.experiment.trainer_cls.backend)
+        return self.request.config.known_outputs(self.bound_metrics, keys, self.experiment.trainer_cls.backend)
 
     def run(self) -> KFoldResult:
         """Train and test every fold."""

@@ -10,19 +10,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from delira.contract import Backend, CompileConfig, UpdateConfig
+from delira.contract import DEFAULT_LOSS_KEYS, Backend, CompileConfig, UpdateConfig
 from delira.errors import ConfigError
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.metrics.forms import in_form, is_in_reach
 from delira.metrics.scoring import keys_of, predicted_key
-from delira.settings.outputs import check_output, known_output
-from delira.settings.parts import (
-    GuardConfig,
-    LoggingConfig,
-    OptimizerConfig,
-    SavingConfig,
-    ScheduleConfig,
-)
+from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion
+from delira.metrics.tree.criteria import with_output as with_setting
+from delira.settings.parts import GuardConfig, LoggingConfig, OptimizerConfig, SavingConfig, ScheduleConfig
 from delira.utils.checks import did_you_mean, expect, is_count, positive
 from delira.utils.seeding import check_seed
 from delira.utils.yaml_codec import Unresolved
@@ -196,9 +191,52 @@ class TrainerConfig:
             return {}
         keys = keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
         return {
-            name: in_form(metric, name, known_output(self, predicted_key(metric, keys[name]), backend))
+            name: in_form(metric, name, self.known_output(predicted_key(metric, keys[name]), backend))
             for name, metric in metrics.items()
         }
+
+    def known_output(self, prediction: str | None, backend: Backend | None = None) -> Criterion:
+        """Return what losses and settings say of a prediction.
+
+        Parameters
+        ----------
+        prediction
+            Name of the prediction; None: of one that nobody names.
+        backend
+            The verbs of the framework, which say where channels are; None: nobody says it.
+        """
+        losses = [
+            loss for name, loss in self.losses.items() if prediction in self.loss_keys.get(name, DEFAULT_LOSS_KEYS)
+        ]
+        said = self.output.get(prediction or "") if isinstance(self.output, Mapping) else self.output
+        known = with_setting(combined([describe_criterion(loss) for loss in losses]), said)
+        if backend is None:
+            return known
+        if not backend.is_differentiable and known.told_by == "values":
+            known = known._replace(told_by="backend")
+        return known if known.class_axis is not None else known._replace(class_axis=-1 if backend.channels_last else 1)
+
+    def known_outputs(
+        self, metrics: Mapping[str, Any], keys: Mapping[str, Sequence[str]], backend: Backend
+    ) -> dict[str, tuple[str, Criterion]]:
+        """Return what losses and settings say of each prediction that is read, with the name of its target.
+
+        Parameters
+        ----------
+        metrics, keys
+            Metrics by name, and the entries that each reads; those that losses read are told, too.
+        backend
+            As for :meth:`known_output`.
+        """
+        pairs = [(predicted_key(metric, keys[name]), keys[name]) for name, metric in metrics.items()]
+        pairs += [(pair[0], pair) for name in self.losses if (pair := self.loss_keys.get(name, DEFAULT_LOSS_KEYS))]
+        pairs += [(DEFAULT_LOSS_KEYS[0], DEFAULT_LOSS_KEYS)]
+        found: dict[str, tuple[str, Criterion]] = {}
+        for prediction, pair in pairs:
+            targets = [entry for entry in pair if entry != prediction]
+            if prediction is not None and len(targets) == 1 and prediction not in found:
+                found[prediction] = (targets[0], self.known_output(prediction, backend))
+        return found
 
     def check_score_key(self, key: str | None) -> None:
         """Refuse a score that nothing computes."""
@@ -455,3 +493,24 @@ def _check_mappings(flat: Mapping[str, Any]) -> None:
         for key, entries in (flat.get(name) or {}).items():
             if not isinstance(entries, Sequence):
                 raise ConfigError(f"{name}[{key!r}] must be a list of names of entries, got {entries!r}")
+
+
+def check_output(output: object) -> None:
+    """Refuse a setting ``output`` that says nothing of what predictions may be.
+
+    Raises
+    ------
+    ConfigError
+        Naming what may be said.
+    """
+    if output is None:
+        return
+    given = output if isinstance(output, Mapping) else {"": output}
+    for name, said in given.items():
+        if not isinstance(name, str) or not isinstance(said, str) or said not in OUTPUTS:
+            entry = f"output[{name!r}]" if isinstance(output, Mapping) else "output"
+            guess = did_you_mean(said, OUTPUTS) if isinstance(said, str) else ""
+            raise ConfigError(
+                f"{entry} must be one of {', '.join(map(repr, OUTPUTS))}, or a dict of them by the name of a "
+                f"prediction, got {said!r}{guess}"
+            )

@@ -14,7 +14,6 @@ from delira.metrics.scoring import keys_of, lookup, predicted_key
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.labels import named_samples
 from delira.settings.config import TrainerConfig
-from delira.settings.outputs import known_outputs
 
 #: outputs of which it was settled what they are: name of the output -> (name of its target, what is known)
 Outputs = Mapping[str, tuple[str, Criterion]]
@@ -305,7 +304,7 @@ class OutputReadings:
         if metrics is None:
             metrics = config.bound(config.epoch_metrics, backend=backend)
             metric_keys = config.keys_of(metrics)
-        known = known_outputs(config, metrics, keys_of(metrics, metric_keys), backend)
+        known = config.known_outputs(metrics, keys_of(metrics, metric_keys), backend)
         self.outputs = {
             name: (target, criterion)
             for name, (target, criterion) in known.items()

@@ -14,8 +14,7 @@ from delira.contract import Backend, Criterion, Network, Optimizer, Tree
 from delira.contract.calls import bind_criterion
 from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
-from delira.settings.config import SETTINGS, check_names
-from delira.settings.outputs import check_output
+from delira.settings.config import SETTINGS, check_names, check_output
 from delira.settings.parts import check_verbose
 from delira.settings.signatures import TrialKeywords, show_settings
 from delira.state import State, StateFunction

@@ -82,7 +82,7 @@ POINTS = [
     PutBack(
         point="40",
         what="metrics of numpy arrays take axis 1 for the classes, whatever the backend",
-        file="delira/settings/outputs.py",
+        file="delira/settings/config.py",
         old="known._replace(class_axis=-1 if backend.channels_last else 1)",
         new="known._replace(class_axis=1)",
         test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
