@@ -369,34 +369,32 @@ class EpochLambda(Keeping):
         self.function, self.running, self.step_size = function, running, step_size
 
     def _clear(self) -> None:
-        self._predictions: list[Any] = []
-        self._targets: list[Any] = []
+        #: predictions and targets of each batch
+        self._batches: list[tuple[Any, ...]] = []
         self._n_batches = 0
         self._value: Any = None
 
     def process(self, *args: Any) -> Any:
         """Keep the predictions and targets of a batch."""
         state = args[0]
-        self._predictions.append(map_leaves(_kept, state[Y_PRED]))
-        self._targets.append(map_leaves(_kept, state[Y_TRUE]))
+        self._batches.append(map_leaves(_kept, (state[Y_PRED], state[Y_TRUE])))
         if self.running and self.is_training and self._n_batches % self.step_size == 0:
-            seen = list(self._predictions), list(self._targets)
-            self._value = Lazy(lambda: self._compute(*seen))
+            self._value = Lazy(functools.partial(self._compute, list(self._batches)))
         self._n_batches += 1
         return self._value
 
     def process_final(self, *args: Any) -> Any:
         """Return the value of the function; ``None`` if there was no batch."""
-        return self._compute(self._predictions, self._targets) if self._predictions else None
+        return self._compute(self._batches) if self._batches else None
 
-    def _compute(self, predictions: list[Any], targets: list[Any]) -> Any:
-        pair = ordered(self.function, _joined(predictions), _joined(targets), "prediction first")
-        value = check_value(self.name, self.function(*pair))
+    def _compute(self, batches: list[tuple[Any, ...]]) -> Any:
+        pred, true = _joined(batches)
+        value = check_value(self.name, self.function(*ordered(self.function, pred, true, "prediction first")))
         return to_plain(read_arrays([as_array(value)])[0])
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was kept, on the host."""
-        kept = {"predictions": _joined(self._predictions), "targets": _joined(self._targets)} if self._n_batches else {}
+        kept = dict(zip(("predictions", "targets"), _joined(self._batches), strict=True)) if self._n_batches else {}
         host = map_leaves(lambda leaf: read_arrays([leaf])[0], kept)
         return read_lazy({"batches": self._n_batches, "value": self._value, **host})
 
@@ -404,12 +402,11 @@ class EpochLambda(Keeping):
         self._clear()
         self._n_batches, self._value = int(state["batches"]), state["value"]
         if self._n_batches:
-            self._predictions, self._targets = [state["predictions"]], [state["targets"]]
+            self._batches = [(state["predictions"], state["targets"])]
 
     def merge(self, other: Self) -> None:
         """Take in what another one has kept; what it has reported last is what is reported."""
-        self._predictions += other._predictions
-        self._targets += other._targets
+        self._batches += other._batches
         self._n_batches += other._n_batches
         self._value = other._value if other._n_batches else self._value
 
