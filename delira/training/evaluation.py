@@ -141,7 +141,8 @@ class Evaluator:
         """
         run, objective = self._run, self._objective
         self._averages.renew(plan.train_data, epoch)
-        watcher, metrics = self.watcher(losses=objective.keep_losses()), objective.metrics()
+        losses = StepValues(run.backend.arrays.read_scalars) if objective.gathers_losses else None
+        watcher, metrics = self.watcher(losses=losses), objective.metrics()
         self._events.begin_pass(keys.VALIDATION_DATA, plan.val_data, "on_start_validation")
         seed_generators(run.backend, run.seed, run.fold, epoch, stream="validation")
         with self._averages.in_use():

@@ -13,7 +13,6 @@ from delira.metrics.tree.metric import reported
 from delira.state import State
 from delira.training.checks import check_first_batches, check_methods, count_batches
 from delira.training.run import Run, TrainingPlan
-from delira.training.running_epoch import StepValues
 
 if TYPE_CHECKING:
     from delira.training.evaluation import Watcher
@@ -48,6 +47,10 @@ class Objective:
     tells_init = True
     #: whether ``on_sample`` runs before a closure of the user's, too
     must_sample_apart = False
+    #: whether the losses of a validation are gathered over its batches
+    gathers_losses = True
+    #: further keywords of the closure
+    arguments: Mapping[str, Any] = {}
     _shown_loss: tuple[Any, Any, Any] = (None, None, None)
 
     # ------------------------------------------------------------------ at the start
@@ -110,10 +113,6 @@ class Objective:
         return dict(given) if isinstance(given, Mapping) else {next(iter(self.run.optimizers), "default"): given}
 
     # ------------------------------------------------------------------ inside the step
-
-    def arguments(self) -> dict[str, Any]:
-        """Return further keywords of the closure."""
-        return {}
 
     def divided(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
         """Divide a batch into what the network is given, and the rest."""
@@ -260,10 +259,6 @@ class Objective:
     def metrics(self) -> Mapping[str, Any]:
         """Return the metrics of the validation, bound, by name."""
         return self.run.config.bound(self.run.config.epoch_metrics, backend=self.run.backend)
-
-    def keep_losses(self) -> StepValues | None:
-        """Make what takes the losses of a validation, if they are gathered over its batches."""
-        return StepValues(self.run.backend.arrays.read_scalars)
 
     def validated(self, watcher: "Watcher", metrics: Mapping[str, np.ndarray], epoch: int) -> dict[str, float]:
         """Return the values of a validation.

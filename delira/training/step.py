@@ -277,7 +277,7 @@ class TrainingStep:
             "metric_keys": config.metric_keys,
             **config.extra,
         }
-        return self._taken(arguments) | self._objective.arguments()
+        return {**self._taken(arguments), **self._objective.arguments}
 
     def _taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of some arguments that the closure takes."""

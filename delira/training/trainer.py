@@ -5,6 +5,7 @@
 
 import functools
 import logging
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -31,7 +32,6 @@ from delira.training.feed import Feed, is_foreign_loader
 from delira.training.live_view import live_view
 from delira.training.objective import Objective, checked_objective
 from delira.training.outputs import OutputReadings
-from delira.training.part_of import part_of
 from delira.training.phase_times import PhaseTimes
 from delira.training.predictor import Predictor
 from delira.training.process import Scopes, StopSignals, seed_generators, set_generators
@@ -42,6 +42,19 @@ from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
 
 _log = logging.getLogger("delira")
+
+
+def part_of(path: str) -> Any:
+    """Make an attribute that is one of a part; to set it sets that of the part.
+
+    Parameters
+    ----------
+    path
+        Path of the attribute from the object, e.g. ``"run.config"``.
+    """
+    part, _, name = path.rpartition(".")
+    find = operator.attrgetter(part)
+    return property(operator.attrgetter(path), lambda whole, value: setattr(find(whole), name, value))
 
 
 class BaseNetworkTrainer(Predictor):
@@ -222,7 +235,16 @@ class BaseNetworkTrainer(Predictor):
         if schedule.cls is not None:
             for callback in backend.optimizers.build_schedules(run.optimizers, schedule.cls, schedule.params):
                 run.callbacks.append(callback)
-        self._build_parts()
+        self.scopes, self.files = Scopes(run), (files := RunFiles(run, self.given_settings))
+        self.events = objective.events = Events(run, objective, self)
+        self.step = objective.step = TrainingStep(
+            run, self.events, objective, self.feed, files.times, self.read_entries
+        )
+        self.averages = AveragedWeights(run, self.feed, self.step, self.forward, self)
+        self.saving = Checkpoints(
+            run, objective, self.averages, files.saver, files.times, self._update_state, self.try_resume_training
+        )
+        self.evaluator = Evaluator(run, self.events, objective, self.step, self.averages, self.evaluate)
         run.callbacks.attach(self)
         run.facts = objective.make_state(self)
         self.events.begin()
@@ -230,19 +252,6 @@ class BaseNetworkTrainer(Predictor):
         if objective.tells_init:
             self.events.fire("on_init")
         _ = self.step.bound  # a backend refuses what it cannot compile
-
-    def _build_parts(self) -> None:
-        """Build what the trainer is made of."""
-        run, objective = self.run, self.objective
-        self.scopes, self.files = Scopes(run), (files := RunFiles(run, self.given_settings))
-        self.events = objective.events = Events(run, objective, self)
-        self.step = objective.step = TrainingStep(
-            run, self.events, objective, self.feed, files.times, self.read_entries
-        )
-        self.averages = AveragedWeights(run, self.feed, self.step, self.forward, self)
-        own = (self._update_state, self.try_resume_training)
-        self.saving = Checkpoints(run, objective, self.averages, files.saver, files.times, *own)
-        self.evaluator = Evaluator(run, self.events, objective, self.step, self.averages, self.evaluate)
 
     # ------------------------------------------------------------------ the loop
 

@@ -42,7 +42,7 @@ class TrialObjective(Objective):
     """
 
     looks_inside = may_end_early = True
-    tells_init = False
+    tells_init = gathers_losses = False  # the metrics gather them
     #: whether the closure of the step at hand has updated by itself
     is_updated = False
     _validation_steps = 0
@@ -76,6 +76,7 @@ class TrialObjective(Objective):
         self.must_sample_apart = self.trial.closure is not None
         if self.must_sample_apart:
             return prepare, self._own_closure
+        self.arguments = {"call": self._call_in_step}
         return prepare, self._numbered(cls.closure) if self.run.backend.compiles else cls.closure
 
     def functions(self) -> dict[str, Any]:
@@ -173,11 +174,6 @@ class TrialObjective(Objective):
 
         vars(numbered).update(vars(closure))
         return numbered
-
-    def arguments(self) -> dict[str, Any]:
-        """Return how the closure of the backend calls the network."""
-        is_of_backend = self.trial.closure is None and self.run.backend.is_differentiable
-        return {"call": self._call_in_step} if is_of_backend else {}
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch."""
@@ -413,9 +409,6 @@ class TrialObjective(Objective):
     def metrics(self) -> Mapping[str, Any]:
         """Return nothing: the metrics are those of the state."""
         return {}
-
-    def keep_losses(self) -> None:
-        """Return nothing: the metrics gather the losses."""
 
     def before_prediction(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """Return a batch to predict: a tuple of two is no input with its target if the network needs both."""

@@ -204,15 +204,14 @@ class Passes(FluentData):
             metrics.reset(state)
             metrics.load_state_dict(kept)
 
-    @contextlib.contextmanager
-    def _phase(self, phase: str, data_key: Any) -> Iterator[None]:
-        """Scope of an evaluation or a prediction; its end is told whatever happens."""
+    def _phase(self, phase: str, data_key: Any) -> contextlib.AbstractContextManager[None]:
+        """Return the scope of an evaluation or a prediction; its end is told whatever happens."""
         if not isinstance(data_key, str) or data_key not in _TITLES:
             raise ConfigError(f"data_key is one of TRAIN_DATA, VALIDATION_DATA and TEST_DATA, got {data_key!r}")
         if self.data_of(data_key) is None:
             raise ConfigError(f"there are no {_TITLES[data_key]} data to {phase}")
-        with self.trainer.evaluator.aside(phase):
-            yield
+        scope: contextlib.AbstractContextManager[None] = self.trainer.evaluator.aside(phase)
+        return scope
 
     def replay(self, callbacks: Iterable[Any] | None = None, verbose: int = 2, one_batch: bool = False) -> Self:
         """Tell callbacks the history again, as if it happened: progress and metrics, no tensors.

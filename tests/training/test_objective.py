@@ -295,4 +295,4 @@ def test_an_experiment_goes_through_all_of_its_data_and_takes_no_network_itself(
     assert not objective.takes_network(object())
     assert not objective.is_enough()
     assert objective.may_look_ahead()
-    assert (objective.arguments(), objective.kept_values(), objective.kept_place()) == ({}, {}, {})
+    assert (objective.arguments, objective.kept_values(), objective.kept_place()) == ({}, {}, {})
