@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="the backend needs the package 'scikit-learn', which is not installed")
 
-from delira.backends.sklearn.optimizers import WholeFit
+from delira.backends.sklearn.backend import WholeFit
 from delira.errors import DataError
 
 

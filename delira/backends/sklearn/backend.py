@@ -1,7 +1,7 @@
-"""The backend of scikit-learn, with the roles that need a few lines only."""
+"""The backend of scikit-learn with its roles; those of checkpoints stand in a file of their own."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +10,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from delira import contract
 from delira.backends.sklearn.checkpoints import SklearnCheckpoints
-from delira.backends.sklearn.optimizers import SklearnOptimizers
-from delira.backends.sklearn.weights import SklearnWeights
-from delira.contract import ArraysRole, Backend, CallsRole, DevicesRole, ExportRole, GeneratorsRole, StepRole
-from delira.contract.kinds import ByName, Network, Scope
-from delira.errors import ConfigError, NetworkError
+from delira.contract.kinds import Builder, ByName, Network, Scope, UpdateConfig
+from delira.errors import ConfigError, DataError, NetworkError
 from delira.io import estimators
+from delira.models.weights import check_named_weights
 from delira.utils.files import as_target, publish
 
 
-class SklearnArrays(ArraysRole):
+class SklearnArrays(contract.ArraysRole):
     """Numpy's."""
 
     number = "a training metric"
 
 
-class SklearnCalls(CallsRole):
+class SklearnCalls(contract.CallsRole):
     """Estimators take ``x``, and have no modes."""
 
     def training(self, network: object) -> Scope:
@@ -49,7 +48,7 @@ class SklearnCalls(CallsRole):
         return True
 
 
-class SklearnDevices(DevicesRole):
+class SklearnDevices(contract.DevicesRole):
     """The CPU, and the threads of the libraries that compute on it."""
 
     @contextlib.contextmanager
@@ -61,7 +60,7 @@ class SklearnDevices(DevicesRole):
         return max((pool["num_threads"] for pool in threadpool_info()), default=None)
 
 
-class SklearnExport(ExportRole):
+class SklearnExport(contract.ExportRole):
     """Files of skops."""
 
     def write(self, network: Network, path: Path, example: ByName) -> None:
@@ -75,7 +74,7 @@ class SklearnExport(ExportRole):
         publish(path, lambda file: file.write(content.tobytes()))
 
 
-class SklearnGenerators(GeneratorsRole):
+class SklearnGenerators(contract.GeneratorsRole):
     """Numpy's, which estimators draw from that have no ``random_state``."""
 
     def seed(self, seed: int) -> None:
@@ -95,14 +94,132 @@ class SklearnGenerators(GeneratorsRole):
         return f"{type(network.estimator).__name__}, which is fitted at the end of the epoch,"
 
 
-class SklearnStep(StepRole):
+class SklearnStep(contract.StepRole):
     """Estimators learn by a closure of their own."""
 
     def shuffles(self, network: Network) -> bool:
         return bool(network.is_incremental)
 
 
-class SklearnBackend(Backend):
+class SklearnOptimizers(contract.OptimizersRole):
+    """Estimators bring their own."""
+
+    def build(
+        self, network: Network, builder: Builder, optimizer_cls: Any, optimizer_params: ByName, update: UpdateConfig
+    ) -> dict[str, Any]:
+        """None; where the estimator is fitted once, what fits it."""
+        if builder is not None or optimizer_cls is not None or optimizer_params or update != UpdateConfig():
+            raise ConfigError("scikit-learn estimators bring their own optimizer; leave optimizers and updates out")
+        if network.is_incremental:
+            return {}
+        network.forget()  # as fit does
+        return {"default": WholeFit(network)}
+
+    def finish_epoch(self, optimizers: ByName) -> None:
+        for fit in optimizers.values():
+            fit.flush()
+
+
+class WholeFit:
+    """Keeps the samples of an epoch and fits the estimator at its end, once.
+
+    Parameters
+    ----------
+    network
+        The :class:`SklearnEstimator`.
+    """
+
+    def __init__(self, network: Network):
+        self.network = network
+        #: entries of the batches to keep besides what the estimator reads
+        self.kept: frozenset[str] = frozenset()
+        #: called when the estimator is fitted, with the batches that were kept and the inputs of each
+        self.after: Callable[[list[tuple[dict[str, Any], dict[str, Any]]]], None] | None = None
+        self.is_done = False
+        self._batches: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._targets: list[np.ndarray] = []
+
+    def append(self, batch: ByName, inputs: ByName, target: np.ndarray | None) -> None:
+        """Keep a batch; workers may write the next one into its memory, so it is copied."""
+        if self.is_done:
+            return
+        kept = {key: np.array(value) for key, value in batch.items() if key in self.kept}
+        self._batches.append((kept, {name: np.array(value) for name, value in inputs.items()}))
+        if target is not None:
+            self._targets.append(np.array(target))
+
+    def restart(self, *, is_done: bool) -> None:
+        """Forget the batches; ``is_done`` says whether the estimator is fitted already."""
+        self._batches, self._targets, self.is_done = [], [], is_done
+
+    def flush(self) -> None:
+        """Fit the estimator on everything that was kept, if it is not fitted already."""
+        batches, targets = self._batches, self._targets
+        if not self.is_done:
+            x = _joined("inputs", [inputs["x"] for _, inputs in batches])
+            self.network.learn(x, _joined("labels", targets) if targets else None, batch=False)
+            del x
+        self.restart(is_done=True)
+        if self.after is not None:
+            self.after(batches)
+
+
+def _joined(what: str, arrays: list[np.ndarray]) -> np.ndarray:
+    shapes = sorted({array.shape[1:] for array in arrays})
+    if len(shapes) != 1:
+        raise DataError(f"an estimator needs {what} of one shape, but the batches have samples of the shapes {shapes}")
+    return np.concatenate(arrays)
+
+
+class SklearnWeights(contract.WeightsRole):
+    """Attributes of fitted estimators."""
+
+    def named(self, network: Network) -> dict[str, np.ndarray]:
+        return {name: np.array(holder[key]) for name, (holder, key) in own_weights(network.estimator).items()}
+
+    def load_named(self, network: Network, weights: Mapping[str, np.ndarray]) -> None:
+        own = own_weights(network.estimator)
+        arrays = {name: np.asarray(holder[key]) for name, (holder, key) in own.items()}
+        check_named_weights(network, {name: (a.shape, a.dtype.name) for name, a in arrays.items()}, weights)
+        for name, (holder, key) in own.items():
+            if isinstance(holder[key], np.ndarray):
+                holder[key][...] = weights[name]  # in place: an averaging estimator knows the array by two names
+            else:
+                holder[key] = type(holder[key])(weights[name])
+
+
+_NAMES = ("coef_", "intercept_", "coefs_", "intercepts_")
+
+
+def own_weights(estimator: object) -> dict[str, tuple[Any, Any]]:
+    """Name -> where the weight is: a mapping or list, and the key in it.
+
+    Raises
+    ------
+    ConfigError
+        If the estimator, or one in its pipeline, has learned none.
+    """
+    found = dict(_weights(estimator, ""))
+    if not found:
+        raise ConfigError(
+            f"{type(estimator).__name__} has no coef_ or intercept_ that could be read and set, or is not fitted"
+        )
+    return found
+
+
+def _weights(estimator: object, prefix: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    for name, step in getattr(estimator, "steps", ()):
+        yield from _weights(step, f"{prefix}{name}.")
+    attributes: dict[str, Any] = getattr(estimator, "__dict__", {})
+    for name in _NAMES:
+        value = attributes.get(name)
+        if isinstance(value, list):
+            yield from ((f"{prefix}{name}.{number}", (value, number)) for number in range(len(value)))
+        elif isinstance(value, (np.ndarray, np.floating, float)):
+            yield f"{prefix}{name}", (attributes, name)
+
+
+class SklearnBackend(contract.Backend):
     """Estimators on the CPU. They draw from their own ``random_state``, or from numpy's global generator."""
 
     name = "sklearn"

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from delira import contract
 from delira.backends.sklearn.backend import BACKEND
-from delira.contract import (
-    NO_HOOKS,
-    Step,
-    StepHooks,
-    backend_default,
-    call_metrics,
-    named_outputs,
-    run_hooks,
-    select_inputs,
-)
 from delira.contract.kinds import Array, ByName, Network
 from delira.data_loading._exact import as_rows
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
@@ -163,7 +154,7 @@ class SklearnEstimator(AbstractNetwork):
         return {key: map_leaves(np.asarray, value) for key, value in batch.items()}
 
     @staticmethod
-    @backend_default
+    @contract.backend_default
     def closure(
         model: Network,
         data_dict: dict[str, Any],
@@ -174,10 +165,10 @@ class SklearnEstimator(AbstractNetwork):
         **kwargs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], ByName]:
         """Learn from the batch, or keep it until the estimator is fitted; predictions are made if they are read."""
-        hooks: StepHooks = kwargs.get("hooks") or NO_HOOKS
-        step = Step(model, data_dict)
-        run_hooks(hooks.sample, step)
-        inputs = select_inputs(kwargs.get("key_mapping") or BACKEND.calls.key_mapping(model), step.batch)
+        hooks: contract.StepHooks = kwargs.get("hooks") or contract.NO_HOOKS
+        step = contract.Step(model, data_dict)
+        contract.run_hooks(hooks.sample, step)
+        inputs = contract.select_inputs(kwargs.get("key_mapping") or BACKEND.calls.key_mapping(model), step.batch)
         if model.target is not None and model.target not in step.batch:
             raise MissingKeyError(
                 f"the estimator learns {model.target!r}, but the batch has only {sorted(step.batch)}; name the entry: "
@@ -189,8 +180,8 @@ class SklearnEstimator(AbstractNetwork):
         else:
             optimizers["default"].append(step.batch, inputs, target)
         step.predictions = _Predictions(model, inputs) if BACKEND.calls.is_ready(model) else {}
-        run_hooks(hooks.forward, step)
-        values = call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
+        contract.run_hooks(hooks.forward, step)
+        values = contract.call_metrics(metrics or {}, kwargs.get("metric_keys") or {}, step.predictions, step.batch)
         return values, {}, step.predictions
 
 
@@ -202,7 +193,7 @@ class _Predictions(Mapping[str, Any]):
 
     @functools.cached_property
     def _values(self) -> ByName:
-        return named_outputs(self._network, self._network(**self._inputs))
+        return contract.named_outputs(self._network, self._network(**self._inputs))
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

@@ -6,22 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from delira.contract import (
-    DEFAULT_LOSS_KEYS,
-    Backend,
-    CallsRole,
-    CheckpointsRole,
-    GeneratorsRole,
-    OptimizersRole,
-    Step,
-    StepRole,
-    UpdateConfig,
-    WeightsRole,
-    mark,
-    run_hooks,
-)
+from delira import contract
 from delira.contract.checkpoints import optimizer_states
-from delira.contract.kinds import Builder, ByName, Network, Scope
+from delira.contract.kinds import Builder, ByName, Network, Scope, UpdateConfig
 from delira.contract.step import Compute, Hooks
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
@@ -29,7 +16,7 @@ from delira.utils.arrays import map_leaves
 from delira.utils.checks import check_numbers
 
 
-class ToyCalls(CallsRole):
+class ToyCalls(contract.CallsRole):
     """A network drops inputs while it learns."""
 
     backend: "ToyBackend"
@@ -73,22 +60,22 @@ def _dropping(network: Network, is_training: bool) -> Iterator[None]:
         network.is_training = before
 
 
-class ToyStep(StepRole):
+class ToyStep(contract.StepRole):
     """Gradients by hand."""
 
-    def learn(self, optimizer: "ToySGD", step: Step, compute: Compute, backward: Hooks) -> None:
+    def learn(self, optimizer: "ToySGD", step: contract.Step, compute: Compute, backward: Hooks) -> None:
         """The gradient of the first loss by hand, whatever hooks make of it."""
         compute(step)
-        mark("forward")
+        contract.mark("forward")
         loss = next(iter(step.losses.values()))
         known = getattr(loss, "difference", None)  # not of a number that hooks made of it
-        error = step.predictions["pred"] - step.batch[DEFAULT_LOSS_KEYS[1]] if known is None else known
+        error = step.predictions["pred"] - step.batch[contract.DEFAULT_LOSS_KEYS[1]] if known is None else known
         with np.errstate(invalid="ignore", over="ignore"):  # a loss that is not finite is the trainer's business
             gradient = 2 * step.network.last_inputs.T @ error / error.size
-        run_hooks(backward, step)
-        mark("backward")
+        contract.run_hooks(backward, step)
+        contract.mark("backward")
         optimizer.apply(gradient)
-        mark("update")
+        contract.mark("update")
 
 
 class ToySGD:
@@ -131,7 +118,7 @@ class ToySGD:
         self.velocity[...] = state["velocity"]
 
 
-class ToyOptimizers(OptimizersRole):
+class ToyOptimizers(contract.OptimizersRole):
     """One optimizer of the one weight."""
 
     def build(
@@ -159,7 +146,7 @@ class ToyOptimizers(OptimizersRole):
             optimizer.lr *= factor
 
 
-class ToyGenerators(GeneratorsRole):
+class ToyGenerators(contract.GeneratorsRole):
     """The generator of the backend."""
 
     backend: "ToyBackend"
@@ -179,7 +166,7 @@ class ToyGenerators(GeneratorsRole):
         self.backend.generator.bit_generator.state = whole
 
 
-class ToyWeights(WeightsRole):
+class ToyWeights(contract.WeightsRole):
     """The one weight."""
 
     def averaged(self, network: Network) -> dict[str, Any]:
@@ -200,7 +187,7 @@ class ToyWeights(WeightsRole):
         network.weight[...] = weights["weight"]
 
 
-class ToyCheckpoints(CheckpointsRole):
+class ToyCheckpoints(contract.CheckpointsRole):
     """Weight and optimizer in the common container."""
 
     def state_tree(self, network: Network, optimizers: ByName) -> dict[str, Any]:
@@ -222,7 +209,7 @@ class ToyCheckpoints(CheckpointsRole):
         network.weight[...] = weight
 
 
-class ToyBackend(Backend):
+class ToyBackend(contract.Backend):
     """Numpy, on the CPU, with a generator of its own."""
 
     name = "toy"
