@@ -321,9 +321,8 @@ class Describer:
 
 def _stamps(path: str) -> list[Any]:
     """Sizes and times of change of a file, or of all files of a store; its name does not count."""
-    files = [path]
-    if os.path.isdir(path):
-        files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    inside = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    files = inside if os.path.isdir(path) else [path]
     found = [(os.path.relpath(file, path), os.stat(file)) for file in files]
     return [[name, status.st_size, status.st_mtime_ns, status.st_ctime_ns] for name, status in found]
 

@@ -5,6 +5,7 @@ import copyreg
 import functools
 import hashlib
 import io
+import itertools
 import json
 import logging
 import os
@@ -157,11 +158,10 @@ def paths_of(items: Iterable[Any]) -> list[str]:
     for item in items:
         for place, text in strings_in(item).items():
             by_place.setdefault(place, {})[text] = None
-    paths: dict[str, None] = {}
-    for texts in by_place.values():
-        if any(os.path.isabs(text) or os.path.exists(text) for text in texts):
-            paths |= texts
-    return list(paths)
+    are_paths = (
+        texts for texts in by_place.values() if any(os.path.isabs(text) or os.path.exists(text) for text in texts)
+    )
+    return list(dict.fromkeys(itertools.chain.from_iterable(are_paths)))
 
 
 def with_progress(items: list[Any]) -> Iterable[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError, SampleIndexError
+from delira.utils.checks import expect
 
 NEVER_MASKED = frozenset({np.ndarray, int, float, complex, bool, str, bytes, *np.sctypeDict.values()})
 """Types whose values need not be asked: to ask each costs half a microsecond."""
@@ -312,11 +313,12 @@ def collate(samples: Sequence[Any], indices: Sequence[int], entry: str = "") -> 
                 f"{what} {index} has the keys {got}, but {wanted} were expected "
                 f"(those of sample {indices[0]}); all samples of a dataset need the same keys"
             )
-    batch: dict[str, Any] = {}
-    for key, first in samples[0].items():
-        join = collate if isinstance(first, Mapping) else stack
-        batch[key] = join([sample[key] for sample in samples], indices, f"{entry}/{key}" if entry else str(key))
-    return batch
+    return {
+        key: (collate if isinstance(first, Mapping) else stack)(
+            [sample[key] for sample in samples], indices, f"{entry}/{key}" if entry else str(key)
+        )
+        for key, first in samples[0].items()
+    }
 
 
 def check_mapping(sample: object, what: str) -> None:
@@ -459,8 +461,7 @@ def common_length(lengths: Mapping[str, int], owner: str) -> int:
 
 def check_flag(value: object, name: str) -> bool:
     """Refuse anything but True and False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ConfigError(f"{name} must be True or False, got {value!r}")
+    expect((name, value, isinstance(value, (bool, np.bool_)), "True or False"))
     return bool(value)
 
 

@@ -363,9 +363,8 @@ def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_exte
 def check_size(owner: object, img_shape: object) -> tuple[int, int]:
     """Refuse what is no height and width; ``owner`` is as in :mod:`delira.utils.checks`."""
     sizes = tuple(img_shape) if isinstance(img_shape, Iterable) and not isinstance(img_shape, (str, bytes)) else ()
-    if len(sizes) != 2:
-        name = owner if isinstance(owner, str) else type(owner).__name__
-        raise ConfigError(f"{name}: img_shape must be a height and a width, got {img_shape!r}")
+    name = owner if isinstance(owner, str) else type(owner).__name__
+    expect((f"{name}: img_shape", img_shape, len(sizes) == 2, "a height and a width"))
     check_whole(owner, at_least=1, **{f"img_shape[{place}]": size for place, size in enumerate(sizes)})
     return int(sizes[0]), int(sizes[1])
 

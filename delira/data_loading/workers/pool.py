@@ -127,8 +127,7 @@ class Worker:
     def is_stopped(self) -> bool:
         """Return True if a signal has stopped it, as far as the system tells."""
         with contextlib.suppress(OSError, AttributeError):  # no child of this process; not on every system
-            flags = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_PID, self.process.pid, flags) is not None
+            return os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
         return False
 
     def stack(self) -> str:
@@ -271,9 +270,9 @@ class WorkerPool:
 
     def _collect(self, timeout: float, awaited: Worker | None = None) -> bool:
         """Take what has come within ``timeout`` seconds; whether something came of the worker awaited."""
-        sources: dict[Any, Worker] = {}
-        for worker in self._workers:
-            sources[worker.connection] = sources[worker.process.sentinel] = worker
+        sources: dict[Any, Worker] = {
+            end: worker for worker in self._workers for end in (worker.connection, worker.process.sentinel)
+        }
         came = connections.wait(list(sources), max(0.0, timeout))
         heard = list(dict.fromkeys(sources[source] for source in came))
         if not came and timeout:  # a process forked at the same moment may keep the sentinel open

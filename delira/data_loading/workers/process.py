@@ -21,7 +21,7 @@ import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from delira.data_loading.data_loader import BatchRecipe, BatchTask, Made
@@ -466,7 +466,11 @@ class Starter:
     def _started(self, theirs: socket.socket, name: str) -> Any:
         dies_with = os.getpid() if threading.current_thread() is threading.main_thread() else None
         process = self._context.Process(target=serve, args=(theirs, self._recipe, dies_with), name=name, daemon=False)
-        with _may_have_children(), warnings.catch_warnings():
+        config: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+        with contextlib.ExitStack() as at_end, warnings.catch_warnings():
+            if config.get("daemon"):  # a process of a pool, which may have no children: ours end when it ends
+                config["daemon"] = False
+                at_end.callback(config.update, daemon=True)
             # of a fork beside other threads; workers call none of them
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -544,17 +548,3 @@ def _find_unpicklable(owner: object, dumps: Callable[[object], bytes], *above: s
             said = f"{'.'.join(place).removeprefix('loader.')} (a {type(value).__name__})"
             return _find_unpicklable(value, dumps, *place) or (said, error)
     return None
-
-
-@contextlib.contextmanager
-def _may_have_children() -> Iterator[None]:
-    """Let a process of a pool, which may have no children, have some: ours end when it ends."""
-    config: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
-    daemon = config.get("daemon")
-    if daemon:
-        config["daemon"] = False
-    try:
-        yield
-    finally:
-        if daemon:
-            config["daemon"] = True
