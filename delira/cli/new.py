@@ -22,10 +22,7 @@ _BACKENDS: dict[str, tuple[str, str, list[str], dict[str, str], dict[str, str]]]
         "PyTorchExperiment",
         ["import torch"],
         _TORCH,
-        {
-            "classification": '{"ce": torch.nn.CrossEntropyLoss()}',
-            "segmentation": '{"dice_ce": DiceCELossPyTorch()}',
-        },
+        {"classification": '{"ce": torch.nn.CrossEntropyLoss()}', "segmentation": '{"dice_ce": DiceCELossPyTorch()}'},
     ),
     "torchscript": (
         "TorchScript",

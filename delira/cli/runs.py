@@ -7,7 +7,6 @@ import math
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,45 +21,30 @@ _LONG = 200  # characters of an error that are shown
 _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """Which runs are listed."""
-
-    name: str | None = None
-    """Part of the experiment's name, or a pattern."""
-    states: Sequence[str] = ()
-    """``"finished"``, ``"running"``, ``"broken-off"``, ``"failed"``, ``"unknown"``; none: all."""
-    since: str | None = None
-    """A day or an age."""
-    best: str | None = None
-    """A metric that the runs must have."""
-
-    def fits(self, run: StoredRun) -> bool:
-        """Return True if a run is listed; of the metric nothing is asked here."""
-        name = self.name or ""
-        is_named = fnmatch.fnmatch(run.name, name) if set(name) & set("*?[") else name.lower() in run.name.lower()
-        return (
-            is_named
-            and (not self.states or run.state.replace(" ", "-") in self.states)
-            and (self.since is None or (run.started is not None and run.started >= read_time(self.since)))
-        )
-
-
 def run(options: argparse.Namespace) -> Answer:
     """List the runs that were asked for."""
-    chosen = Filter(name=options.name, states=options.status or (), since=options.since, best=options.best)
-    return list_runs(options.root, chosen, sort=options.sort, limit=options.limit)
+    which = {"name": options.name, "states": options.status or (), "since": options.since, "best": options.best}
+    return list_runs(options.root, **which, sort=options.sort, limit=options.limit)
 
 
-def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int | None = None) -> Answer:
+def list_runs(
+    root: str | Path, *, name: str | None = None, states: Sequence[str] = (), since: str | None = None,
+    best: str | None = None, sort: str = "age", limit: int | None = None,
+) -> Answer:  # fmt: skip
     """All runs below a folder, a line for each.
 
     Parameters
     ----------
     root
         The folder.
-    chosen
-        Which of them.
+    name
+        Part of the experiment's name, or a pattern.
+    states
+        ``"finished"``, ``"running"``, ``"broken-off"``, ``"failed"``, ``"unknown"``; none: all.
+    since
+        A day or an age.
+    best
+        A metric that the runs must have, by which they are sorted.
     sort
         ``"age"`` (the newest first), ``"name"``, ``"score"``, ``"duration"`` (the longest first) or ``"status"``.
     limit
@@ -74,15 +58,25 @@ def list_runs(root: str | Path, chosen: Filter, *, sort: str = "age", limit: int
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {limit}")
     found = [_read(path) for path in find_runs(root)]
-    runs = [run for run in found if chosen.fits(run)]
-    if chosen.best is not None:
-        known = {name for run in runs for name in run.metrics}
-        if runs and not known & {chosen.best, f"val_{chosen.best}"}:
-            raise ConfigError(f"no run has the metric {chosen.best!r}{did_you_mean(chosen.best, known)}")
-        runs = [run for run in runs if score_of(run, chosen.best)[0]]
-    shown = sorted(runs, key=lambda run: _order(run, "score" if chosen.best else sort, chosen.best))[:limit]
-    facts = [describe(run, Path(root), chosen.best) for run in shown]
+    runs = [run for run in found if _is_listed(run, name or "", states, since)]
+    if best is not None:
+        known = {metric for run in runs for metric in run.metrics}
+        if runs and not known & {best, f"val_{best}"}:
+            raise ConfigError(f"no run has the metric {best!r}{did_you_mean(best, known)}")
+        runs = [run for run in runs if score_of(run, best)[0]]
+    shown = sorted(runs, key=lambda run: _order(run, "score" if best else sort, best))[:limit]
+    facts = [describe(run, Path(root), best) for run in shown]
     return Answer({"root": str(root), "runs": facts}, _as_text(facts, Path(root), len(found), len(runs)))
+
+
+def _is_listed(run: StoredRun, name: str, states: Sequence[str], since: str | None) -> bool:
+    """Return True if a run fits; of its metrics nothing is asked here."""
+    is_named = fnmatch.fnmatch(run.name, name) if set(name) & set("*?[") else name.lower() in run.name.lower()
+    return (
+        is_named
+        and (not states or run.state.replace(" ", "-") in states)
+        and (since is None or (run.started is not None and run.started >= read_time(since)))
+    )
 
 
 def _read(path: Path) -> StoredRun:
@@ -133,22 +127,16 @@ def _losses(run: StoredRun) -> list[str]:
         return []
     if run.kind == "run":
         gone = "" if run.fold_folders else f"{run.path} has no folder of the training, which has finished"
-        told = [gone, *(read_history(folder)[1] for folder in run.fold_folders.values())]
-        return [*filter(None, told)]
+        return [*filter(None, [gone, *(read_history(folder)[1] for folder in run.fold_folders.values())])]
     found = []
     for number in sorted({*run.finished_folds, *run.stored_folds}):
         folder = run.fold_folders.get(number)
-        if folder is None:
-            found.append(f"fold_{number:02d} is missing, though the ledger says that fold {number} has finished")
-        elif number not in run.stored_folds:
-            found.append(
-                f"{folder.name}/{RESULT_FILE} is missing, though the ledger says that fold {number} has finished"
-            )
+        file = f"fold_{number:02d}" if folder is None else f"{folder.name}/{RESULT_FILE}"
+        if folder is None or number not in run.stored_folds:
+            found.append(f"{file} is missing, though the ledger says that fold {number} has finished")
         elif why := _why_cut(folder / RESULT_FILE):
-            found.append(f"{folder.name}/{RESULT_FILE} {why}")
-    return found + [
-        told for told in (f"{SUMMARY} is missing" if run.lacks_summary else "", run.summary_trouble) if told
-    ]
+            found.append(f"{file} {why}")
+    return [*filter(None, [*found, f"{SUMMARY} is missing" if run.lacks_summary else "", run.summary_trouble])]
 
 
 def _why_cut(path: Path) -> str:
@@ -188,8 +176,7 @@ def read_time(text: str) -> datetime.datetime:
     """
     try:
         if found := re.fullmatch(r"(\d+)\s*(min|h|d|w)", text):
-            span = datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
-            return datetime.datetime.now().astimezone() - span
+            return datetime.datetime.now().astimezone() - datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
         return datetime.datetime.fromisoformat(text).astimezone()
     except (OverflowError, ValueError):
         raise ConfigError(f"--since {text!r} is no time; write a day (2026-11-22), or an age: 30min, 12h, 7d") from None

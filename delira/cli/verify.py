@@ -84,9 +84,9 @@ def _checks(run: StoredRun) -> Iterator[Check]:
         yield from _check_history(run, folder, place, stored)
         yield from _check_small_files(run, number, place)
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
-            is_one = checkpoint.name.startswith("checkpoint_") or checkpoint.is_file()
-            if is_one and not checkpoint.name.startswith("."):
-                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{checkpoint.name}")
+            name = checkpoint.name
+            if name.startswith("checkpoint_") or (checkpoint.is_file() and not name.startswith(".")):
+                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{name}")
         yield from _check_weights(run, number, place, stored)
     # that there are none may be as it should be: of most data nothing can be drawn
     if (path := run.path / "report" / "examples.npz").exists():
@@ -134,8 +134,7 @@ def _check_records(run: StoredRun) -> Iterator[Check]:
         yield Check(manifest.name, UNKNOWN, NEWER)
     else:
         yield _found(manifest, f"{wrong}, so that settings, versions and seed are not known" if wrong else problem)
-    is_there = bool(run.events) or ledger.exists()
-    state = MISSING if not is_there else BROKEN if told or not run.events else WHOLE
+    state = WHOLE if run.events and not told else BROKEN if run.events or ledger.exists() else MISSING
     yield Check(ledger.name, state, _without_path(ledger, told))
 
 
@@ -190,8 +189,7 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
 def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
     """Return what is wrong with the table of some epochs; of ``None`` nobody knows which there were."""
     try:
-        text = read_bytes(table, MOST_OF_MANY).decode()
-        rows = [*csv.DictReader(io.StringIO(text, newline=""))]
+        rows = [*csv.DictReader(io.StringIO(read_bytes(table, MOST_OF_MANY).decode(), newline=""))]
     except (OSError, ValueError, csv.Error) as error:
         return f"it cannot be read: {error}"
     if epochs is None:
@@ -328,8 +326,7 @@ def _is_superseded(folder: Path, best: int) -> bool:
 
 def _endings(folder: Path, stem: str) -> set[str]:
     """Return what the names of files end with that begin with ``stem``, without those that were set aside."""
-    names = [path.name for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)]
-    return {name.removeprefix(stem) for name in names}
+    return {path.name.removeprefix(stem) for path in folder.glob(f"{stem}*") if not _ASIDE.search(path.name)}
 
 
 # ------------------------------------------------------------------ words
@@ -345,8 +342,7 @@ def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
         return content, "it cannot be read: it has no entries with names"
     if is_changed(content):
         return content, f"it is damaged: {OTHER_CHECKSUM}"
-    is_there = not entry or content.get(entry) is not None
-    return content, "" if is_there else f"it cannot be read: it has no entry {entry!r}"
+    return content, f"it cannot be read: it has no entry {entry!r}" if entry and content.get(entry) is None else ""
 
 
 def _check_json(path: Path, what: str, entry: str = "", known: int = VERSION, trouble: str = "") -> Check:
@@ -464,8 +460,8 @@ def _compared(what: str, then: object, here: str) -> Check:
 def _compare_git(manifest: Mapping[str, Any]) -> Check:
     then = manifest.get("git")
     if not isinstance(then, Mapping):
-        is_told = "git" in manifest
-        return Check("git", UNKNOWN, "the script was in no repository" if is_told else "the run did not record it")
+        why = "the script was in no repository" if "git" in manifest else "the run did not record it"
+        return Check("git", UNKNOWN, why)
     # of the working directory: git runs what the settings of a repository say, and the file may name any folder
     now, told = git_commit(""), _commit(then)
     if now is None:

@@ -16,7 +16,7 @@ from delira.errors import ConfigError, DataError
 from delira.metrics.of_cases import CaseValues, Statistic, statistic_of
 from delira.report.parts import Part
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import check_functions, check_whole
+from delira.utils.checks import check_functions, check_whole, if_given
 from delira.utils.seeding import derive
 
 N_DRAWS = 2000
@@ -60,8 +60,7 @@ class Resampling:
     def __init__(self, n: int, groups: object = None, seed: int = 0, n_draws: int = N_DRAWS, fold: int | None = None):
         check_whole("Resampling", at_least=0, n=n, seed=seed)
         check_whole("Resampling", at_least=1, n_draws=n_draws)
-        if fold is not None:
-            check_whole("Resampling", at_least=0, fold=fold)
+        check_whole("Resampling", at_least=0, **if_given(fold=fold))
         self.n, self.seed, self.n_draws = n, seed, n_draws
         self.counters = () if fold is None else (fold,)
         self.members: np.ndarray | None = None
@@ -87,8 +86,7 @@ class Resampling:
         if self.members is None:
             yield from (units[0] for units in self.units())
             return
-        order = np.argsort(self.members, kind="stable")
-        of_group = np.split(order, np.cumsum(np.bincount(self.members))[:-1])
+        of_group = np.split(np.argsort(self.members, kind="stable"), np.cumsum(np.bincount(self.members))[:-1])
         for units in self.units():
             yield np.concatenate([of_group[unit] for unit in units[0]])
 
@@ -175,11 +173,7 @@ def _numbers_of_cases(name: str, given: object) -> np.ndarray:
 
 
 def score_interval(
-    function: Callable[..., float],
-    arrays: Sequence[Any],
-    groups: object = None,
-    seed: int = 0,
-    n_draws: int = N_DRAWS,
+    function: Callable[..., float], arrays: Sequence[Any], groups: object = None, seed: int = 0, n_draws: int = N_DRAWS
 ) -> Interval:
     """95 % interval of a function of a whole data set, evaluated again on every draw.
 
@@ -200,13 +194,11 @@ def score_interval(
         NaN with a note if a draw has no value, or there is only one case or group.
     """
     check_functions("score_interval", function=function)
-    n_cases = _count_cases(arrays)
-    draws = Resampling(n_cases, groups, seed, n_draws)
+    draws = Resampling(_count_cases(arrays), groups, seed, n_draws)
     if draws.n_units < 2:
         return draws.none(too_few(draws.n_units, groups is not None))
     estimates = np.full(n_draws, np.nan)
-    with warnings.catch_warnings():  # 2,000 times "only one class present" helps nobody
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):  # 2,000 times "only one class present" helps nobody
         for position, cases in enumerate(draws.cases()):
             try:
                 estimates[position] = function(*(map_leaves(operator.itemgetter(cases), array) for array in arrays))
@@ -272,16 +264,16 @@ class Draws:
             return f"every fold holds fewer than {MIN_UNITS} {unit}s, too few to draw from"
         for part, count in zip(self.parts, counts, strict=False):
             if count < MIN_UNITS:
-                held = f"{count} {unit}{'' if count == 1 else 's'}"
-                return f"{part.name} holds only {held}, fewer than {MIN_UNITS}, too few to draw from"
+                held = f"{count} {unit}{'' if count == 1 else 's'}, fewer than {MIN_UNITS}"
+                return f"{part.name} holds only {held}, too few to draw from"
         return ""
 
     def counts(self) -> Iterator[list[np.ndarray]]:
         """How often each case of each part was drawn, arrays of shape ``(draws, n)``, some draws at a time."""
         chunk = max(1, CHUNK // max(1, sum(len(part.cases) for part in self.parts)))
         if self.within:
-            drawn = [self._resampling(part.cases, part.folds[0].fold).counts(chunk) for part in self.parts]
-            yield from (list(each) for each in zip(*drawn, strict=True))
+            drawn = (self._resampling(part.cases, part.folds[0].fold).counts(chunk) for part in self.parts)
+            yield from map(list, zip(*drawn, strict=True))
             return
         places = [np.searchsorted(self.cases, part.cases) for part in self.parts]
         for counts in self._resampling(self.cases).counts(chunk):
@@ -296,8 +288,8 @@ class Draws:
         if self.note:
             return whole.none(self.note)
         estimates, has_all = [], []
-        with warnings.catch_warnings(), np.errstate(all="ignore"):  # 2,000 times "only one class" helps nobody
-            warnings.simplefilter("ignore")
+        # 2,000 times "only one class" helps nobody
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             for drawn in self.counts():
                 values = [statistic(counts) for statistic, counts in zip(statistics, drawn, strict=True)]
                 estimates.append(np.mean(values, axis=0))
@@ -347,8 +339,7 @@ def evaluated(
 
 def fast_statistic(metric: object, arrays: Sequence[Any], evaluate: Callable[..., float]) -> Statistic | None:
     """Return a metric of many draws at once; None where it has to be evaluated draw by draw."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         return statistic_of(metric, arrays, evaluate)
 
 

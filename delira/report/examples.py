@@ -236,8 +236,7 @@ def rank(result: Any) -> Ranking | None:
             return Ranking(name, tested[kept], values[tested[kept]], is_high_good, masks=masks)
     if masks is None or _n_values(result.oof, pair) > MAX_VALUES:
         return None
-    shown = map(masks, tested.tolist())
-    scores = np.array([np.nan if each is None else dice(*each) for each in shown])
+    scores = np.array([np.nan if each is None else dice(*each) for each in map(masks, tested.tolist())])
     kept = np.isfinite(scores)
     return Ranking("Dice", tested[kept], scores[kept], True, masks=masks) if kept.any() else None
 
@@ -473,10 +472,9 @@ def _read_whole(path: Path) -> Examples:
         stated = harmless(parse_json(str(stored["facts"])))
         if stated.pop("format") != _FORMAT:
             raise ValueError("another format")
-        rows = stated.pop("examples")
         found = [
             Example(**row, **{name: stored[f"{name}_{k}"] for name in _PICTURES if f"{name}_{k}" in stored.files})
-            for k, row in enumerate(rows)
+            for k, row in enumerate(stated.pop("examples"))
         ]
     notes = stated["notes"]
     are_texts = all(isinstance(text, str) for text in (stated["score_name"], *notes)) and isinstance(notes, list)

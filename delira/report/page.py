@@ -15,13 +15,7 @@ from delira.report.caveats import caveats, fingerprints
 from delira.report.examples import Examples, data_uri, outlined
 from delira.report.plots import inline_svg
 from delira.report.predictions import curve_band
-from delira.report.sections import (
-    confusion,
-    drawn_folds,
-    phases_of,
-    sections,
-    timings_of,
-)
+from delira.report.sections import confusion, drawn_folds, phases_of, sections, timings_of
 from delira.report.summary import check_result, fold_values
 from delira.report.table import (
     DASH,
@@ -63,7 +57,7 @@ def result_page(result: Any) -> str:
     check_result("result_page", result, "summary", "info", "warnings")
     columns = metric_columns(result)
     folds = drawn_folds(result)
-    return template("kfold.html.j2").render(
+    return _template("kfold.html.j2").render(
         name=result.name or ("training" if result.is_training else "cross-validation"),
         kind="Training" if result.is_training else "Cross-validation",
         facts=_facts(result),
@@ -123,20 +117,14 @@ def _curve_notes(result: Any) -> list[str]:
 
 
 @functools.cache
-def _environment() -> Any:
-    jinja2 = import_optional("jinja2", "a page", "jinja2")
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("delira.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def template(name: str) -> Any:
+def _template(name: str) -> Any:
     """Return a template of this package; what is put into it is escaped."""
-    return _environment().get_template(name)
+    jinja2 = import_optional("jinja2", "a page", "jinja2")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("delira.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template(name)
 
 
 def _facts(result: Any) -> list[tuple[str, str]]:
@@ -285,7 +273,7 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         check_paths("runs_page", path=path)
     names = run_names(results)
     differing, common = compared_settings(results)
-    page = template("runs.html.j2").render(
+    page = _template("runs.html.j2").render(
         name=" · ".join(dict.fromkeys(result.name or "run" for result in results)),
         kind="Runs side by side",
         runs=[_run(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True))],
@@ -332,8 +320,8 @@ def run_names(results: Sequence[Any]) -> list[str]:
     results = check_results("run_names", results)
     names = [result.name or "run" for result in results]
     if len(set(names)) < len(names):
-        paths = [result.path for result in results]
-        names = [f"{n} {Path(at).name}" if at is not None else n for n, at in zip(names, paths, strict=True)]
+        pairs = zip(names, results, strict=True)
+        names = [name if one.path is None else f"{name} {Path(one.path).name}" for name, one in pairs]
     if len(set(names)) < len(names):
         names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
     return names
@@ -361,8 +349,7 @@ def compare_folds(results: Sequence[Any], names: Sequence[str]) -> list[str]:
         return []
     groups = _groups(results, names)
     sentences = []
-    pairs = zip(results, names, strict=True)
-    data = {name: dict(fingerprints(result)).get("data fingerprint") for result, name in pairs}
+    data = {name: dict(fingerprints(one)).get("data fingerprint") for one, name in zip(results, names, strict=True)}
     if len({mark for mark in data.values() if mark}) > 1:
         told = "; ".join(f"{name}: {mark or 'not known'}" for name, mark in data.items())
         sentences.append(f"The data are not the same (their fingerprints differ: {told}).")

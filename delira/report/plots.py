@@ -59,13 +59,6 @@ Phases = dict[str, list[Curve]]
 """``"training"`` and ``"validation"`` to one curve for each fold."""
 
 
-def check_folds(owner: str, folds: object) -> Sequence[Any]:
-    """Refuse what is no sequence of folds with their histories."""
-    if not isinstance(folds, Sequence) or any(not hasattr(fold, "history") for fold in folds):
-        raise ConfigError(f"{owner}: folds must be a list of FoldResult, got {folds!r:.200}")
-    return folds
-
-
 def learning_curves(folds: Sequence[Any]) -> "Figure":
     """Draw the histories of all folds.
 
@@ -83,7 +76,8 @@ def learning_curves(folds: Sequence[Any]) -> "Figure":
     DataError
         If no fold has a history.
     """
-    check_folds("learning_curves", folds)
+    if not isinstance(folds, Sequence) or any(not hasattr(fold, "history") for fold in folds):
+        raise ConfigError(f"learning_curves: folds must be a list of FoldResult, got {folds!r:.200}")
     panels = curves(folds)
     if not panels:
         raise DataError("no fold has a history, so there are no learning curves; train at least one epoch")
@@ -277,9 +271,8 @@ def classes_panel(title: str, axis_names: tuple[str, str], bands: Mapping[int, B
         band, name = bands[number], names[number]
         label = f"{name if len(name) <= 18 else name[:17] + '…'}  {band.area[0]:.3f}"
         axes.plot(band.x, band.mean, color=colour, linewidth=1.5, label=label)
-    handles = [line for line in axes.lines if line.get_label() != "class"]
     legend = axes.legend(
-        handles=handles,
+        handles=[line for line in axes.lines if line.get_label() != "class"],
         frameon=False,
         fontsize=8,
         labelcolor=INK,

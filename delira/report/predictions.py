@@ -258,17 +258,6 @@ def one_against_rest(cases: Classified) -> Iterator[tuple[int, np.ndarray, np.nd
             yield number, is_class, scores[:, number] if cases.score is None else cases.score
 
 
-def confidences(cases: Classified) -> tuple[np.ndarray, np.ndarray]:
-    """What calibration compares: the largest probability and whether it is right; of one score for each case that
-    score and whether it is class 1, as :class:`~delira.metrics.CalibrationError` does.
-    """
-    if cases.probabilities is None:
-        return np.empty(0), np.empty(0, bool)
-    if cases.is_one_score:
-        return cases.probabilities[:, 1], cases.true == 1
-    return cases.probabilities.max(axis=1), cases.is_hit
-
-
 def regressed(result: Any, *, each_once: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """True values, predictions, both float64 of shape ``(n,)``, and which tested cases they are.
 
@@ -330,8 +319,17 @@ class Reliability(NamedTuple):
 
 
 def reliability(cases: Classified) -> Reliability:
-    """Return how often what was predicted with some confidence came true (Guo et al. 2017)."""
-    confidence, came_true = confidences(cases)
+    """Return how often what was predicted with some confidence came true (Guo et al. 2017).
+
+    The confidence is the largest probability, which is right or wrong; of one score for each case it is that score, and
+    true is class 1, as of :class:`~delira.metrics.CalibrationError`.
+    """
+    if cases.probabilities is None:
+        confidence, came_true = np.empty(0), np.empty(0, bool)
+    elif cases.is_one_score:
+        confidence, came_true = cases.probabilities[:, 1], cases.true == 1
+    else:
+        confidence, came_true = cases.probabilities.max(axis=1), cases.is_hit
     bins = np.clip(np.ceil(confidence * N_BINS).astype(int) - 1, 0, N_BINS - 1)
     counts = np.bincount(bins, minlength=N_BINS)
     full = counts > 0

@@ -162,8 +162,7 @@ def _gives_again(result: Any, name: str, folds: Sequence[Part], values: np.ndarr
     """Return True if a function gives the values of the folds, so that it is the one that the run had."""
     evaluate = evaluator(result.metrics[name], name)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             found = [evaluate(*arrays_of(result, name, part)) for part in folds]
     except Exception:  # a metric raises what it likes; its row says so
         return False
@@ -220,8 +219,8 @@ class _Row:
         if self.is_pooled and self.result.rounds.kind == "splits":
             return [_Value(float(value), None) for value in defined], ""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of classes that a fold lacks, which the row says
+            # of classes that a fold lacks, which the row says
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 return [self._value(part) for part in self.rounds], ""
         except Exception as error:  # a metric raises what it likes; the other metrics shall still be shown
             return [], f"it could not be computed over all cases ({type(error).__name__}: {error})"

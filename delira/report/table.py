@@ -123,8 +123,7 @@ def escape_latex(text: str) -> str:
 
 def number_format(values: Sequence[float]) -> Callable[[float], str]:
     """One way of writing all of these numbers: four significant digits of the largest, or a few more."""
-    finite = [abs(value) for value in values if np.isfinite(value)]
-    largest = max(finite, default=0.0)
+    largest = max([abs(value) for value in values if np.isfinite(value)], default=0.0)
     if largest and (largest < 1e-3 or largest >= 1e6):
         return lambda value: f"{value:.3e}"
     decimals = 4 if largest < 10 else 3 if largest < 100 else 2 if largest < 1000 else 1
@@ -399,11 +398,7 @@ def _latex(result: Any, columns: list[MetricColumn]) -> str:
 
 def _html(result: Any, columns: list[MetricColumn]) -> str:
     header, *body = [[html.escape(cell) for cell in row] for row in _rows(result, columns)]
-    lines = [
-        "<table>",
-        "<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr></thead>",
-        "<tbody>",
-    ]
+    lines = ["<table>", "<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr></thead>", "<tbody>"]
     for number, (first, *cells) in enumerate(body):
         rule = ' style="border-top: 1px solid"' if number == len(result.folds) else ""
         lines.append(f"<tr{rule}><th>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")

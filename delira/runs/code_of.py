@@ -87,9 +87,7 @@ class _Reader:
     def read_classes(self, classes: Iterable[type]) -> None:
         """The functions and plain attributes of those classes that are the user's."""
         for cls in classes:
-            is_seen = id(cls) in self._seen
-            self._seen.add(id(cls))
-            if not is_seen and is_own(cls):
+            if self._is_new(cls) and is_own(cls):
                 self._read_class(cls)
 
     def _read_class(self, cls: type) -> None:
@@ -168,7 +166,7 @@ class _Reader:
     def follow(self, value: object, used: Set[str] = frozenset()) -> None:
         """Go on with a function or a class of the user's, and with those that are taken from a module of the user's."""
         if isinstance(value, types.ModuleType):
-            if is_own_file(getattr(value, "__file__", None) or "") and not is_foreign(value.__name__):
+            if _is_own_module(value):
                 for name in sorted(used & vars(value).keys()):
                     if not isinstance(vars(value)[name], types.ModuleType):
                         self.follow(vars(value)[name])
@@ -243,8 +241,7 @@ def _describe(value: object) -> Any:
 
 @functools.lru_cache(512)
 def _names(code: types.CodeType) -> frozenset[str]:
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return frozenset(code.co_names).union(*map(_names, inner))
+    return frozenset(name for each in _codes(code) for name in each.co_names)
 
 
 def content_of(cell: Any) -> Any:

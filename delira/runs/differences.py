@@ -43,9 +43,9 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     then = {**then, "fingerprint": then.get("fingerprint") or {}}
     old, new = then["fingerprint"], now["fingerprint"]
     for part in new:
-        is_same = old.get(part) == new[part]
-        told = f"{part}: not the same; the run did not record more"
-        lines = [] if is_same else [*_lines_of(part, then, now)] or [told]
+        lines = []
+        if old.get(part) != new[part]:
+            lines = [*_lines_of(part, then, now)] or [f"{part}: not the same; the run did not record more"]
         if part == "parameters":
             lines = _lines_of_mode(lines, score_mode_of(then), score_mode_of(now))
         if lines:
@@ -123,8 +123,7 @@ def _lines_of_validation(old: object, new: object) -> Iterator[str]:
 
 def _lines_of_callbacks(old: object, new: object) -> Iterator[str]:
     """What differs of the callbacks that must be the same."""
-    gone, come = ([one for one in each if _must_be_same(one)] for each in _unequal(old, new))
-    return _paired(gone, come)
+    return _paired(*([one for one in each if _must_be_same(one)] for each in _unequal(old, new)))
 
 
 def _paired(gone: list[Any], come: list[Any]) -> Iterator[str]:

@@ -459,8 +459,7 @@ def locate_run(path: str | Path) -> Path:
         If it is a file that is in no run.
     """
     folder = _as_path(path)
-    is_file = folder.is_file()
-    if is_file or (folder.name in ("logs", "report") and _is_of_run(folder.absolute().parent)):
+    if folder.is_file() or (folder.name in ("logs", "report") and _is_of_run(folder.absolute().parent)):
         folder = next((parent for parent in folder.absolute().parents if _is_of_run(parent)), folder)
     while folder.name == "checkpoints" or folder.name.startswith(("fold_", "checkpoint_")):
         folder = folder.parent

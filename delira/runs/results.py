@@ -138,28 +138,17 @@ class FoldResult:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())
         n_val = 0 if self.val_indices is None else len(self.val_indices)
-        sizes = f"train/val/test={len(self.train_indices)}/{n_val}/{len(self.test_indices)}"
-        return f"FoldResult({self.fold}, {sizes}{', ' if values else ''}{values})"
+        sizes = f"{len(self.train_indices)}/{n_val}/{len(self.test_indices)}"
+        return f"FoldResult({self.fold}, train/val/test={sizes}{', ' if values else ''}{values})"
 
 
 RESULT_FILE = "result.zip"
 #: of the file; a later one may mean something else by the same names
 RESULT_FORMAT = 1
 _FIELDS = (
-    "fold",
-    "train_indices",
-    "val_indices",
-    "test_indices",
-    "metrics",
-    "history",
-    "best_epoch",
-    "best_score",
-    "score_key",
-    "weights_epoch",
-    "raw_statistics",
-    "output_readings",
-    "seconds",
-)
+    "fold", "train_indices", "val_indices", "test_indices", "metrics", "history", "best_epoch", "best_score",
+    "score_key", "weights_epoch", "raw_statistics", "output_readings", "seconds",
+)  # fmt: skip
 #: of some fields, where another kind would be read as something else
 _KINDS: dict[str, tuple[type, ...]] = {
     "fold": (int,),
@@ -304,10 +293,8 @@ def read_means(folder: Path) -> dict[str, float]:
     OSError
         If it is a link to somewhere else, or cannot be read now.
     """
-    means: dict[str, float] = {}
     with _opened(folder, "fields") as parts:
-        means |= {str(name): float(np.mean(value)) for name, value in parts["fields"]["metrics"].items()}
-    return means
+        return {str(name): float(np.mean(value)) for name, value in parts["fields"]["metrics"].items()}
 
 
 def _packed_or_none(value: object) -> Any:

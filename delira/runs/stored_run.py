@@ -76,8 +76,7 @@ class StoredRun:
         last = self._ending
         if last.get("event") == "finished":
             return FINISHED
-        error = str(last.get("error") or "")
-        is_failed = last.get("event") == "broken_off" and not error.startswith(_WANTED)
+        is_failed = last.get("event") == "broken_off" and not str(last.get("error") or "").startswith(_WANTED)
         return FAILED if is_failed else BROKEN_OFF
 
     @property
@@ -253,8 +252,8 @@ class StoredRun:
     @property
     def started(self) -> datetime.datetime | None:
         """When the run began."""
-        stated = self.manifest.get("started") or (self.events[0].get("time") if self.events else None)
-        return _as_time(stated or mapping(self.summary.get("info")).get("started"))
+        begun = self.events[0].get("time") if self.events else None
+        return _as_time(self.manifest.get("started") or begun or mapping(self.summary.get("info")).get("started"))
 
     @property
     def seconds(self) -> float | None:

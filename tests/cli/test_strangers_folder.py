@@ -14,7 +14,7 @@ from small_backends import toy_kit
 from time_limit import within_seconds
 
 from delira.cli.report import write_report
-from delira.cli.runs import Filter, list_runs
+from delira.cli.runs import list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DeliraError
@@ -127,7 +127,7 @@ def test_whatever_stands_there_is_told(run, name, what):
     put(run, name, what)
     with within_seconds(), warnings.catch_warnings():
         warnings.simplefilter("error")
-        listed = list_runs(run.parents[1], Filter()).content["runs"]
+        listed = list_runs(run.parents[1]).content["runs"]
         found = verify([run])
         told = str(KFoldResult.load(run))
     assert {entry["path"] for entry in listed} == {str(run), str(run.parents[1] / "whole" / run.name)}
@@ -252,7 +252,7 @@ def test_one_run_that_breaks_a_reader_does_not_hide_the_others(run, monkeypatch)
         return real(path)
 
     monkeypatch.setattr(module, "read_run", breaking)
-    answer = list_runs(run.parents[1], Filter())
+    answer = list_runs(run.parents[1])
     bad, whole = sorted(answer.content["runs"], key=lambda entry: entry["path"])
     assert (bad["status"], whole["status"]) == ("unknown", "finished")
     assert "ZeroDivisionError: on purpose" in bad["problems"][0]
