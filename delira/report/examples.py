@@ -111,8 +111,7 @@ def picture(image: np.ndarray, plane: Plane, at: int | None = None) -> np.ndarra
     else:
         channels = np.moveaxis(image, plane.channel_axis, 0)
     chosen = [_flat_slice(channel, at) for channel in channels[: 3 if plane.is_colour else 1]]
-    values = np.stack(chosen, axis=-1).astype(np.float64)
-    values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    values = np.nan_to_num(np.stack(chosen, axis=-1).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = _scale(values, plane.is_colour)
     shades = np.round(255 * np.clip((values - low) / (high - low), 0, 1)).astype(np.uint8)
     return shades if plane.is_colour else shades[..., 0]
@@ -154,8 +153,7 @@ def outlined(image: np.ndarray, true: np.ndarray | None, predicted: np.ndarray |
     factor = max(1, MAX_PIXELS // max(image.shape[:2]))
     drawn = image.repeat(factor, axis=0).repeat(factor, axis=1)
     drawn = np.repeat(drawn[..., None], 3, axis=2) if drawn.ndim == 2 else drawn
-    masks = [mask for mask in (true, predicted) if mask is not None]
-    edges = [_edges(mask.repeat(factor, axis=0).repeat(factor, axis=1)) for mask in masks]
+    edges = [_edges(mask, factor) for mask in (true, predicted) if mask is not None]
     for edge, colour in zip(edges, (TRUE, PREDICTED), strict=False):
         drawn[edge] = colour
     if len(edges) > 1:
@@ -163,9 +161,9 @@ def outlined(image: np.ndarray, true: np.ndarray | None, predicted: np.ndarray |
     return drawn
 
 
-def _edges(mask: np.ndarray) -> np.ndarray:
-    """Pixels of a class with a neighbour of another one; the border of the picture is no edge."""
-    padded = np.pad(mask, 1, mode="edge")
+def _edges(mask: np.ndarray, factor: int) -> np.ndarray:
+    """Pixels, enlarged, of a class with a neighbour of another one; the border of the picture is no edge."""
+    padded = np.pad(mask.repeat(factor, axis=0).repeat(factor, axis=1), 1, mode="edge")
     inner = padded[1:-1, 1:-1]
     neighbours = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
     return np.asarray((inner > 0) & np.any([inner != other for other in neighbours], axis=0))
@@ -439,10 +437,9 @@ def write_examples(folder: Path, examples: Examples) -> Path:
     arrays: dict[str, Any] = {}
     rows = []
     for number, example in enumerate(examples.examples):
-        row = example._asdict()
-        pictures = {name: row.pop(name) for name in _PICTURES}
-        arrays |= {f"{name}_{number}": array for name, array in pictures.items() if array is not None}
-        rows.append(row)
+        rows.append(example._asdict())
+        pictures = {f"{name}_{number}": rows[-1].pop(name) for name in _PICTURES}
+        arrays |= {name: array for name, array in pictures.items() if array is not None}
     stated = {"format": _FORMAT, **examples._asdict(), "examples": rows, "notes": list(examples.notes)}
     arrays["facts"] = np.array(json.dumps(stated))
     path = folder / FILE
@@ -485,12 +482,12 @@ def _read_whole(path: Path) -> Examples:
 
 def _is_whole(example: Example) -> bool:
     """Return True if an example of a file is what the page draws."""
-    masks = [mask for mask in (example.true_mask, example.predicted_mask) if mask is not None]
+    masks = (example.true_mask, example.predicted_mask)
     return (
         isinstance(example.score, (int, float))
         and isinstance(example.words, str)
         and all(isinstance(number, int) for number in (example.case, example.fold))
         and example.image.dtype == np.uint8
         and (example.image.ndim == 2 or example.image.shape[2:] == (3,))
-        and all(mask.shape == example.image.shape[:2] for mask in masks)
+        and all(mask is None or mask.shape == example.image.shape[:2] for mask in masks)
     )

@@ -1,6 +1,7 @@
 """Tables of texts and numbers, as HTML, CSV and LaTeX, sections of the page that hold them, and the table of folds."""
 
 import html
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 
 
 DASH = "–"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-}
+_LATEX = str.maketrans(
+    {
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " "},
+        **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+        **{character: "\\" + character for character in "&%$#_{}"},
+        **{"±": r"$\pm$", "−": "$-$", DASH: "--"},
+    }
+)
 
 
 class Share(float):
@@ -59,10 +59,9 @@ class Table(NamedTuple):
 
     def sides(self) -> list[str]:
         """For each column whether it holds numbers, ``"number"``, or texts, ``""``."""
-        columns = [[row[place] for row in self.rows] for place in range(len(self.header))]
         return [
-            "number" if any(isinstance(cell, (int, float)) for cell in cells) and place else ""
-            for place, cells in enumerate(columns)
+            "number" if place and any(isinstance(row[place], (int, float)) for row in self.rows) else ""
+            for place in range(len(self.header))
         ]
 
     def csv(self) -> str:
@@ -75,8 +74,8 @@ class Table(NamedTuple):
         """Return a ``tabular`` for the package booktabs."""
         rows = self.texts()
         cut = len(rows) - self.n_last
-        columns = "".join("r" if side else "l" for side in self.sides())
-        return latex_table(self.header, [rows[:cut], rows[cut:]] if self.n_last else [rows], columns)
+        blocks = [rows[:cut], rows[cut:]] if self.n_last else [rows]
+        return latex_table(self.header, blocks, "".join("r" if side else "l" for side in self.sides()))
 
 
 class Section(NamedTuple):
@@ -115,8 +114,7 @@ def latex_table(header: Sequence[str], blocks: Sequence[Sequence[Sequence[str]]]
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    escaped = "".join(_LATEX.get(character, character) for character in text)
-    escaped = escaped.replace("±", r"$\pm$").replace("−", "$-$").replace(DASH, "--").replace("\n", " ")
+    escaped = text.translate(_LATEX)
     # after the end of a line, or \midrule, LaTeX takes [ and * for options of these
     return f"{{{escaped[0]}}}{escaped[1:]}" if escaped[:1] in ("[", "*") else escaped
 
@@ -267,14 +265,13 @@ def fold_table(result: object, fmt: str = "plain") -> str:
 
 def _plain(result: Any, columns: list[MetricColumn]) -> str:
     labels = ["fold", *(str(fold.fold) for fold in result.folds)]
-    width = max(map(len, labels))
+    width = room = WIDTH - max(map(len, labels))
     blocks: list[list[list[str]]] = [[]]
-    room = WIDTH - width
     for column in columns:
         needed = 3 + max(map(len, [column.name, *column.folds]))
         if needed > room and blocks[-1]:
             blocks.append([])
-            room = WIDTH - width
+            room = width
         blocks[-1].append([column.name, *column.folds])
         room -= needed
     text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
@@ -385,9 +382,7 @@ def _markdown(result: Any, columns: list[MetricColumn]) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    for character in "\\|*_`<":
-        text = text.replace(character, "\\" + character)
-    return text.replace("\n", " ")
+    return re.sub(r"([\\|*_`<])", r"\\\1", text).replace("\n", " ")
 
 
 def _latex(result: Any, columns: list[MetricColumn]) -> str:

@@ -13,7 +13,7 @@ from problems import linear_problem
 from small_backends import toy_kit
 
 from delira.callbacks.history import HistoryWriter
-from delira.cli.runs import Filter, list_runs
+from delira.cli.runs import list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
@@ -223,7 +223,7 @@ def test_a_changed_digit_of_an_epoch_is_noticed(single):
     loaded = KFoldResult.load(single)
     assert f"1 of 3 epochs in {path} left out: the checksum is another one" in loaded.warnings
     assert loaded.folds[0].history == [whole.folds[0].history[0], whole.folds[0].history[2]]
-    (listed,) = list_runs(single.parent, Filter()).content["runs"]
+    (listed,) = list_runs(single.parent).content["runs"]
     assert any("1 of 3 epochs" in text for text in listed["problems"])
 
 
