@@ -56,11 +56,10 @@ class ResidualBlock(Architecture):
 
     def call(self, hidden: Array) -> Array:
         """Map (B, H, W, in_channels) to (B, H / stride, W / stride, out_channels)."""
-        make = self.make
-        residual = self.normalised(2, make.relu(self.normalised(1, hidden)))
+        residual = self.normalised(2, self.make.relu(self.normalised(1, hidden)))
         for layer in self.downsample:
             hidden = layer(hidden)
-        return make.relu(residual + hidden)
+        return self.make.relu(residual + hidden)
 
 
 class ResNet18(Architecture):
@@ -93,13 +92,12 @@ class ResNet18(Architecture):
 
     def call(self, images: Array) -> Array:
         """Map images of shape (B, C, H, W) to (B, n_outputs)."""
-        make = self.make
-        hidden = make.relu(self.normalised(1, make.channels_last(images, self.conv1)))
-        hidden = make.max_pool(hidden, 3, padding=1)
+        hidden = self.make.relu(self.normalised(1, self.make.channels_last(images, self.conv1)))
+        hidden = self.make.max_pool(hidden, 3, padding=1)
         for number in range(1, 5):
             for block in getattr(self, f"layer{number}"):
                 hidden = block(hidden)
-        return self.fc(make.mean(hidden))
+        return self.fc(self.make.mean(hidden))
 
 
 class VGG3D(Architecture):
@@ -137,13 +135,12 @@ class VGG3D(Architecture):
 
     def call(self, volumes: Array) -> Array:
         """Map volumes of shape (B, C, D, H, W) to (B, n_outputs)."""
-        make = self.make
-        hidden = make.channels_last(volumes, getattr(self, "conv1"))  # noqa: B009 - set by its name
+        hidden = self.make.channels_last(volumes, getattr(self, "conv1"))  # noqa: B009 - set by its name
         for number in range(1, len(self._widths) + 1):
-            hidden = make.relu(self.normalised(number, hidden))
+            hidden = self.make.relu(self.normalised(number, hidden))
             if number in self._pooled:  # an odd end is a window of its own: a volume never shrinks to nothing
-                hidden = make.max_pool(hidden, 2, padding="SAME")
-        return self.fc2(make.relu(self.fc1(make.mean(hidden))))
+                hidden = self.make.max_pool(hidden, 2, padding="SAME")
+        return self.fc2(self.make.relu(self.fc1(self.make.mean(hidden))))
 
 
 class DownConv(Architecture):
@@ -198,11 +195,10 @@ class UpConv(Architecture):
 
     def call(self, hidden: Array, skip: Array) -> Array:
         """Map (B, *half, in_channels) and a level (B, *spatial, out_channels) to (B, *spatial, out_channels)."""
-        make = self.make
-        hidden = make.convolve(self.upconv, hidden)
+        hidden = self.make.convolve(self.upconv, hidden)
         # where the level has an odd size, pooling dropped its last entry
-        hidden = make.grown(make.doubled(hidden) if self.upsamples else hidden, skip)
-        hidden = make.side_by_side(hidden, skip) if self.concatenates else hidden + skip
+        hidden = self.make.grown(self.make.doubled(hidden) if self.upsamples else hidden, skip)
+        hidden = self.make.side_by_side(hidden, skip) if self.concatenates else hidden + skip
         return self.conv(self.conv2, self.conv(self.conv1, hidden))
 
 
@@ -243,20 +239,18 @@ class UNet(Architecture):
     ) -> None:
         super().__init__()
         check_modes(up_mode, merge_mode)
-        make = self.make
         self.min_size = 2 ** (depth - 1)
         widths = [start_filts * 2**level for level in range(depth)]
         pairs = zip([in_channels, *widths[:-1]], widths, strict=True)
-        self.down_convs = make.listed([self.down(n_axes, *channels, **sources) for channels in pairs])
-        self.up_convs = make.listed(
+        self.down_convs = self.make.listed([self.down(n_axes, *channels, **sources) for channels in pairs])
+        self.up_convs = self.make.listed(
             [self.up(n_axes, 2 * width, width, up_mode, merge_mode, **sources) for width in reversed(widths[:-1])]
         )
-        self.conv_final = make.convolution((widths[0], num_classes), 1, n_axes=n_axes, start="xavier", **sources)
+        self.conv_final = self.make.convolution((widths[0], num_classes), 1, n_axes=n_axes, start="xavier", **sources)
 
     def call(self, images: Array) -> Array:
         """Map (B, in_channels, *spatial) to logits of shape (B, num_classes, *spatial)."""
-        make = self.make
-        hidden = make.channels_last(images, self.down_convs[0].conv1)
+        hidden = self.make.channels_last(images, self.down_convs[0].conv1)
         if any(length is not None and length < self.min_size for length in images.shape[2:]):
             raise DataError(
                 f"images of shape {list(images.shape[2:])} are too small: every axis needs at least {self.min_size} "
@@ -264,11 +258,11 @@ class UNet(Architecture):
             )
         skips: list[Array] = []
         for level, down in enumerate(self.down_convs):
-            hidden = down(hidden if level == 0 else make.max_pool(hidden, 2))
+            hidden = down(hidden if level == 0 else self.make.max_pool(hidden, 2))
             skips.append(hidden)
         for level, up in enumerate(self.up_convs):
             hidden = up(hidden, skips[-2 - level])
-        return make.channels_first(make.convolve(self.conv_final, hidden))
+        return self.make.channels_first(self.make.convolve(self.conv_final, hidden))
 
 
 class Generator(Architecture):
@@ -296,11 +290,10 @@ class Generator(Architecture):
 
     def call(self, noise: Array) -> Array:
         """Map noise of shape (B, noise_length) to images of shape (B, n_channels, 64, 64) in [-1, 1]."""
-        make = self.make
         hidden = noise[:, None, None, :]
         for number in range(1, 5):
-            hidden = make.relu(self.normalised(number, hidden))
-        return make.channels_first(make.tanh(self.conv5(hidden)))
+            hidden = self.make.relu(self.normalised(number, hidden))
+        return self.make.channels_first(self.make.tanh(self.conv5(hidden)))
 
 
 class Discriminator(Architecture):
@@ -327,15 +320,14 @@ class Discriminator(Architecture):
 
     def call(self, images: Array) -> Array:
         """Map images of shape (B, n_channels, 64, 64) to logits of shape (B, 1)."""
-        make = self.make
-        last = make.channels_last(images, self.conv1)
+        last = self.make.channels_last(images, self.conv1)
         if not _fits(images, (64, 64)):
             height, width = images.shape[2:]
             raise DataError(f"the images are {height} x {width} pixels; DCGAN takes 64 x 64: resize them")
-        hidden = make.leaky_relu(make.convolve(self.conv1, last))
+        hidden = self.make.leaky_relu(self.make.convolve(self.conv1, last))
         for number in range(2, 5):
-            hidden = make.leaky_relu(self.normalised(number, hidden))
-        return make.reshape(make.convolve(self.conv5, hidden), (-1, 1))
+            hidden = self.make.leaky_relu(self.normalised(number, hidden))
+        return self.make.reshape(self.make.convolve(self.conv5, hidden), (-1, 1))
 
 
 class Encoder(Architecture):
@@ -367,12 +359,11 @@ class Encoder(Architecture):
 
     def call(self, images: Array) -> tuple[Array, Array]:
         """Map images of shape (B, in_channels, H, W) to two arrays of shape (B, latent_dim)."""
-        make = self.make
-        last = make.channels_last(images, self.conv1)
+        last = self.make.channels_last(images, self.conv1)
         if not _fits(images, self.image_size):
             raise DataError(f"the images are {tuple(images.shape[2:])}, but the network takes {self.image_size}")
         hidden = self.conv(self.conv2, self.conv(self.conv1, last))
-        hidden = make.reshape(make.channels_first(hidden), (-1, self.n_features))
+        hidden = self.make.reshape(self.make.channels_first(hidden), (-1, self.n_features))
         return self.mean(hidden), self.log_var(hidden)
 
 
@@ -389,17 +380,15 @@ class Decoder(Architecture):
         self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int, **sources: Any
     ) -> None:
         super().__init__()
-        make = self.make
         self.hidden_shape = (2 * start_filts, *size)
-        self.fc = make.linear(latent_dim, 2 * start_filts * size[0] * size[1], **sources)
-        self.conv1 = make.transposed_convolution((2 * start_filts, start_filts), 4, stride=2, **sources)
-        self.conv2 = make.transposed_convolution((start_filts, in_channels), 4, stride=2, **sources)
+        self.fc = self.make.linear(latent_dim, 2 * start_filts * size[0] * size[1], **sources)
+        self.conv1 = self.make.transposed_convolution((2 * start_filts, start_filts), 4, stride=2, **sources)
+        self.conv2 = self.make.transposed_convolution((start_filts, in_channels), 4, stride=2, **sources)
 
     def call(self, latent: Array) -> Array:
         """Map latent variables of shape (B, latent_dim) to (B, in_channels, H, W)."""
-        make = self.make
-        hidden = make.channels_last(make.reshape(make.relu(self.fc(latent)), (-1, *self.hidden_shape)))
-        return make.channels_first(self.conv2(make.relu(self.conv1(hidden))))
+        hidden = self.make.channels_last(self.make.reshape(self.make.relu(self.fc(latent)), (-1, *self.hidden_shape)))
+        return self.make.channels_first(self.conv2(self.make.relu(self.conv1(hidden))))
 
 
 def _fits(images: Array, size: tuple[int, int]) -> bool:

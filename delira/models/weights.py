@@ -302,8 +302,11 @@ def conv_settings(
         pairs = [_added(word, *size, is_transposed) for size in sizes]
     known = pairs if pairs is None or None in pairs else tuple((int(low), int(high)) for low, high in pairs)
     ends = f'"{word}" with strides' if known is not None and None in known else known
-    settings = {"strides": tuple(map(int, strides)), "dilation": tuple(map(int, dilation))}
-    return {**settings, "padding": (word not in (None, "valid"), ends)}
+    return {
+        "strides": tuple(map(int, strides)),
+        "dilation": tuple(map(int, dilation)),
+        "padding": (word not in (None, "valid"), ends),
+    }
 
 
 def _added(word: str, size: int, stride: int, dilation: int, is_transposed: bool) -> tuple[int, int] | None:

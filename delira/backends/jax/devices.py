@@ -18,9 +18,6 @@ from delira.contract.devices import asked_for
 from delira.contract.kinds import ByName, Scope
 from delira.errors import ConfigError
 
-#: names of PyTorch and of GPUs in general -> JAX's platform
-_PLATFORMS = {"cuda": "gpu"}
-
 
 class JaxDevices(DevicesRole):
     """Devices of JAX."""
@@ -58,7 +55,7 @@ class JaxDevices(DevicesRole):
                 wanted = [int(number) for number in numbers.split(",")] if numbers else [0]
             except ValueError as error:
                 raise ConfigError(f"{asked} is no device of JAX; write e.g. 'gpu', 'gpu:1' or 'gpu:0,1'") from error
-            found = _numbered(_PLATFORMS.get(platform, platform), wanted, asked)
+            found = _numbered("gpu" if platform == "cuda" else platform, wanted, asked)
         place: Any = found[0] if len(found) == 1 else shared_out(found)
         return Devices(place, place)
 

@@ -265,8 +265,7 @@ def _children(node: object) -> list[tuple[Any, Any]]:
 
 def learned_weights(network: nnx.Module) -> dict[str, Any]:
     """The arrays of the learned weights by name, which have no values yet where a step is compiled."""
-    flat = nnx.to_flat_state(nnx.state(network, is_learned))
-    return {dotted(path): leaf.get_raw_value() for path, leaf in flat}
+    return {dotted(path): leaf.get_raw_value() for path, leaf in nnx.to_flat_state(nnx.state(network, is_learned))}
 
 
 # ------------------------------------------------------------------ number formats and streams

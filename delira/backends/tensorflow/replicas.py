@@ -132,13 +132,12 @@ class Shares:
 
     def mean(self, values: Sequence[ByName]) -> dict[str, Any]:
         """Values of the whole batch out of those of the shares."""
-        found = {}
-        for name in values[0]:
-            parts = [tf.convert_to_tensor(value[name]) for value in values]
+
+        def mean(parts: list[Any]) -> tf.Tensor:
             dtype = parts[0].dtype if parts[0].dtype.is_floating else tf.float32
-            weighted = [tf.cast(p, dtype) * tf.cast(w, dtype) for p, w in zip(parts, self.weights, strict=True)]
-            found[name] = tf.add_n(weighted)
-        return found
+            return tf.add_n([tf.cast(p, dtype) * tf.cast(w, dtype) for p, w in zip(parts, self.weights, strict=True)])
+
+        return {name: mean([tf.convert_to_tensor(value[name]) for value in values]) for name in values[0]}
 
     def join(self, outputs: Sequence[Any]) -> Any:
         """Outputs for the whole batch, samples first, out of those of the shares."""

@@ -46,8 +46,10 @@ class TfSchedulerCallback(rates.RateSchedule):
             )
         self.scheduler_cls, self.params = scheduler_cls, params
         self._is_of_keras = getattr(scheduler_cls, "__module__", "").startswith("keras.")
-        if self._is_of_keras:  # a user's own may take anything
-            _check_numbers(params)
+        for name, value in params.items() if self._is_of_keras else ():  # a user's own may take anything
+            for each in as_list(value) if name != "name" else ():
+                if each is not None and not isinstance(each, bool):
+                    check_numbers("TfSchedulerCallback", **{name: each})
         self._schedule: Callable[[int], Any] | None = None
 
     def rate_after(self, count: int) -> float:
@@ -68,14 +70,6 @@ class TfSchedulerCallback(rates.RateSchedule):
         """Continue the schedule."""
         super().load_state_dict(state)
         self._schedule = None  # it begins with the rate of the checkpoint
-
-
-def _check_numbers(params: ByName) -> None:
-    """Refuse arguments of a schedule of Keras that are neither numbers, nor lists of them, nor flags, nor None."""
-    for name, value in params.items():
-        for each in as_list(value) if name != "name" else ():
-            if each is not None and not isinstance(each, bool):
-                check_numbers("TfSchedulerCallback", **{name: each})
 
 
 class DefaultTfSchedulerCallback(rates.RateSchedule):

@@ -160,23 +160,23 @@ class BoundStep:
 
     def _call(self, batch: ByName, counters: ByName) -> Any:
         """The closure, on the device of the network or with a share on each of several."""
-        runtime = runtime_of(self._network)
+        network, runtime = self._network, runtime_of(self._network)
+
+        def compute(given: dict[str, Any]) -> Any:
+            with calls(network, runtime.mode):
+                return self._closure(network, given, **self._arguments, **counters)
+
         if runtime.strategy is None:
-            network = self._network
-            with calls(network, runtime.mode), precision(network, self._precision), tf.device(runtime.device):
-                return self._closure(self._network, dict(batch), **self._arguments, **counters)
-
-        def compute(share: dict[str, Any]) -> Any:
-            with calls(self._network, runtime.mode):
-                return unpack_closure(self._closure(self._network, share, **self._arguments, **counters))
-
+            with precision(network, self._precision), tf.device(runtime.device):
+                return compute(dict(batch))
         samples = next((optimizer.n_samples for optimizer in self._optimizers.values()), None)
         shares = Shares(only_arrays(batch, as_tensor), samples, runtime.strategy)
         for optimizer in self._optimizers.values():
             optimizer.weights = shares.weights
-        self._network._clear_losses()
-        with precision(self._network, self._precision), tf.device(runtime.device):
-            metrics, losses, predictions = zip(*shares.compute(compute), strict=True)
+        network._clear_losses()
+        with precision(network, self._precision), tf.device(runtime.device):
+            parts = shares.compute(lambda share: unpack_closure(compute(share)))
+            metrics, losses, predictions = zip(*parts, strict=True)
             return shares.mean(metrics), shares.mean(losses), shares.join(predictions)
 
     def _build(self, batch: ByName) -> None:

@@ -229,15 +229,15 @@ class GenerativeAdversarialNetworkBaseJax(ready.GenerativeAdversarialNetwork, Re
         noise = model.draw_noise(real) if noise is None else noise
         fake, to_generator = _generate(model.gen, noise)
 
-        def discriminate(discr: nnx.Module) -> tuple[jax.Array, tuple[Values, Values]]:
-            logits = {"discr_real": _logits(discr, real), "discr_fake": _logits(discr, fake)}
+        def judged(logits: Values) -> tuple[jax.Array, tuple[Values, Values]]:
             values = closures.gan_losses(losses, logits, jnp.full_like)
-            return _total(values), (logits, values)
+            return jnp.sum(jnp.stack(list(values.values()))) if values else jnp.zeros(()), (logits, values)
+
+        def discriminate(discr: nnx.Module) -> tuple[jax.Array, tuple[Values, Values]]:
+            return judged({"discr_real": _logits(discr, real), "discr_fake": _logits(discr, fake)})
 
         def fool(images: jax.Array, discr: nnx.Module) -> tuple[jax.Array, tuple[Values, Values]]:
-            logits = {"adversarial": _logits(discr, images)}
-            values = closures.gan_losses(losses, logits, jnp.full_like)
-            return _total(values), (logits, values)
+            return judged({"adversarial": _logits(discr, images)})
 
         by_weights = nnx.value_and_grad(discriminate, argnums=nnx.DiffState(0, is_learned), has_aux=True)
         by_images = nnx.value_and_grad(fool, has_aux=True)
@@ -272,10 +272,6 @@ def _generate(gen: nnx.Module, noise: jax.Array) -> tuple[jax.Array, Callable[[j
 
 def _logits(discr: nnx.Module, images: jax.Array) -> jax.Array:
     return discr(images).astype(jnp.float32)  # losses are computed in single precision
-
-
-def _total(losses: Values) -> jax.Array:
-    return jnp.sum(jnp.stack(list(losses.values()))) if losses else jnp.zeros(())
 
 
 def kl_to_standard_normal(mean: jax.Array, log_var: jax.Array) -> jax.Array:
