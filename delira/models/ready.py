@@ -18,15 +18,12 @@ from delira.utils.checks import check_choice, check_whole
 # ------------------------------------------------------------------ networks
 
 
-class ReadyNetwork:
-    """What all ready networks share."""
-
-    def _sources(self) -> Mapping[str, Any]:
-        """Arguments of layers that say where weights are drawn from, in backends where a network has ``drawn_from``."""
-        return getattr(self, "drawn_from", {})
+def _sources(network: object) -> Mapping[str, Any]:
+    """Arguments of layers that say where weights are drawn from, in backends where a network has ``drawn_from``."""
+    return getattr(network, "drawn_from", {})
 
 
-class WholeImage(ReadyNetwork):
+class WholeImage:
     """A few numbers for each image or volume."""
 
     _build_model: Callable[..., Any]
@@ -34,7 +31,7 @@ class WholeImage(ReadyNetwork):
     def __init__(self, in_channels: int, n_outputs: int, **kwargs: Any) -> None:
         sizes, further = _sizes(self, in_channels=in_channels, n_outputs=n_outputs), _with_width(self, kwargs)
         super().__init__(**sizes, **further)  # type: ignore[call-arg]
-        self.module = self._build_model(*sizes.values(), **self._sources(), **further)
+        self.module = self._build_model(*sizes.values(), **_sources(self), **further)
 
 
 class Classification(WholeImage):
@@ -88,7 +85,7 @@ class Regression(WholeImage):
     """
 
 
-class UNet2d(ReadyNetwork):
+class UNet2d:
     """Segmentation of images, by a U-Net (Ronneberger et al. 2015) with padded convolutions.
 
     It takes images (B, in_channels, H, W), H and W at least ``2 ** (depth - 1)`` and otherwise of any size, and returns
@@ -132,7 +129,7 @@ class UNet2d(ReadyNetwork):
         sizes = _sizes(self, num_classes=num_classes, in_channels=in_channels, depth=depth, start_filts=start_filts)
         arguments = {**sizes, "up_mode": up_mode, "merge_mode": merge_mode}
         super().__init__(**arguments)
-        self.module = self._build_model(n_axes=self._n_axes, **self._sources(), **arguments)
+        self.module = self._build_model(n_axes=self._n_axes, **_sources(self), **arguments)
 
 
 class UNet3d(UNet2d):
@@ -170,7 +167,7 @@ class UNet3d(UNet2d):
         super().__init__(num_classes, in_channels, depth, start_filts, up_mode, merge_mode)
 
 
-class GenerativeAdversarialNetwork(ReadyNetwork):
+class GenerativeAdversarialNetwork:
     """Images like those of the training data, by DCGAN (Radford et al. 2016).
 
     The images are (B, n_channels, 64, 64), scaled to [-1, 1]. ``gen`` makes images of noise (B, nz), ``discr`` tells
@@ -197,10 +194,10 @@ class GenerativeAdversarialNetwork(ReadyNetwork):
         sizes, further = _sizes(self, n_channels=n_channels, noise_length=noise_length), _with_width(self, kwargs)
         super().__init__(**sizes, **further)  # type: ignore[call-arg]
         self.nz = sizes["noise_length"]
-        self.gen, self.discr = self._build_models(*sizes.values(), **self._sources(), **further)
+        self.gen, self.discr = self._build_models(*sizes.values(), **_sources(self), **further)
 
 
-class VariationalAutoencoder(ReadyNetwork):
+class VariationalAutoencoder:
     """Images as a few normally distributed latent variables, and back.
 
     It takes images (B, in_channels, H, W) and returns ``{"pred", "mean", "log_var"}``: the reconstruction, and mean and
@@ -242,7 +239,7 @@ class VariationalAutoencoder(ReadyNetwork):
             (height // 4, width // 4),
             sizes["latent_dim"],
             sizes["start_filts"],
-            **self._sources(),
+            **_sources(self),
         )
 
 

@@ -74,7 +74,12 @@ class JaxCalls(CallsRole):
 
         Random streams begin with the same key in every call, which is no key of a training step.
         """
-        refuse_texts(inputs)
+        for name, value in inputs.items():
+            if isinstance(value, np.ndarray) and value.size and isinstance(value.flat[0], (str, bytes)):
+                raise DataError(
+                    f"the argument {name!r} of the network holds text, and JAX computes with numbers only; make "
+                    "numbers of it in the dataset, or name another batch entry in key_mapping"
+                )
         if network in EAGER:
             return network(**inputs)
         parts = graph.parts_of(network)
@@ -100,22 +105,6 @@ def _forward_of(network: Network, parts: graph.Parts) -> Callable[..., Any]:
 
         functions["forward"] = jax.jit(predict)
     return functions["forward"]
-
-
-def refuse_texts(inputs: ByName) -> None:
-    """Refuse texts as arguments of a network.
-
-    Raises
-    ------
-    DataError
-        Naming the argument.
-    """
-    for name, value in inputs.items():
-        if isinstance(value, np.ndarray) and value.size and isinstance(value.flat[0], (str, bytes)):
-            raise DataError(
-                f"the argument {name!r} of the network holds text, and JAX computes with numbers only; make numbers of "
-                "it in the dataset, or name another batch entry in key_mapping"
-            )
 
 
 def arrays_of(batch: dict[str, Any]) -> dict[str, Any]:

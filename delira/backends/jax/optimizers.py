@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -81,7 +81,12 @@ class JaxOptimizer:
         """The arrays where the weights are, and of the types that they have after an update."""
         sharding = next(iter(graph.weight_values(self.module).values())).sharding
         replicated = sharding if len(sharding.device_set) > 1 else next(iter(sharding.device_set))
-        return jax.tree.map(lambda leaf: jax.device_put(_strong(leaf), replicated), tree)
+
+        def place(leaf: Array) -> jax.Array:
+            strong = leaf if is_key(leaf) else np.array(leaf, dtype=jnp.asarray(leaf).dtype)
+            return jax.device_put(strong, replicated)
+
+        return jax.tree.map(place, tree)
 
     def configure(self, update: UpdateConfig) -> None:
         """Say what is done with the gradients."""
@@ -187,7 +192,11 @@ class JaxOptimizer:
         changed = optax.apply_updates(values, updates)
         if frozen := {name for name, variable in weights.items() if graph.is_frozen(variable)}:
             changed |= {name: values[name] for name in frozen}
-            after = _kept(after, before, frozen)
+            after = jax.tree_util.tree_map_with_path(
+                lambda path, new, old: old if any(getattr(step, "key", None) in frozen for step in path) else new,
+                after,
+                before,
+            )
         if is_fine is not None:
             self.state["updates"] += is_fine.astype(jnp.int32)
             changed, after = optax.tree.where(is_fine, (changed, after), (values, before))
@@ -319,24 +328,12 @@ class JaxOptimizer:
             self.pending["group"] = self._placed(group)
 
 
-def _strong(leaf: Array) -> Any:
-    """An array whose type does not depend on what it is combined with."""
-    return leaf if is_key(leaf) else np.array(leaf, dtype=jnp.asarray(leaf).dtype)
-
-
 def _nodes(tree: Tree) -> Iterator[Any]:
     """Every container of a state of optax."""
     yield tree
     if isinstance(tree, (Mapping, tuple, list)):
         for child in tree.values() if isinstance(tree, Mapping) else tree:
             yield from _nodes(child)
-
-
-def _kept(after: Any, before: Any, frozen: Set[str]) -> Any:
-    """A state of optax with the entries of frozen weights as they were."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, new, old: old if any(getattr(step, "key", None) in frozen for step in path) else new, after, before
-    )
 
 
 def _shortened(names: Iterable[str]) -> str:
