@@ -53,8 +53,7 @@ class RunRequest:
         """Return the same, with copies of its own."""
         # together: what is in two of them stays one object
         names = ("params", "settings", "config", "model_kwargs", "callbacks")
-        copies = _copied({name: getattr(self, name) for name in names}, self.callbacks)
-        return dataclasses.replace(self, fold=fold, **copies)
+        return dataclasses.replace(self, fold=fold, **_copied({n: getattr(self, n) for n in names}, self.callbacks))
 
     def with_settings(self, **settings: Any) -> "RunRequest":
         """Return the same with other settings."""

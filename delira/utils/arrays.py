@@ -429,11 +429,6 @@ def to_plain(array: Array) -> Any:
     return array.item() if array.size == 1 else array.tolist()
 
 
-def take(array: Array, rows: object) -> Any:
-    """Return the entries of the first axis that an array of whole numbers, of the same framework, names."""
-    return ops_of(array).take(array, rows)
-
-
 def cast(array: Array, like: object) -> Any:
     """Return the array in a type of its framework, or in that of another array of it."""
     # a class of numpy has an attribute dtype, too, which is none
@@ -444,12 +439,7 @@ def log_softmax(scores: Array, axis: int) -> Any:
     """Return the logarithms of the softmax along an axis, of floating-point numbers."""
     ops = ops_of(scores)
     shifted = scores - ops.expand(ops.largest(scores, axis), axis)
-    return shifted - ops.expand(log(ops.sum(ops.xp.exp(shifted), axis)), axis)
-
-
-def log(array: Array) -> Any:
-    """Return the natural logarithm."""
-    return ops_of(array).log(array)
+    return shifted - ops.expand(ops.log(ops.sum(ops.xp.exp(shifted), axis)), axis)
 
 
 # ---- nested dictionaries, lists and tuples

@@ -17,7 +17,7 @@ from delira.training.callbacks import (
     RandomErase,
     SamplePairing,
 )
-from delira.utils.arrays import cast, log, log_softmax, take
+from delira.utils.arrays import cast, log_softmax, ops_of
 
 IMAGE_CALLBACKS = {
     "mixup": lambda: Mixup(),
@@ -137,8 +137,8 @@ def test_targets_without_a_label_are_refused():
 def test_operations_are_those_of_numpy(convert):
     array = np.random.default_rng(0).normal(size=(4, 3)).astype("f4")
     rows = np.array([2, 0, 0])
-    np.testing.assert_array_equal(take(convert(array), convert(rows)), array[rows])
-    np.testing.assert_allclose(log(convert(abs(array))), np.log(abs(array)), rtol=1e-6)
+    np.testing.assert_array_equal(ops_of(convert(array)).take(convert(array), convert(rows)), array[rows])
+    np.testing.assert_allclose(ops_of(convert(array)).log(convert(abs(array))), np.log(abs(array)), rtol=1e-6)
     np.testing.assert_allclose(log_softmax(convert(array), 1), special.log_softmax(array, 1), rtol=1e-5)
     half = convert(array.astype("f2"))
     assert cast(convert(array), half).dtype == half.dtype

@@ -8,7 +8,7 @@ import numpy as np
 from delira.callbacks.mixing.mixed import ImageMixing, RandomCallback, images_of, one_hot, rows_of
 from delira.errors import DataError
 from delira.state import State, X
-from delira.utils.arrays import Array, cast, log, log_softmax, ops_of, shape_of
+from delira.utils.arrays import Array, cast, log_softmax, ops_of, shape_of
 from delira.utils.checks import check_flags, check_numbers, check_whole, if_given
 
 
@@ -217,7 +217,7 @@ def bc_loss(prediction: Array, target: Array) -> Any:
         target = one_hot(target, int(prediction.shape[axis]), "bc_loss")
     scores = ops.as_float(prediction)
     target = cast(target, scores)
-    log_target = log(ops.where(target > 0, target, 1.0))
+    log_target = ops.log(ops.where(target > 0, target, 1.0))
     return ops.sum(target * (log_target - log_softmax(scores, axis))) / ops.sum(target)
 
 

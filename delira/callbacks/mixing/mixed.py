@@ -22,7 +22,6 @@ from delira.utils.arrays import (
     ops_of,
     shape_of,
     spread,
-    take,
 )
 from delira.utils.binding import has_more, positional
 from delira.utils.checks import check_flags, check_functions, check_numbers, check_that
@@ -112,7 +111,7 @@ def images_of(state: State, who: str) -> Any:
 
 def rows_of(tree: object, rows: object) -> Any:
     """Samples of every array, by an array of their numbers on the host."""
-    return map_leaves(lambda leaf: take(leaf, ops_of(leaf).asarray(rows, leaf)), tree)
+    return map_leaves(lambda leaf: ops_of(leaf).take(leaf, ops_of(leaf).asarray(rows, leaf)), tree)
 
 
 def blend(first: object, second: object, share: float) -> Any:
