@@ -123,8 +123,7 @@ def add_to_loss(function: Function) -> FunctionCallback:
             raise ConfigError(f"add_to_loss adds what a function returns, and {name} returned None")
         state[LOSS] = state[LOSS] + more  # a new value: the old one may be a leaf, or shared
 
-    hooks = ("on_criterion", "on_criterion_validation")
-    return FunctionCallback(_under(conditions, add) if conditions else add, hooks)
+    return FunctionCallback(_under(conditions, add) if conditions else add, ("on_criterion", "on_criterion_validation"))
 
 
 # ------------------------------------------------------------------ conditions

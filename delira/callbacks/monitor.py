@@ -74,8 +74,7 @@ def _direction_of(monitor: str, owner: object) -> bool | None:
             if key in found:
                 return higher_is_better(config.bound(found).get(key), key)
     trees = getattr(getattr(owner, "metrics", None), "trees", ())
-    tree = next((tree for tree in trees if tree.root.name == name), None)
-    return higher_is_better(tree, name)
+    return higher_is_better(next((tree for tree in trees if tree.root.name == name), None), name)
 
 
 def refuse_unknown(state: State, mode: str, monitor: str, who: str) -> None:

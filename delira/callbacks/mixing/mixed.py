@@ -180,8 +180,7 @@ def one_hot(target: Array, classes: int, who: str) -> Any:
     n_axes = len(shape_of(target))
     axis = ops.class_axis if ops.class_axis > 0 else n_axes
     shape = [classes if at == axis else 1 for at in range(n_axes + 1)]
-    numbers = ops.reshape(ops.arange(classes, target), shape)
-    return ops.as_float(ops.equal(ops.expand(target, axis), numbers))
+    return ops.as_float(ops.equal(ops.expand(target, axis), ops.reshape(ops.arange(classes, target), shape)))
 
 
 def check_classes(classes: int, who: str) -> int:

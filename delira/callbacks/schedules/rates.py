@@ -375,8 +375,7 @@ class MultiStepRate(RateSchedule):
 
     def rate_after(self, count: int) -> float:
         """Return the rate after ``count`` steps."""
-        passed = bisect.bisect_right(sorted(self.params["milestones"]), count)
-        return float(self.base * self.params["gamma"] ** passed)
+        return float(self.base * self.params["gamma"] ** bisect.bisect_right(sorted(self.params["milestones"]), count))
 
 
 class ExponentialRate(RateSchedule):
