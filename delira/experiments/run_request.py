@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.callbacks.abstract_callback import IN_STEP, CallbackList
-from delira.contract import Backend
-from delira.contract.kinds import Data
+from delira.contract import Backend, Data
 from delira.errors import ConfigError, NetworkError
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing

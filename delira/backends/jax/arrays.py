@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from delira.contract import ArraysRole
-from delira.contract.kinds import Array, Tree
+from delira.contract import Array, ArraysRole, Tree
 from delira.utils.arrays import map_leaves
 
 

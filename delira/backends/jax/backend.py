@@ -13,8 +13,7 @@ from flax import nnx
 
 from delira.backends.jax import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
 from delira.backends.jax.schedules import SCHEDULES
-from delira.contract import Backend
-from delira.contract.backend import roles_in
+from delira.contract import Backend, roles_in
 from delira.state import State
 
 

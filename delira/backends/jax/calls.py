@@ -12,9 +12,8 @@ from flax import nnx
 
 from delira.backends.jax import graph
 from delira.backends.jax.generators import GENERATOR, key_of
-from delira.contract import CallsRole
+from delira.contract import Array, ByName, CallsRole, Network
 from delira.contract.arrays import only_arrays
-from delira.contract.kinds import Array, ByName, Network
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 

@@ -11,9 +11,8 @@ from flax import nnx
 from delira.backends.jax import graph
 from delira.backends.jax.arrays import is_key, to_device, to_host
 from delira.backends.jax.optimizers import JaxOptimizer
-from delira.contract import CheckpointsRole
+from delira.contract import Array, ByName, CheckpointsRole, Tree
 from delira.contract.checkpoints import check_fit, optimizer_states
-from delira.contract.kinds import Array, ByName, Tree
 from delira.errors import CheckpointError
 from delira.io.container import check_kept, check_model, check_saved, read_tree, verify_zip, write_tree
 from delira.utils.arrays import map_leaves

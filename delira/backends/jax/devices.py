@@ -13,9 +13,8 @@ from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from delira.backends.jax import graph
-from delira.contract import Devices, DevicesRole
+from delira.contract import ByName, Devices, DevicesRole, Scope
 from delira.contract.devices import asked_for
-from delira.contract.kinds import ByName, Scope
 from delira.errors import ConfigError
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from jax import export as programs
 
 from delira.backends.jax import graph
-from delira.contract import ExportRole, named_outputs
+from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting
-from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 from delira.utils.arrays import map_leaves
 from delira.utils.checks import import_optional

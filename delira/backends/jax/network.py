@@ -12,8 +12,7 @@ from flax import nnx
 from delira.backends.jax.backend import BACKEND
 from delira.backends.jax.devices import put
 from delira.backends.jax.generators import GENERATOR
-from delira.contract import backend_default, default_closure
-from delira.contract.kinds import ByName
+from delira.contract import ByName, backend_default, default_closure
 from delira.errors import DataError, NetworkError
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.arrays import map_leaves, refuse_complex

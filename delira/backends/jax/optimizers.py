@@ -14,8 +14,7 @@ from flax import nnx
 
 from delira.backends.jax import graph, schedules
 from delira.backends.jax.arrays import is_key
-from delira.contract import UpdateConfig, WrappedOptimizers
-from delira.contract.kinds import Array, ByName, Network, Optimizer, Tree
+from delira.contract import Array, ByName, Network, Optimizer, Tree, UpdateConfig, WrappedOptimizers
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 

@@ -13,8 +13,7 @@ from delira.backends.jax import graph
 from delira.backends.jax.calls import EAGER, UNTRACEABLE, arrays_of
 from delira.backends.jax.generators import GENERATOR, key_of
 from delira.backends.jax.optimizers import JaxOptimizer, Plan
-from delira.contract import CompileConfig, Devices, Step, StepRole, run_hooks
-from delira.contract.kinds import ByName, Closure, Network, Optimizer, Tree
+from delira.contract import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Step, StepRole, Tree, run_hooks
 from delira.contract.step import Compute, Hooks, counters_of, is_traced
 from delira.errors import ConfigError, NetworkError
 from delira.training.checks import unpack_closure

@@ -14,8 +14,7 @@ from delira.backends.jax import graph
 from delira.backends.jax.arrays import to_device, to_host
 from delira.backends.jax.calls import EAGER
 from delira.backends.jax.generators import GENERATOR
-from delira.contract import WeightsRole
-from delira.contract.kinds import ByName, Network, Tree
+from delira.contract import ByName, Network, Tree, WeightsRole
 from delira.models.weights import Layout, Layouts, Settings, check_named_weights, conv_settings, layout_of, renamed
 
 _NORMALISATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.GroupNorm, nnx.InstanceNorm, nnx.RMSNorm)

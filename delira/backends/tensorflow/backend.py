@@ -21,8 +21,7 @@ from delira.backends.tensorflow import (
     weights,
 )
 from delira.backends.tensorflow.schedules import SCHEDULES
-from delira.contract import Backend
-from delira.contract.backend import roles_in
+from delira.contract import Backend, roles_in
 from delira.state import State
 from delira.utils.checks import import_optional
 

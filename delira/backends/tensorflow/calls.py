@@ -15,10 +15,9 @@ from delira.backends.tensorflow.devices import settle
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, computing, is_built, mode, runtime_of
-from delira.contract import CallsRole
+from delira.contract import Array, ByName, CallsRole, Network
 from delira.contract.arrays import only_arrays
 from delira.contract.export import noting
-from delira.contract.kinds import Array, ByName, Network
 from delira.errors import ConfigError, DataError, DeliraError
 
 

@@ -11,9 +11,8 @@ from delira.backends.tensorflow.arrays import exact
 from delira.backends.tensorflow.optimizers import TfOptimizer
 from delira.backends.tensorflow.runtime import generators_of, is_built, named_variables, runtime_of
 from delira.backends.tensorflow.weights import TfWeights, assign, refuse_lazy
-from delira.contract import CheckpointsRole
+from delira.contract import ByName, CheckpointsRole
 from delira.contract.checkpoints import check_fit, optimizer_states
-from delira.contract.kinds import ByName
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import check_format
 from delira.io.container import check_kept, check_model, check_saved, read_tree, verify_zip, write_tree

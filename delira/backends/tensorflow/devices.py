@@ -13,9 +13,8 @@ from tensorflow.python.framework import config as settings
 
 from delira.backends.tensorflow.replicas import Several, mirrored, place_of, strategy_for
 from delira.backends.tensorflow.runtime import generators_of, layers_of, refuse_foreign, runtime_of, variables_of
-from delira.contract import TARGET_FIRST, Devices, DevicesRole
+from delira.contract import TARGET_FIRST, ByName, Devices, DevicesRole
 from delira.contract.devices import asked_for
-from delira.contract.kinds import ByName
 from delira.errors import ConfigError
 
 _NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+(?:,\d+)*))?", re.IGNORECASE)

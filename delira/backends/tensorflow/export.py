@@ -12,9 +12,8 @@ import tensorflow as tf
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.runtime import calls, mode
 from delira.backends.tensorflow.weights import refuse_lazy
-from delira.contract import ExportRole, named_outputs
+from delira.contract import ByName, ExportRole, Network, named_outputs
 from delira.contract.export import check_samples, noting, quiet
-from delira.contract.kinds import ByName, Network
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import make_folder, sync_folder

@@ -12,8 +12,7 @@ from delira.backends.tensorflow.checkpoints import finish_building
 from delira.backends.tensorflow.replicas import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.step import as_float32
-from delira.contract import backend_default, default_closure
-from delira.contract.kinds import ByName
+from delira.contract import ByName, backend_default, default_closure
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.arrays import map_leaves, refuse_complex
 

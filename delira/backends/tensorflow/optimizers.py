@@ -13,8 +13,7 @@ from delira.backends.tensorflow import schedules
 from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
 from delira.backends.tensorflow.runtime import learnable, runtime_of
 from delira.backends.tensorflow.weights import assign
-from delira.contract import UpdateConfig, WrappedOptimizers
-from delira.contract.kinds import ByName, Network, Optimizer, Tree
+from delira.contract import ByName, Network, Optimizer, Tree, UpdateConfig, WrappedOptimizers
 from delira.errors import ConfigError, NetworkError
 from delira.utils.optimizing import both_of, building
 

@@ -19,8 +19,7 @@ from delira.backends.tensorflow.runtime import (
     owners_of,
     runtime_of,
 )
-from delira.contract import WeightsRole
-from delira.contract.kinds import ByName, Network
+from delira.contract import ByName, Network, WeightsRole
 from delira.errors import NetworkError
 from delira.models.weights import Layout, Layouts, Settings, check_named_weights, conv_settings, layout_of, renamed
 

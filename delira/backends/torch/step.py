@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from delira.contract import CompileConfig, Devices, Step, StepRole, mark, run_hooks
-from delira.contract.kinds import ByName, Closure, Network, Optimizer
+from delira.contract import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Step, StepRole, mark, run_hooks
 from delira.contract.step import Compute, Fed, Hooks, Prepare
 from delira.errors import ConfigError, NetworkError
 from delira.utils.arrays import iterate_leaves, map_leaves

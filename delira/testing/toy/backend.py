@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from delira import contract
+from delira.contract import Builder, ByName, Compute, Hooks, Network, Scope, UpdateConfig
 from delira.contract.checkpoints import optimizer_states
-from delira.contract.kinds import Builder, ByName, Network, Scope, UpdateConfig
-from delira.contract.step import Compute, Hooks
 from delira.errors import CheckpointError, ConfigError
 from delira.models.weights import check_named_weights
 from delira.utils.arrays import map_leaves

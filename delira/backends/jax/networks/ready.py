@@ -13,9 +13,8 @@ from delira.backends.jax.graph import is_learned
 from delira.backends.jax.network import AbstractJaxNetwork
 from delira.backends.jax.networks import layers
 from delira.backends.jax.networks.layers import xavier_normal
+from delira.contract import ByName, needs_losses
 from delira.contract import closure as closures
-from delira.contract import needs_losses
-from delira.contract.kinds import ByName
 from delira.models import architectures, ready
 
 

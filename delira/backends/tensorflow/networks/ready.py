@@ -11,9 +11,8 @@ from delira.backends.tensorflow.network import AbstractTfNetwork
 from delira.backends.tensorflow.networks import layers
 from delira.backends.tensorflow.networks.layers import CONVOLUTIONS, xavier_normal
 from delira.backends.tensorflow.step import of_each_call
+from delira.contract import ByName, needs_losses
 from delira.contract import closure as closures
-from delira.contract import needs_losses
-from delira.contract.kinds import ByName
 from delira.models import architectures, ready
 
 
