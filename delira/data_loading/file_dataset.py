@@ -132,19 +132,22 @@ class BaseExtendCacheDataset(BaseCacheDataset):
                 f"{describe_callable(self._load_fn)} must return a list of samples, but returned a "
                 f"{type(loaded).__name__} for item {index}: {item!r}; if it is one sample, use BaseCacheDataset"
             )
-        with _loading(self, item, index):  # of a generator, which has only now begun to run
+        with noting(_loading(self, item, index)):  # of a generator, which has only now begun to run
             return list(loaded)
 
 
 def _load(dataset: Any, item: Any, index: int) -> Any:
     # a function: BlankDataset borrows __getitem__, but no other method
     is_pair = dataset._img_extensions is not None and isinstance(item, tuple)
-    with _loading(dataset, item, index):
+    try:  # a scope of noting would cost each sample a microsecond
         return dataset._load_fn(*(item if is_pair else (item,)), **dataset._load_kwargs)
+    except Exception as error:
+        error.add_note(_loading(dataset, item, index))
+        raise
 
 
-def _loading(dataset: Any, item: Any, index: int) -> noting:
-    return noting(lambda: f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}")
+def _loading(dataset: Any, item: Any, index: int) -> str:
+    return f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}"
 
 
 class _CaseDataset(_LoadingDataset):

@@ -62,8 +62,11 @@ class TransformCall:
         """
         keys = tuple(entries)  # before the call: it may change them in place
         extra = {"rng": rng} if self.takes_rng else {}
-        with noting(lambda: f"while transform {self.name} worked on {what} with the keys {list(keys)}"):
+        try:
             result = self.transform(**entries, **extra) if self.takes_keywords else self.transform(entries, **extra)
+        except Exception as error:
+            error.add_note(f"while transform {self.name} worked on {what} with the keys {list(keys)}")
+            raise
         if not isinstance(result, Mapping):
             raise DataError(
                 f"transform {self.name} made a {type(result).__name__} of {what}; it must return a dict of arrays"
