@@ -180,17 +180,16 @@ def _figures(result: "KFoldResult") -> Iterator[tuple[str, "Figure"]]:
 
 def examples_figure(examples: Examples) -> "Figure":
     """The worst samples in a row, and the best in a row below; blue is the true outline, orange the predicted one."""
-    rows = [[one for one in examples.examples if one.is_best == is_best] for is_best in (False, True)]
-    rows = [row for row in rows if row]
+    sides = ([one for one in examples.examples if one.is_best == is_best] for is_best in (False, True))
+    rows = [row for row in sides if row]
     n_columns = max(map(len, rows))
     figure = picture_class()(figsize=(1.3 * n_columns, 1.75 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), n_columns, squeeze=False)
-    for axes, place in zip(grid.flat, np.ndindex(*grid.shape), strict=True):
+    for axes in grid.flat:
         axes.set_axis_off()
-        if place[1] >= len(rows[place[0]]):
-            continue
-        one = rows[place[0]][place[1]]
-        axes.imshow(outlined(one.image, one.true_mask, one.predicted_mask))
-        label = f"{one.score:.3g}" + (f"\n{one.true} → {one.predicted}" if one.true else "")
-        axes.set_title(label, fontsize=7, color=plots.INK, parse_math=False)
+    for row, line in zip(rows, grid, strict=True):
+        for one, axes in zip(row, line, strict=False):
+            axes.imshow(outlined(one.image, one.true_mask, one.predicted_mask))
+            label = f"{one.score:.3g}" + (f"\n{one.true} → {one.predicted}" if one.true else "")
+            axes.set_title(label, fontsize=7, color=plots.INK, parse_math=False)
     return figure

@@ -98,10 +98,9 @@ def curve_panels(folds: Sequence[Any]) -> dict[str, "Figure"]:
     """Each panel of :func:`learning_curves` as a figure of its own, without a legend; none without a history."""
     figures = {}
     for quantity, phases in curves(folds).items():
-        figure, axes = panel()
+        figures[quantity], axes = panel()
         _draw_panel(axes, quantity, phases)
         axes.set_xlabel("epoch", fontsize=8.5, color=MUTED)
-        figures[quantity] = figure
     return figures
 
 

@@ -203,9 +203,7 @@ def read_rows(folder: Path | None) -> dict[str, Stored]:
         if written["format"] != FORMAT:
             return {}
         entries = {str(name): unsealed(entry) for name, entry in written["rows"].items()}
-        return {
-            name: Stored(str(entry["key"]), _row(entry["row"]), entry.get("unknown")) for name, entry in entries.items()
-        }
+        return {name: Stored(str(one["key"]), _row(one["row"]), one.get("unknown")) for name, one in entries.items()}
     except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}  # they are computed again
 
@@ -250,13 +248,11 @@ def _row(plain: Mapping[str, Any]) -> dict[str, Any]:
     """
     if set(plain) != {*_NUMBERS, *_COUNTS, *_TEXTS, *_FLAGS}:
         raise ValueError("it has other fields")
-    for field in _COUNTS:
-        if plain[field] is not None and (type(plain[field]) is not int or plain[field] < 0):
-            raise ValueError(f"{field} is no number")
-    for field in _FLAGS:
-        if type(plain[field]) is not bool:
-            raise ValueError(f"{field} is neither true nor false")
-    for field in _TEXTS:
-        if not isinstance(plain[field], str) or not plain[field].isprintable() or len(plain[field]) > _LIMIT:
-            raise ValueError(f"{field} is no text")
+    if not all(plain[field] is None or (type(plain[field]) is int and plain[field] >= 0) for field in _COUNTS):
+        raise ValueError("a count is no number")
+    if not all(type(plain[field]) is bool for field in _FLAGS):
+        raise ValueError("a flag is neither true nor false")
+    texts = [plain[field] for field in _TEXTS]
+    if not all(isinstance(text, str) and text.isprintable() and len(text) <= _LIMIT for text in texts):
+        raise ValueError("a note is no text")
     return {**plain, **{field: np.nan if plain[field] is None else float(plain[field]) for field in _NUMBERS}}

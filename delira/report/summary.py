@@ -356,9 +356,7 @@ def told(undefined: dict[int, str], n_folds: int) -> str:
     """One sentence about all folds in which a metric is not defined; empty if there is none."""
     if not undefined:
         return ""
-    by_reason: dict[str, list[int]] = {}
-    for fold, reason in undefined.items():
-        by_reason.setdefault(reason, []).append(fold)
+    by_reason = {reason: [fold for fold in undefined if undefined[fold] == reason] for reason in undefined.values()}
     where = "; ".join(
         f"fold{'s' if len(folds) > 1 else ''} {', '.join(map(str, folds))}: {reason}"
         for reason, folds in by_reason.items()

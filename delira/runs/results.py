@@ -343,8 +343,7 @@ def _unpack(plain: object) -> Any:
     if kind == "dict":
         return {_unpack(key): _unpack(item) for key, item in content}
     if kind in ("list", "tuple"):
-        items = [_unpack(item) for item in content]
-        return items if kind == "list" else tuple(items)
+        return {"list": list, "tuple": tuple}[kind](map(_unpack, content))
     if kind == "objects":
         array = np.empty(len(content), dtype=object)
         for position, item in enumerate(content):
