@@ -38,7 +38,7 @@ class TorchStep(StepRole):
         is_default = getattr(getattr(prepare, "func", None), "is_backend_default", False)
         gpu = next((device for device in devices if getattr(device, "type", None) == "cuda"), None)
         if gpu is None or not is_default:
-            return super().feed(batches, prepare)
+            return ((batch, None) for batch in batches)
         return _one_ahead(batches, _copying(prepare, gpu))
 
     def bind(self, closure: Closure, network: torch.nn.Module, arguments: ByName, compiling: CompileConfig) -> Closure:
