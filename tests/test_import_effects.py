@@ -99,7 +99,7 @@ def test_an_import_writes_no_file(package, folder):
 
 
 def test_the_tests_leave_nothing_to_clean_up_behind():
-    words = "-W default -m pytest -q -p no:cacheprovider --collect-only tests/utils/test_arrays.py"
+    words = "-W default -m pytest -q -p no:cacheprovider --collect-only tests/utils/test_trees_of_arrays.py"
     root = Path(__file__).parents[1]  # delira itself may be installed elsewhere
     done = subprocess.run([sys.executable, *words.split()], cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout
