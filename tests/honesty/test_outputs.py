@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delira.cli.runs import Filter, list_runs
+from delira.cli.runs import list_runs
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.experiments.result import KFoldResult
@@ -337,7 +337,7 @@ def test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_compu
     metrics = {"acc": "binary_acc", "f1": sk.f1_score}
     result = cross_validated(tmp_path, x, y, own_loss, metrics)
     yes = x > 0  # the first fold alone looks like probabilities, all of which say no
-    (listed,) = list_runs(tmp_path, Filter()).content["runs"]
+    (listed,) = list_runs(tmp_path).content["runs"]
     of_folds = [np.mean(yes[part] == y[part]) for part in (slice(20), slice(20, 40))]
     assert listed["score"]["value"] == pytest.approx(np.mean(of_folds))
     for one in (result, KFoldResult.load(tmp_path)):

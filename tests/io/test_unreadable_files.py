@@ -8,7 +8,7 @@ from problems import linear_problem
 from refused_files import Refusing
 from small_backends import toy_kit
 
-from delira.cli.runs import Filter, list_runs
+from delira.cli.runs import list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, UnreadableError
@@ -205,7 +205,7 @@ def test_verify_calls_a_file_that_cannot_be_read_unreadable_and_not_broken(run, 
     folder, _ = run
     with Refusing(name, errno.EIO):
         answer = verify([folder])
-        listed = list_runs(folder.parent, Filter()).content["runs"]
+        listed = list_runs(folder.parent).content["runs"]
     assert answer.is_broken
     states = {check["what"]: check["state"] for check in answer.content["files"] if check["state"] != "whole"}
     assert set(states.values()) == {"unreadable"}
