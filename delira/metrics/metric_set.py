@@ -25,7 +25,7 @@ from delira.metrics.scoring import (
 )
 from delira.utils.arrays import Array, iterate_leaves, map_leaves
 from delira.utils.binding import tell_order
-from delira.utils.checks import check_mappings, check_whole, if_given
+from delira.utils.checks import check_mappings, check_whole
 
 
 class MetricSet:
@@ -77,7 +77,9 @@ class MetricSet:
         metric_keys: Mapping[str, Sequence[str]] | None = None,
         limit_bytes: int = LIMIT_BYTES,
     ):
-        check_mappings(self, metrics=metrics, **if_given(metric_keys=metric_keys))
+        check_mappings(self, metrics=metrics)
+        if metric_keys is not None:
+            check_mappings(self, metric_keys=metric_keys)
         check_whole(self, at_least=0, limit_bytes=limit_bytes)
         self.metrics = {name: in_form(metric, name) for name, metric in metrics.items()}
         self.limit_bytes = limit_bytes

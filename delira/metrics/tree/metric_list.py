@@ -204,7 +204,10 @@ class MetricList:
             Values of the batch by name; those on a device are lazy (:class:`~delira.utils.arrays.Lazy`). Of two
             with the same name the later one is there.
         """
-        return {name: value for tree in self.trees for name, value in tree.process(state).items()}
+        values: dict[str, Any] = {}
+        for tree in self.trees:  # at every step: faster than a comprehension
+            values.update(tree.process(state))
+        return values
 
     def process_final(self, state: State) -> dict[str, Any]:
         """End the pass.
