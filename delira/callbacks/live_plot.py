@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.abstract_callback import Callback, trainer_of
-from delira.callbacks.progress import Panel
+from delira.callbacks.progress import Panel, ProgressBar, Tqdm, in_notebook
 from delira.callbacks.tensorboard import values_of
 from delira.errors import ConfigError
 from delira.state import BATCH, EPOCH, HISTORY, PHASE, State
@@ -17,6 +17,8 @@ from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from delira.training.trainer import BaseNetworkTrainer
 
 #: places and values
 Curve = tuple[list[int], list[float]]
@@ -184,3 +186,28 @@ def _groups(curves: Mapping[str, Curve], unit: str) -> list[tuple[str, str, dict
         label = "validation" if name.startswith("val_") else "training"
         found.setdefault(name.removeprefix("val_"), {})[label] = curve
     return [(title, unit, group) for title, group in found.items()]
+
+
+def live_view(trainer: "BaseNetworkTrainer", verbose: int, num_epochs: int) -> list[Any]:
+    """The callbacks that show a training.
+
+    Parameters
+    ----------
+    trainer
+        That begins.
+    verbose
+        0: nothing. 1: a bar, or a line for each epoch where none can be drawn; in a notebook also the curves. 2: a
+        bar for each pass over the data.
+    num_epochs
+        Epochs in all: one gives no curve.
+    """
+    if verbose <= 0:
+        return []
+    label = f"fold {trainer.fold}"
+    if verbose == 2:
+        return [Tqdm(label=label)]
+    bar = ProgressBar(label) if trainer.make_bar is None else trainer.make_bar(label)
+    has_plot = any(isinstance(callback, LiveLossPlot) for callback in trainer.callbacks)
+    is_plotted = in_notebook() and num_epochs > 1 and not has_plot
+    make_plot = LiveLossPlot if trainer.make_plot is None else trainer.make_plot
+    return [bar, *([make_plot()] if is_plotted else [])]

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList, load_callback
+from delira.callbacks.live_plot import live_view
 from delira.contract import Data, Devices, Network, Step, StepHooks
 from delira.errors import DataError, NonFiniteLossError, noting
 from delira.io.checkpoint import CheckpointFolder
@@ -29,7 +30,6 @@ from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.evaluation import Evaluator, StopInValidation
 from delira.training.events import Events
 from delira.training.feed import Feed, is_foreign_loader
-from delira.training.live_view import live_view
 from delira.training.objective import Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.phase_times import PhaseTimes
