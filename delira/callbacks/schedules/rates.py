@@ -530,7 +530,7 @@ class PlateauRate(RateSchedule):
     }  # fmt: skip
 
     is_plateau = True
-    _kept = (*RateSchedule._kept, "best", "bad_epochs", "cooldown", "mode")
+    _kept = ("count", "base", "scale", "best", "bad_epochs", "cooldown", "mode")
 
     def check_params(self) -> None:
         """Refuse what is no mode, and a factor that would raise the rate."""

@@ -427,6 +427,8 @@ class MetricTree(Metric):
         return readings.process(state, known, *pair)
 
     def _process(self, *args: Any) -> dict[str, Any]:
+        if self.root.delegate is not None and not self.children:
+            return self.root.delegate.process(*args)
         value = self.root.process(*args)
         if value is None:
             return {}
