@@ -90,6 +90,8 @@ def is_called(value: object) -> bool:
     """Say whether users call it: no module, no constant, no error, no alias of a type."""
     if isinstance(value, ModuleType) or not callable(value) or typing.get_origin(value) is not None:
         return False
+    if value is typing.Any:  # an alias of it; a class to Python
+        return False
     if isinstance(value, type):
         return not issubclass(value, BaseException)
     return inspect.isroutine(value)

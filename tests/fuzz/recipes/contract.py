@@ -1,10 +1,12 @@
 """What backends are written with: networks, losses, metrics and hooks of a step, against loops by hand."""
 
+from types import ModuleType
+
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_values import NAN, NOT_A_MAPPING, NOT_A_TEXT, NOT_CALLABLE, STRANGE, Fresh
 
-from delira.contract import Step, StepHooks, mark, needs_losses, run_hooks, tell_marks
+from delira.contract import ExportRole, Step, StepHooks, StepRole, mark, needs_losses, run_hooks, tell_marks
 from delira.contract.backend import PLAIN, place_of
 from delira.testing import ToyBackend, ToyNetwork
 
@@ -153,6 +155,18 @@ def speak(verb, *arguments):
     given = getattr(plain, name)(getattr(ToyBackend(), role), *arguments)
     return list(given) if isinstance(given, frozenset) else given
 
+
+def a_module(name, *own, **imported):
+    """A module of somebody's backend, with classes of its own, each on top of another, and what it imports."""
+    module = ModuleType(name)
+    for base in own:
+        setattr(module, f"My{base.__name__}", type(f"My{base.__name__}", (base,), {"__module__": name}))
+    vars(module).update(imported)
+    return module
+
+
+STEP = a_module("mine.step", StepRole, Listener, StepRole=StepRole, LIMIT=5)
+EXPORT = a_module("mine.export", ExportRole, theirs=STEP.MyStepRole, mark=mark)
 
 #: verbs that a backend may do without, and what they are asked for
 REFUSED_VERBS = [
@@ -319,6 +333,22 @@ ENTRIES = [
         expected=lambda arguments: "{'a': f}",
         wrong={"function": [*NOT_CALLABLE, None, staticmethod(double), classmethod(double)]},
         free={"example": "above"},
+    ),
+    *(
+        Entry(
+            name=f"delira.contract.roles_in#{number}",
+            good=lambda folder, modules=modules: {"*": modules},
+            expected=lambda arguments, found=found: found,
+        )
+        for number, (modules, found) in enumerate(
+            [
+                ((), ()),
+                ((STEP,), (STEP.MyStepRole,)),
+                ((STEP, EXPORT), (STEP.MyStepRole, EXPORT.MyExportRole)),
+                ((EXPORT, STEP), (EXPORT.MyExportRole, STEP.MyStepRole)),
+                ((a_module("mine.none", StepRole=StepRole), EXPORT), (EXPORT.MyExportRole,)),
+            ]
+        )
     ),
     Entry(
         name="delira.contract.Backend",
