@@ -217,10 +217,11 @@ class Batch:
                 mask, self.unlike = mask != self.unlike, None
             if doubt is not None:
                 ops = ops_of(values)
-                values, doubt = ops.as_float(values) + ops.doubt(doubt), None
+                values = ops.as_float(values) + ops.doubt(doubt)
+        beside = [] if mask is None else [as_array(mask, values)]
         #: on their device ``(values,)`` or ``(values, mask)``, and ``doubt`` if there is any; reduced ``([mean,
         #: squares, least, largest],)``, and the count if masked
-        self.arrays = (values, *(as_array(beside, values) for beside in (mask, doubt) if beside is not None))
+        self.arrays: tuple[Any, ...] = (values, *beside, *([as_array(doubt, values)] if self.has_doubt else []))
         if self.is_reduced:
             with np.errstate(invalid="ignore", divide="ignore"):  # of a batch without numbers, which is left out
                 self.arrays = (_reduce(*self.arrays),)
