@@ -21,18 +21,13 @@ from delira.data_loading._content import (
     ARRAYS,
     HashFunctions,
     OpaqueError,
-    codes_inside,
-    content_of,
     describe_callable,
     fingerprint_of,
     has_hidden_state,
     is_deliras,
-    is_foreign,
     is_foreign_array,
     is_generator,
     is_own,
-    is_own_file,
-    names_used,
     parts_of,
     slots_of,
     strings_in,
@@ -43,6 +38,7 @@ from delira.data_loading.array_dataset import IterableDataset, WrappedDataset
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.mapped_dataset import MappedDataset, ZarrRows, content_of_arrays, files_of_arrays
 from delira.utils.arrays import tensor_class
+from delira.utils.user_code import codes_inside, content_of, is_foreign, is_own_file, names_used
 
 _FORMAT = 2
 """Part of every key; to be raised when files are written otherwise, or delira's own load functions change."""

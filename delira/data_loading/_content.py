@@ -12,7 +12,6 @@ import os
 import random
 import re
 import sys
-import sysconfig
 import threading
 import time
 import types
@@ -26,6 +25,7 @@ import numpy as np
 from delira.errors import ConfigError
 from delira.utils.arrays import iterate_leaves
 from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
+from delira.utils.user_code import is_foreign, is_own_file
 
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
 HashFunctions = Mapping[type, Callable[[Any], Any] | None]
@@ -297,21 +297,11 @@ def is_own(code: types.FunctionType | type | types.ModuleType) -> bool:
     return is_own_file(getattr(module, "__file__", None) or "")
 
 
-def is_foreign(module: str) -> bool:
-    return module.partition(".")[0] in sys.stdlib_module_names | {"delira"}
-
-
 def is_deliras(code: types.FunctionType | type) -> bool:
     return str(code.__module__).partition(".")[0] == "delira"
 
 
-@functools.lru_cache(maxsize=10_000)
-def is_own_file(name: str) -> bool:
-    paths = sysconfig.get_paths()
-    return not ("site-packages" in name or "dist-packages" in name or name.startswith((paths["stdlib"], "<frozen")))
-
-
-# ------------------------------------------------------------------ what Python keeps of code and objects
+# ------------------------------------------------------------------ what Python keeps of objects
 
 
 def slots_of(value: object) -> list[str]:
@@ -319,25 +309,6 @@ def slots_of(value: object) -> list[str]:
     declared = [vars(cls).get("__slots__", ()) for cls in type(value).__mro__]
     names = [name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots)]
     return [name for name in names if name not in ("__dict__", "__weakref__")]
-
-
-def codes_inside(code: types.CodeType) -> list[types.CodeType]:
-    """Return the code of the functions and classes that are defined inside of a function."""
-    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-
-
-@functools.lru_cache(maxsize=1000)
-def names_used(code: types.CodeType) -> frozenset[str]:
-    """Return all names of globals and attributes that code uses, with those of the functions inside of it."""
-    return frozenset(code.co_names).union(*map(names_used, codes_inside(code)))
-
-
-def content_of(cell: types.CellType) -> Any:
-    """Return the value of a variable of a closure; None if it has none yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
 
 
 # ------------------------------------------------------------------ what files contain, without reading them each time

@@ -502,7 +502,7 @@ class BaseExperiment(Generic[NetworkT]):
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }
-        return RunFolder.opened(self.save_path, request.params, stated, resume, allow_changes)
+        return RunFolder.opened(self.save_path, request.params.save, stated, resume, allow_changes)
 
     # ------------------------------------------------------------------ on disk
 

@@ -8,12 +8,13 @@ import hashlib
 import importlib
 import inspect
 import sys
-import sysconfig
 import types
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
+
+from delira.utils.user_code import codes_inside, content_of, is_foreign, is_own_file, names_used
 
 #: of the byte code; that of another version says nothing
 PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
@@ -87,7 +88,9 @@ class _Reader:
     def read_classes(self, classes: Iterable[type]) -> None:
         """The functions and plain attributes of those classes that are the user's."""
         for cls in classes:
-            if self._is_new(cls) and is_own(cls):
+            is_new = id(cls) not in self._seen
+            self._seen.add(id(cls))
+            if is_new and is_own(cls):
                 self._read_class(cls)
 
     def _read_class(self, cls: type) -> None:
@@ -118,7 +121,7 @@ class _Reader:
         values = [_describe(each) for each in function.__defaults__ or ()]
         named = sorted((name, _describe(value)) for name, value in (function.__kwdefaults__ or {}).items())
         cells = [content_of(cell) for cell in function.__closure__ or ()]
-        used = _names(function.__code__)
+        used = names_used(function.__code__)
         around = {name: function.__globals__[name] for name in sorted(used & function.__globals__.keys())}
         for value in (*around.values(), *cells):
             self.follow(value, used)
@@ -132,7 +135,7 @@ class _Reader:
     def _note(self, place: str, content: object) -> None:
         """Keep what was read; of two with one name, from different modules, both count."""
         before = [self.found[place]] if place in self.found else []
-        self.found[place] = _digest([*before, content])
+        self.found[place] = _digest([*before, content], 16)
 
     def read_given(self, value: Any) -> None:
         """The code of an argument: of an object that of its class, and of the layers and estimators inside of it."""
@@ -205,25 +208,14 @@ def _inner_of(value: object) -> types.FunctionType | types.MethodType | None:
 @functools.lru_cache(512)
 def instructions(code: types.CodeType) -> tuple[Any, ...]:
     """What code does, without where it stands; code never changes, so that it is remembered."""
-    return tuple(_instructions(code))
-
-
-def _instructions(code: types.CodeType) -> Iterator[Any]:
     flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE)
-    yield [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags]
-    before: Any = None
+    found: list[list[Any]] = [[code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, flags]]
     for step in dis.get_instructions(code):
-        if step.opname in _SILENT:
-            continue
-        value = _describe(step.argval) if step.arg is not None else None
         if step.opname == "STORE_NAME" and step.argval in _OF_BODIES:
-            before = None
-            continue
-        if before is not None:
-            yield before
-        before = [step.opname, value]
-    if before is not None:
-        yield before
+            found.pop()  # what would be stored
+        elif step.opname not in _SILENT:
+            found.append([step.opname, None if step.arg is None else _describe(step.argval)])
+    return tuple(found)
 
 
 def _describe(value: object) -> Any:
@@ -239,21 +231,8 @@ def _describe(value: object) -> Any:
     return (value if isinstance(value, (type, types.FunctionType)) else type(value)).__qualname__
 
 
-@functools.lru_cache(512)
-def _names(code: types.CodeType) -> frozenset[str]:
-    return frozenset(name for each in _codes(code) for name in each.co_names)
-
-
-def content_of(cell: Any) -> Any:
-    """Return what a cell of a closure holds; None if it is not filled yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:16]
+def _digest(content: object, length: int) -> str:
+    return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:length]
 
 
 def is_own(value: object) -> bool:
@@ -264,20 +243,6 @@ def is_own(value: object) -> bool:
     if isinstance(value, types.FunctionType):
         return is_own_file(value.__code__.co_filename)
     return is_own_file(getattr(sys.modules.get(module), "__file__", None) or "")
-
-
-@functools.lru_cache(512)
-def is_foreign(module: str) -> bool:
-    """Return True if a module is one of Python or of delira."""
-    package = module.partition(".")[0]
-    return package == "delira" or (package != "__main__" and package in sys.stdlib_module_names)
-
-
-@functools.lru_cache(512)
-def is_own_file(name: str) -> bool:
-    """Return True if a file is neither one of Python nor of an installed package."""
-    library = sysconfig.get_paths()["stdlib"]
-    return not ("site-packages" in name or "dist-packages" in name or name.startswith((library, "<frozen")))
 
 
 #: modules of Python that answer the same for the same arguments
@@ -324,10 +289,9 @@ def function_identity(function: object) -> str | None:
     if not isinstance(function, (types.FunctionType, functools.partial)):
         return None
     try:
-        content = _ContentReader().content(function)
+        return _digest([PYTHON, _ContentReader().content(function)], 40)
     except (_Untold, RecursionError):
         return None
-    return hashlib.sha256(repr([PYTHON, content]).encode(errors="surrogatepass")).hexdigest()[:40]
 
 
 class _ContentReader:
@@ -369,8 +333,9 @@ class _ContentReader:
         self._seen.append(function)
         if vars(function).keys() - {"__wrapped__"}:
             raise _Untold
-        steps = [step for code in _codes(function.__code__) for step in dis.get_instructions(code)]
-        inside = {cell for code in _codes(function.__code__) for cell in code.co_cellvars}
+        codes = _codes(function.__code__)
+        steps = [step for code in codes for step in dis.get_instructions(code)]
+        inside = {cell for code in codes for cell in code.co_cellvars}
         attributes = {str(step.argval) for step in steps if step.opname in _ATTRIBUTES}
         is_changing = any(
             step.opname in _CHANGES or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval not in inside)
@@ -441,9 +406,6 @@ def _is_own_module(module: types.ModuleType) -> bool:
     return not is_foreign(module.__name__) and is_own_file(getattr(module, "__file__", None) or "")
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def _codes(code: types.CodeType) -> list[types.CodeType]:
     """Code, and that of the functions inside of it."""
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _codes(const)
+    return [code, *(each for inside in codes_inside(code) for each in _codes(inside))]

@@ -12,26 +12,14 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.frameworks import DISTRIBUTIONS
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
-from delira.utils.files import (
-    OTHER_CHECKSUM,
-    is_changed,
-    make_folder,
-    publish_text,
-    read_bytes,
-    read_json,
-    read_json_lines,
-    sealed,
-    sweep_partials,
-    sync_folder,
-    writable_folder,
-)
+from delira.utils import files
 from delira.utils.lock import locked, owner_of
 from delira.utils.time import now
 
@@ -44,14 +32,6 @@ STATES = 2
 LEDGER = "ledger.jsonl"
 #: packages whose versions are recorded if they are installed
 _RECORDED = ("delira", "numpy", "scikit-learn", *DISTRIBUTIONS, "batchgenerators")
-
-
-class SavesItself(Protocol):
-    """What writes itself into a file: the parameters of a run."""
-
-    def save(self, filepath: Path) -> Path:
-        """Write the file; returns it."""
-        ...
 
 
 class RunFolder:
@@ -73,7 +53,7 @@ class RunFolder:
     @classmethod
     def create(cls, parent: str | Path) -> "RunFolder":
         """Make a new folder, named after the time; two runs of one second get different ones."""
-        parent = writable_folder(parent)
+        parent = files.writable_folder(parent)
         stamp = now()
         for number in range(10_000):
             path = parent / (f"{stamp}-{number}" if number else stamp)
@@ -81,7 +61,7 @@ class RunFolder:
                 path.mkdir()
             except FileExistsError:
                 continue
-            sync_folder(parent)
+            files.sync_folder(parent)
             return cls(path)
         raise ConfigError(f"{parent} already holds 10,000 runs of this second; is a clock standing still?")
 
@@ -90,7 +70,7 @@ class RunFolder:
     def opened(
         cls,
         parent: Path,
-        params: "SavesItself",
+        save: Callable[[Path], Path],
         facts: Mapping[str, Any],
         resume: str | Path | None,
         allow_changes: bool = False,
@@ -101,8 +81,8 @@ class RunFolder:
         ----------
         parent
             Where new folders are made and ``"auto"`` looks for old ones.
-        params
-            Written to ``parameters.yml`` of a new folder.
+        save
+            Writes the parameters of a new folder into a file, and returns that.
         facts
             For the manifest of a new folder; an old one is compared with them.
         resume
@@ -120,15 +100,14 @@ class RunFolder:
             If another process is at work in the folder.
         """
         with contextlib.ExitStack() as stack:
+            folder = None if resume is None or resume == "auto" else cls(locate_run(resume))
             if resume == "auto":
                 folder = cls._newest_of(stack, parent, facts)
-            else:
-                folder = None if resume is None else cls(locate_run(resume))
             if folder is not None:
                 if not folder.path.is_dir():
                     raise ConfigError(f"{str(folder.path)!r} is no run folder: there is no such folder")
                 stack.enter_context(locked(folder.path))
-                sweep_partials(folder.path)
+                files.sweep_partials(folder.path)
                 changes = folder.check_unchanged(facts, allow_changes)
                 folder._is_read = resume == "auto" and folder.has_finished(facts.get("num_epochs"))
                 if not folder._is_read:
@@ -136,7 +115,7 @@ class RunFolder:
             else:
                 folder = cls.create(parent)
                 stack.enter_context(locked(folder.path))
-                written = params.save(folder.path / "parameters.yml")
+                written = save(folder.path / "parameters.yml")
                 others = (path for path in folder.path.parent.iterdir() if path != folder.path)
                 number = 1 + max((order_of(path)[0] for path in others), default=0)
                 folder.write_manifest({"number": number, **facts, "checksums": {written.name: checksum(written)}})
@@ -182,11 +161,11 @@ class RunFolder:
             )
         different = find_differences(manifest, facts)
         lines = [line for part in different.values() for line in part]
-        if is_damaged := is_changed(manifest):
-            _log.warning("%s: %s", self.path / "manifest.json", OTHER_CHECKSUM)
+        if is_damaged := files.is_changed(manifest):
+            _log.warning("%s: %s", self.path / "manifest.json", files.OTHER_CHECKSUM)
         if not different:
             return []
-        lines += [f"manifest.json: {OTHER_CHECKSUM}, and a difference may be only there"] if is_damaged else []
+        lines += [f"manifest.json: {files.OTHER_CHECKSUM}, and a difference may be only there"] if is_damaged else []
         listed, cures = "".join(f"\n  {line}" for line in lines), refusals(different)
         if cures or not allow_changes:
             cure = "; ".join(cures) or "begin a new one, or continue all the same with allow_changes=True"
@@ -277,8 +256,8 @@ class RunFolder:
 
     def write_manifest(self, facts: Mapping[str, Any]) -> Path:
         """Record what is needed to know how the run was made, and ``facts``."""
-        text = json.dumps(sealed({"format": FORMAT, "states": STATES, **environment(), **facts}), indent=2)
-        return publish_text(self.path / "manifest.json", text + "\n")
+        text = json.dumps(files.sealed({"format": FORMAT, "states": STATES, **environment(), **facts}), indent=2)
+        return files.publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest; empty if there is none, or it is damaged.
@@ -289,7 +268,7 @@ class RunFolder:
             If the system cannot read it now.
         """
         try:
-            manifest = read_json(self.path / "manifest.json")
+            manifest = files.read_json(self.path / "manifest.json")
         except UnreadableError:
             raise
         except (OSError, ValueError):
@@ -305,7 +284,7 @@ class RunFolder:
             If the system cannot read it now.
         """
         try:
-            return events_in(read_json_lines(self.path / LEDGER)[0])
+            return events_in(files.read_json_lines(self.path / LEDGER)[0])
         except UnreadableError:
             raise
         except OSError:
@@ -353,26 +332,26 @@ class RunFolder:
         if self._is_read:  # it had finished, and is worked on nevertheless, as other metrics are asked for
             self._is_read = False
             self._append("resumed")
-        make_folder(self.path)
+        files.make_folder(self.path)
         with open(self.path / LEDGER, "a+b") as file:
-            line = json.dumps(sealed({"time": _timestamp(), "event": event, **facts})).encode() + b"\n"
+            line = json.dumps(files.sealed({"time": _timestamp(), "event": event, **facts})).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        sync_folder(self.path)
+        files.sync_folder(self.path)
 
 
 def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those lines of a ledger that say what happened, and are as they were written."""
-    return [entry for entry in entries if isinstance(entry.get("event"), str) and not is_changed(entry)]
+    return [entry for entry in entries if isinstance(entry.get("event"), str) and not files.is_changed(entry)]
 
 
 def checksum(path: Path) -> str:
     """Return the sha256 of a small file, in hex."""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
+    return hashlib.sha256(files.read_bytes(path)).hexdigest()
 
 
 @contextlib.contextmanager

@@ -17,16 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.data_loading._content import (
-    codes_inside,
-    content_of,
     has_hidden_state,
     is_generator,
     is_own,
-    names_used,
     slots_of,
 )
 from delira.data_loading._exact import owner_of_memory
 from delira.utils.arrays import tensor_class
+from delira.utils.user_code import codes_inside, content_of, names_used
 
 _MOST = 20_000  # objects looked into; the others are known by identity
 _MOST_SAMPLES, _MOST_ENTRIES = 10_000, 200  # looked into of a long list of dicts of arrays, or of other objects
