@@ -86,7 +86,7 @@ class State(dict[Any, Any]):
     Raises
     ------
     MissingKeyError
-        On reading what is not there (a ``KeyError``), with a suggestion, and with the moment that sets it, if it is
+        On reading what is not there (a ``KeyError``), with a suggestion, and with the event that sets it, if it is
         one of the keys of this module.
     """
 
@@ -150,7 +150,7 @@ class StateView(MutableMapping[Any, Any]):
         return len(self._state)
 
 
-#: key -> first moment at which it is there; ``""``: from the construction of a trial on
+#: key -> first event at which it is there; ``""``: from the construction of a trial on
 SINCE: dict[StateKey, str] = {}
 #: key -> what it holds
 MEANING: dict[StateKey, str] = {}

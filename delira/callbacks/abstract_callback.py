@@ -1,4 +1,4 @@
-"""Callbacks: the moments of a fit, the bases of what hears them, and the list that calls them."""
+"""Callbacks: the events of a fit, the bases of what hears them, and the list that calls them."""
 
 import functools
 import importlib
@@ -45,7 +45,7 @@ ALL_EVENTS = (
     Event("a batch of a pass without learning is done", "on_step_validation"),
     Event("the pass is done", "on_end_validation"),
     Event("an epoch is done and not recorded yet: changes of METRICS are recorded", "on_end_epoch"),
-    Event("an epoch is recorded: the moment to store it", "on_checkpoint", "at_epoch_end"),
+    Event("an epoch is recorded: the time to store it", "on_checkpoint", "at_epoch_end"),
     Event("the fit, evaluation or prediction ends, whatever ended it", "on_end", "at_training_end"),
 )
 #: hook -> what has happened by then
@@ -61,7 +61,7 @@ _LONG = 60
 
 
 class AbstractCallback:
-    """Override any moment; none must be. Each gets the trainer and, by keyword, the facts of the moment.
+    """Override any event; none must be. Each gets the trainer and, by keyword, the facts of the event.
 
     A callback acts on ``trainer.state`` (e.g. ``trainer.state.stop_training = True``) and returns
     nothing. Any object with one of these methods is a callback; subclassing is not needed.
@@ -135,7 +135,7 @@ class AbstractCallback:
 class Callback(AbstractCallback):
     """Override any hook: each is a function of the :class:`delira.state.State`; none must be.
 
-    The moments of :class:`AbstractCallback`, which get the trainer, may be overridden as well. The same callbacks
+    The events of :class:`AbstractCallback`, which get the trainer, may be overridden as well. The same callbacks
     serve a :class:`delira.Trial` and an experiment.
 
     Attributes
@@ -218,7 +218,7 @@ class Callback(AbstractCallback):
         """Called when an epoch is done and not recorded yet: changes of ``METRICS`` are recorded."""
 
     def on_checkpoint(self, state: State) -> None:
-        """Called when an epoch is recorded in ``HISTORY``: the moment to store it."""
+        """Called when an epoch is recorded in ``HISTORY``: the time to store it."""
 
     def on_end(self, state: State) -> None:
         """Called when the fit, evaluation or prediction ends, whatever ended it."""
@@ -283,7 +283,7 @@ class CallbackList:
         Raises
         ------
         ConfigError
-            If the object has none of the methods of a callback, or one whose name is none of a moment.
+            If the object has none of the methods of a callback, or one whose name is none of an event.
         """
         if isinstance(callback, (list, tuple, CallbackList)):
             for one in callback:
@@ -465,12 +465,12 @@ def _decorated_methods(cls: type) -> dict[str, tuple[str, ...]]:
 
 
 def _check_names(callback: object, decorated: Iterable[str]) -> None:
-    """Refuse methods that look like moments and are none: they would never be called."""
+    """Refuse methods that look like events and are none: they would never be called."""
     known = {*EVENTS, *HOOKS, *getattr(callback, "not_hooks", ()), *decorated}
     for name in dir(type(callback)):
         if name.startswith(("on_", "at_")) and name not in known and callable(getattr(type(callback), name)):
             raise ConfigError(
-                f"{type(callback).__name__}.{name} would never be called: it is no moment of a training"
+                f"{type(callback).__name__}.{name} would never be called: it is no event of a training"
                 f"{did_you_mean(name, known)}"
             )
 
@@ -480,7 +480,7 @@ def _advice(callback: object) -> str:
     if isinstance(callback, type):
         return ": it is a class, pass an instance"
     if inspect.isroutine(callback):
-        return ": decorate the function with its moment, e.g. @delira.training.callbacks.on_step_training"
+        return ": decorate the function with its event, e.g. @delira.training.callbacks.on_step_training"
     name = type(callback).__name__
     here = (
         f"; use delira.training.callbacks.{name}" if name in importlib.import_module("delira.callbacks").__all__ else ""

@@ -201,7 +201,7 @@ class PyCM(PassChoice):
         self._names.append(template)
         return self.with_handler(write)
 
-    # ------------------------------------------------------------------ moments
+    # ------------------------------------------------------------------ events
 
     def on_start(self, state: State) -> None:
         """Refuse what PyCM does not take, and names under which passes would overwrite each other's files."""

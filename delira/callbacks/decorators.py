@@ -45,7 +45,7 @@ class FunctionCallback(Callback):
         return types.MethodType(self.function, instance) if isinstance(instance, AbstractCallback) else self
 
     def __call__(self, state: State) -> Any:
-        """Call the function, whatever the moment."""
+        """Call the function, whatever the event."""
         if hasattr(self.function, _CONDITIONS):
             return self.function(state, memory=vars(self).setdefault(MEMORY, {}))
         return self.function(state)
@@ -78,7 +78,7 @@ def bind_to(hook: str | Callable[..., Any]) -> Callable[[Function], FunctionCall
         return FunctionCallback(function, (name,))
 
     decorate.__name__ = decorate.__qualname__ = name
-    decorate.__doc__ = f"Make a callback of a function of the state. The moment: {HOOKS[name]}."
+    decorate.__doc__ = f"Make a callback of a function of the state. The event: {HOOKS[name]}."
     return decorate
 
 
@@ -180,7 +180,7 @@ def _under(conditions: Mapping[str, Condition], base: Callable[..., Any]) -> Cal
 
 @_conditional
 def once(memory: dict[str, Any], owner: object, state: State) -> bool:
-    """Let a function, a method of a callback or a decorated callback run at the first of its moments only.
+    """Let a function, a method of a callback or a decorated callback run at the first of its events only.
 
     A method remembers for each object, a function for good; a checkpoint keeps it.
     """
@@ -190,7 +190,7 @@ def once(memory: dict[str, Any], owner: object, state: State) -> bool:
 
 @_conditional
 def once_per_epoch(memory: dict[str, Any], owner: object, state: State) -> bool:
-    """Let a function, a method of a callback or a decorated callback run at the first of its moments in an epoch."""
+    """Let a function, a method of a callback or a decorated callback run at the first of its events in an epoch."""
     # of an evaluation or a prediction the epoch is always 0: each of them counts as one of its own
     epoch = state[EPOCH] if state.get(PHASE, "fit") in ("fit", "replay") else -state.n_asides
     is_first, memory["epoch"] = memory.get("epoch") != epoch, epoch

@@ -118,7 +118,7 @@ class LiveLossPlot(Callback):
         self._title = title
         return self
 
-    # ------------------------------------------------------------------ moments
+    # ------------------------------------------------------------------ events
 
     def on_start(self, state: State) -> None:
         """Begin with the epochs before."""

@@ -163,7 +163,7 @@ class Profiler(Callback):
         if not trainer_of(state).step.is_compiled:
             self._clock.mark(part)
 
-    # ------------------------------------------------------------------ moments
+    # ------------------------------------------------------------------ events
 
     def on_start(self, state: State) -> None:
         """Begin to measure."""

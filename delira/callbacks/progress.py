@@ -110,7 +110,7 @@ class ProgressBar(AbstractCallback):
         self._seen, self._seen_at, self._next = done, self._began_at, 0.0
         self.rate: float | None = None
 
-    # ------------------------------------------------------------------ moments
+    # ------------------------------------------------------------------ events
 
     def at_training_begin(
         self, trainer: Trainer, *, num_epochs: int, num_batches: int | None = None, **facts: Any

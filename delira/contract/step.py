@@ -43,7 +43,7 @@ class Step:
     """Calls the network with the batch, in place of a ``key_mapping``: for a trial, whose loss may be none."""
 
 
-#: a function that sees a step, and may change it; those of one moment
+#: a function that sees a step, and may change it; those of one event
 Hook: TypeAlias = Callable[[Step], None]
 Hooks: TypeAlias = Sequence[Hook]
 #: what fills predictions and losses of a step, and returns it
@@ -68,9 +68,9 @@ class StepHooks:
     backward: tuple[Hook, ...] = ()
 
     def __post_init__(self) -> None:
-        for moment, hooks in vars(self).items():
+        for event, hooks in vars(self).items():
             if not isinstance(hooks, (tuple, list)) or not all(map(callable, hooks)):
-                raise ConfigError(f"StepHooks: {moment} is a tuple of functions, got {hooks!r}")
+                raise ConfigError(f"StepHooks: {event} is a tuple of functions, got {hooks!r}")
 
     @property
     def traceable(self) -> bool:
@@ -172,7 +172,7 @@ def _refuse_others_than_dicts(caller: str, **given: Any) -> None:
 
 
 def run_hooks(hooks: Hooks, step: Step) -> None:
-    """Call the hooks of one moment.
+    """Call the hooks of one event.
 
     Parameters
     ----------

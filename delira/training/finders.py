@@ -401,7 +401,7 @@ class _Losses:
 
 
 class _InStep:
-    """The part of a callback that acts inside the step: what it does at other moments would be seen."""
+    """The part of a callback that acts inside the step: what it does at other events would be seen."""
 
     def __init__(self, callback: Any, hooks: list[str]):
         self.callback, self.phases = callback, getattr(callback, "phases", PHASES)

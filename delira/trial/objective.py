@@ -156,7 +156,7 @@ class TrialObjective(Objective):
                 names = ", ".join(dict.fromkeys(type(one).__name__ for one in callbacks.at_hook(hook)))
                 self.run.warn_once(
                     f"the closure of the trial does not call {hook}, so what {names} does there is left out; call "
-                    f"state[CALLBACK_LIST].{hook}(state) at that moment, or make the closure with base_closure"
+                    f"state[CALLBACK_LIST].{hook}(state) at that event, or make the closure with base_closure"
                 )
 
     def _numbered(self, closure: Callable[..., Any]) -> Callable[..., Any]:

@@ -135,7 +135,7 @@ def test_callbacks_are_called_in_the_order_they_were_given(kit, tmp_path, manage
         (object(), "is no callback: it has none of the methods at_training_begin"),
         (type("EarlyStopping", (), {})(), "is no callback: .*; use delira.training.callbacks.EarlyStopping"),
         (EarlyStopping, "is no callback: it is a class, pass an instance"),
-        (print, "is no callback: decorate the function with its moment"),
+        (print, "is no callback: decorate the function with its event"),
     ],
 )
 def test_what_is_no_callback_is_refused(kit, tmp_path, thing, message):

@@ -317,7 +317,7 @@ def test_a_bare_function_is_told_how_it_becomes_a_callback():
     def mine(state):
         pass
 
-    with pytest.raises(ConfigError, match="decorate the function with its moment"):
+    with pytest.raises(ConfigError, match="decorate the function with its event"):
         CallbackList([mine])
 
 

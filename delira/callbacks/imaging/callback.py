@@ -284,7 +284,7 @@ class ImagingCallback(PassChoice):
         self._outputs.append(_Output(handle, wanted, name, place))
         return self
 
-    # ------------------------------------------------------------------ moments
+    # ------------------------------------------------------------------ events
 
     def on_start(self, state: State) -> None:
         """Refuse names under which passes would overwrite each other's pictures; open what they are written to."""
