@@ -50,8 +50,7 @@ def add_parameters(parser: argparse.ArgumentParser, params: "Parameters") -> Non
         return  # a parser that has them already
     leaves, taken = settable(params), _options_of(parser)
     group = parser.add_argument_group(
-        _GROUP,
-        f"Named by as much of the path as says which one is meant{_example(leaves, taken)}; values as in YAML.",
+        _GROUP, f"Named by as much of the path as says which one is meant{_example(leaves, taken)}; values as in YAML."
     )
     for path, value in leaves.items():
         option = f"--{'.'.join(path) if _is_hidden(path, leaves) else shown(path)}"

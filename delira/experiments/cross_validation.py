@@ -141,12 +141,8 @@ class CrossValidation:
             keys = {name: self.metric_keys[name] for name in again if name in self.metric_keys}
             with own_generators(self.experiment.trainer_cls.backend):
                 found = compute_metrics(MetricSet(again, keys), vars(fold), max(1, len(fold.test_indices))) or {}
-            before = fold.metrics
-            changed = {
-                name: found[name] for name in found if not np.array_equal(found[name], before[name], equal_nan=True)
-            }
-            if changed:
-                fold.metrics = {**before, **changed}
+            if any(not np.array_equal(each, fold.metrics[name], equal_nan=True) for name, each in found.items()):
+                fold.metrics = fold.metrics | found
                 if fold.path is not None:
                     self._store(fold.path, fold)
 
@@ -306,13 +302,13 @@ class CrossValidation:
             done = self._test(trainer, test)
         trainer.times.write()
         timings = trainer.times.to_dict()  # with earlier sessions
-        left_out = _left_out((train, split.train), (val, split.val), (test, split.test))
+        parts = ((train, split.train), (val, split.val), (test, split.test))
         fold = FoldResult(
             fold=number,
             train_indices=split.train,
             val_indices=split.val,
             test_indices=np.delete(split.test, [*test.left_out]),
-            left_out=_keep_left_out(trainer.save_path / "left_out.json", left_out),
+            left_out=_keep_left_out(trainer.save_path / "left_out.json", *parts),
             metrics=done.metrics,
             predictions=done.predictions,
             targets=done.targets,
@@ -397,20 +393,15 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
     return {}
 
 
-def _left_out(*parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
-    """Return what the managers of the parts left out, by the samples' indices in the whole dataset."""
-    return {
-        int(indices[index]): reason
-        for manager, indices in parts
-        if manager is not None and indices is not None
-        for index, reason in manager.left_out.items()
-    }
+def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
+    """Return what the managers of the parts left out, by the samples' indices in the whole dataset.
 
-
-def _keep_left_out(path: Path, found: dict[int, str]) -> dict[int, str]:
-    """Add to what earlier sessions of the fold left out: a fold that is finished does not train again."""
-    earlier = read_json(path) if path.exists() else {}
-    left_out = {int(index): reason for index, reason in earlier.items()} | found
+    It is added to what earlier sessions of the fold left out: a fold that is finished does not train again.
+    """
+    left_out = {int(index): reason for index, reason in (read_json(path) if path.exists() else {}).items()}
+    for manager, indices in parts:
+        if manager is not None and indices is not None:
+            left_out |= {int(indices[index]): reason for index, reason in manager.left_out.items()}
     if left_out:
         with loss_tolerated("what was left out of a fold"):
             publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import inspect
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -12,31 +11,19 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, noting
+from delira.experiments import run_request
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult
-from delira.experiments.run_request import (
-    RUN_NAMES,
-    RunRequest,
-    as_parameters,
-    check_class,
-    check_mapping,
-    check_model_arguments,
-    check_model_class,
-    check_name,
-    check_settings,
-    describe_validation,
-    merged,
-    resolve,
-)
+from delira.experiments.run_request import RunRequest, check_mapping
 from delira.experiments.selection import other_weights, selection_of
 from delira.experiments.splits import SplitConfig, check_chosen, refuse_fold
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.records import count_guards
 from delira.settings.config import SETTINGS, check_names
-from delira.settings.signatures import Entries, Functions, NetworkKeywords, show_settings
+from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
 from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
 from delira.training.outputs import OutputReadings
@@ -45,7 +32,7 @@ from delira.training.process import own_generators, seed_generators
 from delira.training.run import close_workers
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
-from delira.utils.checks import did_you_mean, expect, flag
+from delira.utils.checks import check_known, expect, flag
 from delira.utils.files import as_path, publish_text, writable_folder
 from delira.utils.references import class_on_disk
 
@@ -152,10 +139,10 @@ class BaseExperiment(Generic[NetworkT]):
         predictor_cls: type[Predictor] | None = None,
         **settings: Unpack[ExperimentKeywords],
     ):
-        self.params = as_parameters(params)
+        self.params = run_request.as_parameters(params)
         self.model_cls: Any = model_cls
         self.n_epochs = n_epochs
-        self.name = "UnnamedExperiment" if name is None or name == "" else check_name(name)
+        self.name = "UnnamedExperiment" if name is None or name == "" else run_request.check_name(name)
         self._parent = Path() if save_path is None or save_path == "" else as_path(save_path)
         self.save_path = self._parent / self.name
         self.key_mapping = key_mapping
@@ -170,21 +157,21 @@ class BaseExperiment(Generic[NetworkT]):
 
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
-        check_settings(merged(self.params.training_settings(), self.settings), self.n_epochs)
-        check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
-        check_class("predictor_cls", self.predictor_cls, Predictor)
-        check_model_arguments(self.model_cls, self.params.model_kwargs())
+        run_request.check_settings(run_request.merged(self.params.training_settings(), self.settings), self.n_epochs)
+        run_request.check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
+        run_request.check_class("predictor_cls", self.predictor_cls, Predictor)
+        run_request.check_model_arguments(self.model_cls, self.params.model_kwargs())
         if not self.wraps_models:
-            check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
+            run_request.check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
         writable_folder(self.save_path)
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
         """Return what a call asks for; nothing of the experiment changes."""
-        given = None if params is None else as_parameters(params)
+        given = None if params is None else run_request.as_parameters(params)
         if isinstance(self.model_cls, yaml_codec.Unresolved):
             self.model_cls()  # says what it is and where it could be found
-        request = resolve((self.params, given), self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
-        check_model_arguments(self.model_cls, request.model_kwargs)
+        request = run_request.resolve((self.params, given), self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
+        run_request.check_model_arguments(self.model_cls, request.model_kwargs)
         return request if request.key_mapping else dataclasses.replace(request, key_mapping=self.key_mapping)
 
     # ------------------------------------------------------------------ runs
@@ -246,7 +233,7 @@ class BaseExperiment(Generic[NetworkT]):
             kind="run",
             allow_changes=allow_changes,
             called=[getattr(val_data, "transforms", None)],
-            validation=describe_validation(val_data),
+            validation=run_request.describe_validation(val_data),
         ) as folder:
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
@@ -311,9 +298,7 @@ class BaseExperiment(Generic[NetworkT]):
             ``(predictions, metrics)``: arrays of shape ``(n, ...)`` by name, and arrays of shape ``(1,)``,
             or ``(n,)`` for metrics of single samples.
         """
-        names = ("prepare_batch", "convert_fn", "key_mapping")
-        if unknown := [name for name in kwargs if name not in names]:
-            raise ConfigError(f"test takes no {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+        check_known(kwargs, ("prepare_batch", "convert_fn", "key_mapping"), "test takes no")
         check_data(test_data, "test")
         check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
@@ -334,9 +319,8 @@ class BaseExperiment(Generic[NetworkT]):
             bound = config.bound(tested, keys, self.trainer_cls.backend)
             readings = OutputReadings(config, self.trainer_cls.backend, bound, keys)
             trainer = self.last_trainer
-            predictor.follow(
-                readings, {} if trainer is None or trainer.module is not network else trainer.state.outputs
-            )
+            outputs = {} if trainer is None or trainer.module is not network else trainer.state.outputs
+            predictor.follow(readings, outputs)
             done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
         close_workers(test_data)
         if not done.predictions:
@@ -403,7 +387,7 @@ class BaseExperiment(Generic[NetworkT]):
             Unpacks as ``outputs, metrics``; prints as a table.
         """
         asked: dict[str, Any] = {**options}
-        check_names(asked, (*SETTINGS, *RUN_NAMES, *_SPLIT_NAMES))
+        check_names(asked, (*SETTINGS, *run_request.RUN_NAMES, *_SPLIT_NAMES))
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
         chosen = check_chosen(folds)
@@ -548,11 +532,5 @@ class BaseExperiment(Generic[NetworkT]):
 
 show_settings(BaseExperiment.__init__)
 show_settings(BaseExperiment.run)
-show_settings(
-    BaseExperiment.kfold,
-    *(
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in dataclasses.fields(SplitConfig)
-        if field.name != "num_splits"
-    ),
-)
+_split = (field for field in dataclasses.fields(SplitConfig) if field.name != "num_splits")
+show_settings(BaseExperiment.kfold, *(keyword(field.name, field.default, field.type) for field in _split))

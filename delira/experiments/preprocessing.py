@@ -19,7 +19,7 @@ from delira.metrics.scoring import keys_of
 from delira.runs.results import PREPROCESSING as FILE
 from delira.training.process import own_generators
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils.checks import expect
+from delira.utils.checks import expect, positive
 from delira.utils.files import as_path, publish
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
 
@@ -71,8 +71,7 @@ class Preprocessing:
                 f"{transformers!r}"
             )
         self.trusted, self.max_bytes = _checked_trusted(trusted), max_bytes
-        is_size = isinstance(max_bytes, int) and not isinstance(max_bytes, bool) and max_bytes >= 1
-        expect(("max_bytes", max_bytes, is_size, "an integer of at least 1 (bytes)"))
+        expect(positive("max_bytes", max_bytes, "bytes"))
         self.transformers = {entry: self._checked(entry, each) for entry, each in transformers.items()}
 
     def _checked(self, entry: object, transformer: object) -> Any:

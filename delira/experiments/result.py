@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from delira.report.examples import Examples
-    from delira.runs.results import FoldResult
 
 
 class Rounds(NamedTuple):
@@ -34,9 +33,9 @@ class Rounds(NamedTuple):
     kind: Literal["once", "repeats", "splits"]
     """``"once"``: no case is tested twice. ``"repeats"``: every round tests all cases once. ``"splits"``: some cases
     are tested more often than others, and each fold is a round."""
-    folds: list[list["FoldResult"]]
+    folds: list[list[FoldResult]]
     """Of each round; no case is tested twice in one."""
-    unfinished: list["FoldResult"]
+    unfinished: list[FoldResult]
     """Folds of the last repeat, if it has not tested all cases."""
 
     @property
@@ -45,7 +44,7 @@ class Rounds(NamedTuple):
         return self.kind == "once" and not self.unfinished
 
 
-def rounds_of(folds: Sequence["FoldResult"], n_planned: int | None = None) -> Rounds:
+def rounds_of(folds: Sequence[FoldResult], n_planned: int | None = None) -> Rounds:
     """Divide folds, in their order, into rounds in which no case is tested twice.
 
     Parameters
@@ -97,7 +96,7 @@ class OutOfFold:
     """In how many folds it was tested, int64 of shape ``(n_dataset,)``."""
 
     @classmethod
-    def from_folds(cls, folds: Sequence["FoldResult"], n_samples: int, per_case: Sequence[str]) -> "OutOfFold":
+    def from_folds(cls, folds: Sequence[FoldResult], n_samples: int, per_case: Sequence[str]) -> "OutOfFold":
         """Align the folds; ``per_case`` names the metrics that have one value per case."""
         fold_of, counts = np.full(n_samples, -1), np.zeros(n_samples, dtype=np.int64)
         for fold in folds:
@@ -122,7 +121,7 @@ class OutOfFold:
 
 
 def _aligned(
-    what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence["FoldResult"], counts: np.ndarray
+    what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence[FoldResult], counts: np.ndarray
 ) -> dict[str, Any]:
     """Put the rows of all folds where their cases are in the data set."""
     columns = [dict(iterate_leaves(tree)) for tree in trees]

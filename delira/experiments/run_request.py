@@ -19,7 +19,7 @@ from delira.frameworks import LIBRARIES
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
 from delira.utils import yaml_codec
-from delira.utils.checks import did_you_mean, expect, positive
+from delira.utils.checks import check_known, did_you_mean, expect, positive
 from delira.utils.references import class_on_disk, module_on_disk
 
 #: names of the parameters' training part that are no settings of the trainer
@@ -268,8 +268,8 @@ def check_class(name: str, cls: object, base: type) -> None:
 
 def check_mapping(**given: object) -> None:
     """Refuse what has no names; ``None`` stands for nothing."""
-    for name, value in given.items():
-        expect((name, value, value is None or isinstance(value, Mapping), "a dict with names as keys"))
+    what = "a dict with names as keys"
+    expect(*((name, value, value is None or isinstance(value, Mapping), what) for name, value in given.items()))
 
 
 def check_model_class(model_cls: Any, subclassed: str) -> None:
@@ -295,8 +295,8 @@ def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> No
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     known = signature.parameters
     is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-    if not is_open and (unknown := [name for name in arguments if name not in known]):
-        raise ConfigError(f"{model_cls.__name__} takes no {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+    if not is_open:
+        check_known(arguments, known, f"{model_cls.__name__} takes no")
     try:
         signature.bind(**arguments)
     except TypeError as error:
@@ -372,8 +372,6 @@ def _acts_in_step(callback: object) -> bool:
         return False
     return any(heard.hears(hook) for hook in IN_STEP)
 
-
-_log = logging.getLogger("delira")
 
 # ---- what every run shares although its callbacks are copies: objects that are something only once
 
@@ -479,4 +477,4 @@ def _tell(callback: object, name: str, found: object, reason: str) -> None:
     )
     if sentence not in _told:
         _told.add(sentence)
-        _log.warning(sentence)
+        logging.getLogger("delira").warning(sentence)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from delira.runs.results import FoldResult
 from delira.training.trainer import BaseNetworkTrainer
@@ -64,55 +64,36 @@ def caveats_of_selection(folds: Sequence[FoldResult], is_training: bool) -> list
                 f"{who} the weights of epoch {fold.weights_epoch}, not of the best one, {fold.best_epoch}, whose "
                 "checkpoint was not there"
             )
-    scored = [_Scores.of(fold) for fold in folds if fold.score_key is not None]
-    for key in sorted({each.key for each in scored}):
-        found += _of_score([each for each in scored if each.key == key], key, is_training)
+    for key in sorted({str(fold.score_key) for fold in folds if fold.score_key is not None}):
+        found += _of_score([_Scores(fold, key) for fold in folds if fold.score_key == key], key, is_training)
     return found
 
 
-class _Scores(NamedTuple):
-    """The validated epochs of a fold."""
+class _Scores:
+    """The validated epochs of a fold: ``epochs``, in their order, and of those with a number their ``values``."""
 
-    fold: int
-    key: str
-    values: dict[int, float]
-    """Epoch -> score, those that are numbers."""
-    n_validated: int
-    best_epoch: int | None
-    is_last: bool
-    """Whether no epoch was validated after the best."""
-    is_first: bool
-
-    @classmethod
-    def of(cls, fold: FoldResult) -> "_Scores":
-        key = str(fold.score_key)
+    def __init__(self, fold: FoldResult, key: str) -> None:
+        self.fold, self.best_epoch = fold.fold, fold.best_epoch
         records = [record for record in fold.history if record.get(key) is not None and "epoch" in record]
-        epochs = [int(record["epoch"]) for record in records]
-        values = {int(record["epoch"]): float(record[key]) for record in records if not math.isnan(record[key])}
-        best = fold.best_epoch
-        return cls(fold.fold, key, values, len(epochs), best, best in epochs[-1:], best in epochs[:1])
-
-    @property
-    def is_constant(self) -> bool:
-        return self.n_validated > 1 and len(self.values) == self.n_validated and len({*self.values.values()}) == 1
-
-    @property
-    def ties(self) -> list[int]:
-        """Epochs that are as good as the best; none if there is but one."""
-        best = self.values.get(self.best_epoch or 0)
+        self.epochs = [int(record["epoch"]) for record in records]
+        self.values = {int(record["epoch"]): float(record[key]) for record in records if not math.isnan(record[key])}
+        is_whole = len(self.values) == len(self.epochs) > 1
+        self.is_constant = is_whole and len({*self.values.values()}) == 1
+        best = self.values.get(fold.best_epoch or 0)
         equal = [epoch for epoch, value in self.values.items() if value == best]
-        return equal if len(equal) > 1 and not self.is_constant else []
+        #: epochs that are as good as the best; none if there is but one
+        self.ties = equal if len(equal) > 1 and not self.is_constant else []
 
 
 def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
     found = []
-    if none := [each for each in folds if each.n_validated and not each.values]:
+    if none := [each for each in folds if each.epochs and not each.values]:
         found.append(
             f"{key} was never a number{_in_folds(none, is_training)}, so no epoch could be selected: the last weights "
             "count"
         )
     if constant := [each for each in folds if each.is_constant]:
-        told = [f"{next(iter(each.values.values())):.4g} in all {each.n_validated} epochs" for each in constant]
+        told = [f"{next(iter(each.values.values())):.4g} in all {len(each.epochs)} epochs" for each in constant]
         found.append(
             f"{key} never changed{_in_folds(constant, is_training, told)}: the first epoch was selected, and nothing "
             "speaks for it"
@@ -126,15 +107,15 @@ def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str
 
 def _of_ends(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
     """Sentences about best epochs that are the first, or the last, in all folds."""
-    if not folds or any(each.is_constant or each.n_validated < _ENOUGH for each in folds):
+    if not folds or any(each.is_constant or len(each.epochs) < _ENOUGH for each in folds):
         return []
     where = "" if is_training else f" in {'all' if len(folds) > 1 else 'the'} {len(folds)} {_folds(folds)}"
-    if all(each.is_first for each in folds):
+    if all(each.best_epoch in each.epochs[:1] for each in folds):
         return [
             f"the best epoch by {key} is the first{where}: training made it no better; look at the learning rate, and "
             "at what the score measures"
         ]
-    if all(each.is_last for each in folds):
+    if all(each.best_epoch in each.epochs[-1:] for each in folds):
         return [f"the best epoch by {key} is the last{where}: more epochs may be better still"]
     return []
 

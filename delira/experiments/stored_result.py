@@ -20,7 +20,7 @@ from delira.runs.results import RESULT_FILE, SUMMARY, FoldResult, read_fold
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
-from delira.utils.checks import did_you_mean
+from delira.utils.checks import check_known
 from delira.utils.files import harmless, read_patiently, refuse_link
 from delira.utils.yaml_codec import write_yaml
 
@@ -52,8 +52,7 @@ def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> d
     known = {name: function for name, entry in facts["metrics"].items() if (function := _as_metric(name, entry))}
     if metrics:
         names = {*known, *facts["metrics"], *(folds[0].metrics if folds else ())}
-        if unknown := [name for name in metrics if names and name not in names]:
-            raise ConfigError(f"the run has no metric {unknown[0]!r}{did_you_mean(unknown[0], names)}")
+        check_known(metrics, names or metrics.keys(), "the run has no metric")
         known |= metrics
     keys = {name: keys for name, keys in (facts["metric_keys"] or {}).items() if name in known}
     tested = [int(fold.test_indices.max()) + 1 for fold in folds if len(fold.test_indices)]

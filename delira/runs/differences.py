@@ -19,6 +19,7 @@ NEVER_ALLOWED = {
 _INITIAL = {"optimizer_params", "optim_fn", "lr_scheduler_cls", "lr_scheduler_params"}
 _LONG = 60  # characters of a value that are shown
 _MISSING = object()
+_UNKNOWN = "not the same; the run did not record more"
 
 
 def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -43,9 +44,7 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     then = {**then, "fingerprint": then.get("fingerprint") or {}}
     old, new = then["fingerprint"], now["fingerprint"]
     for part in new:
-        lines = []
-        if old.get(part) != new[part]:
-            lines = [*_lines_of(part, then, now)] or [f"{part}: not the same; the run did not record more"]
+        lines = [] if old.get(part) == new[part] else [*_lines_of(part, then, now)] or [f"{part}: {_UNKNOWN}"]
         if part == "parameters":
             lines = _lines_of_mode(lines, score_mode_of(then), score_mode_of(now))
         if lines:
@@ -81,8 +80,7 @@ def find_remarks(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     elif missing := _names_in(old.get("missing")) | _names_in(new.get("missing")):
         found.append(f"code: that of {', '.join(sorted(missing))} cannot be had, so it was not compared")
     if "callbacks" in then and "callbacks" in now:
-        unequal = _unequal(then["callbacks"], now["callbacks"])
-        found += _paired(*([one for one in each if not _must_be_same(one)] for each in unequal))
+        found += _lines_of_callbacks(then["callbacks"], now["callbacks"], must_be_same=False)
     return found
 
 
@@ -121,13 +119,14 @@ def _lines_of_validation(old: object, new: object) -> Iterator[str]:
     yield from _compare("validation data", old.get("batches"), new.get("batches"))
 
 
-def _lines_of_callbacks(old: object, new: object) -> Iterator[str]:
-    """What differs of the callbacks that must be the same."""
-    return _paired(*([one for one in each if _must_be_same(one)] for each in _unequal(old, new)))
-
-
-def _paired(gone: list[Any], come: list[Any]) -> Iterator[str]:
-    """A line for each callback; one for two of the same class."""
+def _lines_of_callbacks(old: object, new: object, must_be_same: bool = True) -> Iterator[str]:
+    """A line for each callback of those that must be the same, or of the others; one for two of the same class."""
+    gone, come = ([*each] if isinstance(each, list) else [] for each in (old, new))
+    for one in [*gone]:
+        if one in come:
+            gone.remove(one)
+            come.remove(one)
+    gone, come = ([one for one in each if _must_be_same(one) == must_be_same] for each in (gone, come))
     for one in [*gone]:
         other = next((each for each in come if _type_of(each) == _type_of(one)), None)
         if other is not None:
@@ -136,16 +135,6 @@ def _paired(gone: list[Any], come: list[Any]) -> Iterator[str]:
             yield f"callbacks: {_text(one)} in the run, {_text(other)} now"
     yield from (f"callbacks: {_text(one)} in the run, not now" for one in gone)
     yield from (f"callbacks: {_text(one)} now, not in the run" for one in come)
-
-
-def _unequal(old: object, new: object) -> tuple[list[Any], list[Any]]:
-    """Callbacks without an equal one on the other side."""
-    gone, come = ([*each] if isinstance(each, list) else [] for each in (old, new))
-    for one in [*gone]:
-        if one in come:
-            gone.remove(one)
-            come.remove(one)
-    return gone, come
 
 
 def _type_of(described: object) -> str:
@@ -205,12 +194,11 @@ def explain(different: Mapping[str, list[str]]) -> list[str]:
     different
         What :func:`find_differences` found.
     """
-    if not _INITIAL & _settings_of(different):
-        return []
-    return [
+    told = (
         "optimizers and schedules go on with their state in the checkpoint, if there is one: new learning rates and "
         "schedules have no effect then; change them in a callback, e.g. by trainer.scale_rates(factor)"
-    ]
+    )
+    return [told] if _INITIAL & _settings_of(different) else []
 
 
 def summarise(different: Mapping[str, list[str]]) -> str:

@@ -193,9 +193,12 @@ class RunFolder:
                 warnings.warn(told, stacklevel=5 + (facts["fingerprint"]["kind"] == "kfold"))
             else:
                 return folder
-        newest = next((folder for folder in folders if folder.events() and folder.may_be_meant(facts)), None)
-        if newest is not None:
-            newest.tell_if_passed_by(facts)
+        asked = facts["fingerprint"]
+        for folder in folders:
+            found = folder.read_manifest().get("fingerprint") or {}
+            if folder.events() and all(found.get(part, asked[part]) == asked[part] for part in ("kind", "fold")):
+                folder.tell_if_passed_by(facts)
+                break
         return None
 
     def is_meant(self, facts: Mapping[str, Any]) -> bool:
@@ -224,11 +227,6 @@ class RunFolder:
             _log.warning("%s is continued: %s", self.path, "; ".join(remarks))
         told = {"num_epochs": None if asked == self._epochs() else asked, "changes": changes, "remarks": remarks}
         return {name: value for name, value in told.items() if value not in (None, [])}
-
-    def may_be_meant(self, facts: Mapping[str, Any]) -> bool:
-        """Return True if this is a run of the kind and of the fold of ``facts``, or nobody can say that it is not."""
-        found, asked = self.read_manifest().get("fingerprint") or {}, facts["fingerprint"]
-        return all(found.get(part, asked[part]) == asked[part] for part in ("kind", "fold"))
 
     def tell_if_passed_by(self, facts: Mapping[str, Any]) -> None:
         """Say why this run is not continued by ``resume="auto"``, if it did not end and nobody is at work on it."""

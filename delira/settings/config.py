@@ -387,14 +387,11 @@ PARTS = {
     "micro_batches": ("guards", "micro_batches"),
     "deterministic": ("guards", "deterministic"),
 }
-PART_CLASSES = {
-    "optimizer": OptimizerConfig,
-    "schedule": ScheduleConfig,
-    "update": UpdateConfig,
-    "compiling": CompileConfig,
-    "logging": LoggingConfig,
-    "saving": SavingConfig,
-    "guards": GuardConfig,
+#: part of the TrainerConfig -> its class
+PART_CLASSES: dict[str, type] = {
+    field.name: field.type
+    for field in dataclasses.fields(TrainerConfig)
+    if isinstance(field.type, type) and dataclasses.is_dataclass(field.type)
 }
 #: other spellings of a flat keyword
 _ALIASES = {

@@ -32,6 +32,11 @@ def show_settings(method: Any, *more: inspect.Parameter, without: Iterable[str] 
     method.__signature__ = settings_signature(*own, *more, without=without)
 
 
+def keyword(name: str, default: object, kind: object = inspect.Parameter.empty) -> inspect.Parameter:
+    """Return a keyword of a signature with its default and, if it is known, its type."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
 def settings_signature(*leading: inspect.Parameter, without: Iterable[str] = ()) -> inspect.Signature:
     """Signature with ``leading`` parameters and every flat keyword but for some."""
     taken = {*without, *(parameter.name for parameter in leading)}
@@ -40,8 +45,8 @@ def settings_signature(*leading: inspect.Parameter, without: Iterable[str] = ())
         if name not in taken:
             described = next(each for each in dataclasses.fields(cls) if each.name == field)
             default = None if described.default is dataclasses.MISSING else described.default
-            default, kind = (False, bool | str) if name == "mixed_precision" else (default, described.type)
-            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+            facts = (False, bool | str) if name == "mixed_precision" else (default, described.type)
+            parameters.append(keyword(name, *facts))
     return inspect.Signature(parameters)
 
 

@@ -1,7 +1,6 @@
 """Fit anything: a module, an optimizer, a criterion, metrics and callbacks, put together by one object."""
 
 import importlib.metadata
-import inspect
 import numbers
 import warnings
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from delira.errors import ConfigError
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names, check_output
 from delira.settings.parts import check_verbose
-from delira.settings.signatures import TrialKeywords, show_settings
+from delira.settings.signatures import TrialKeywords, keyword, show_settings
 from delira.state import State, StateFunction
 from delira.trial.bridge import backend_of, experiment_of, shown
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of
@@ -390,14 +389,8 @@ _GIVEN_THEMSELVES = {
     **dict.fromkeys(("optimizer_cls", "optimizer_params", "optim_fn", "optim_builder"), "optimizer and criterion"),
     **dict.fromkeys(("train_metrics", "val_metrics", "metric_keys"), "metrics"),
 }
-show_settings(
-    Trial.__init__,
-    *(
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-        for name, default in (("fold", 0), ("start_epoch", 1), ("resume_from", None))
-    ),
-    without=_GIVEN_THEMSELVES,
-)
+_own = (keyword("fold", 0), keyword("start_epoch", 1), keyword("resume_from", None))
+show_settings(Trial.__init__, *_own, without=_GIVEN_THEMSELVES)
 
 
 def _listed(metrics: Any) -> list[Any]:
