@@ -49,6 +49,33 @@ def test_they_are_the_mean_over_the_calls_and_stay_without_any(make):
     np.testing.assert_allclose(mean(), BATCHES.mean((0, 1)), rtol=1e-5)
 
 
+def test_a_scripted_layer_of_two_names_has_the_mean_too_and_keeps_all_if_there_is_no_batch():
+    torch = pytest.importorskip("torch")
+    from delira.backends.torch.backend import BACKEND
+
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.BatchNorm1d(2)
+            self.second = self.first
+
+        def forward(self, x):
+            return self.second(x)
+
+    network = torch.jit.script(Twice())
+    calls = [lambda batch=batch: network(torch.from_numpy(batch)) for batch in BATCHES]
+    BACKEND.weights.renew_statistics(network, calls)
+    np.testing.assert_allclose(network.first.running_mean.numpy(), BATCHES.mean((0, 1)), rtol=1e-5)
+
+    def broken():
+        raise OSError("no such disk")
+        yield
+
+    with pytest.raises(OSError, match="no such disk"):
+        BACKEND.weights.renew_statistics(network, broken())
+    np.testing.assert_allclose(network.first.running_mean.numpy(), BATCHES.mean((0, 1)), rtol=1e-5)
+
+
 def test_a_layer_of_torch_that_no_call_reaches_may_hold_another_layer():
     layer, calls, renew_statistics, _, mean = torch_layer()
     import torch

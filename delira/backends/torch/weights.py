@@ -84,6 +84,8 @@ class TorchWeights(WeightsRole):
         others = [_Mean(layer) for layer in found.values() if not any(layer is one for one in counting)]
         with torch.no_grad(), _cumulative(counting):
             for call in calls:
+                for mean in others:  # two of them may be of the same statistics: a tied layer that is scripted
+                    mean.begin()
                 call()
                 for mean in others:
                     mean.add()
@@ -190,14 +192,13 @@ class _Mean:
         self._kept = [layer.running_mean, layer.running_var, torch.zeros(()) if counter is None else counter]
         self._before = [one.clone() for one in self._kept]
         self._sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._kept[:2]]
-        self._begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         for one in self._kept:
             one.zero_()
 
     def add(self) -> None:
-        """Add what the layer saw in one call of the network, and begin anew; nothing if it was not called."""
+        """Add what the layer saw in one call of the network; nothing if it was not called."""
         mean, variance, counter = self._kept
         if bool(mean.any()) or bool(variance.any()):
             number, momentum = int(counter or 1), self._layer.momentum
@@ -205,7 +206,6 @@ class _Mean:
             for total, one in zip(self._sums, (mean, variance), strict=True):
                 total += one.double() * (number / share)
             self._number += number
-        self._begin()
 
     def write(self) -> None:
         """Let the layer have the mean, or what it had before if it was never called."""
