@@ -69,8 +69,7 @@ def _example(leaves: Mapping[Path, Any], taken: set[str]) -> str:
 
 def _options_of(parser: argparse.ArgumentParser) -> set[str]:
     """Options of a script itself."""
-    parameters = [group for group in parser._action_groups if group.title == _GROUP]
-    own = {id(action) for group in parameters for action in group._group_actions}
+    own = {id(one) for group in parser._action_groups if group.title == _GROUP for one in group._group_actions}
     return {option for action in parser._actions if id(action) not in own for option in action.option_strings}
 
 

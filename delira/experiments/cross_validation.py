@@ -240,14 +240,9 @@ class CrossValidation:
             # whatever their code raises: they are shown, nothing depends on them; some need their trainer for it
             with contextlib.suppress(Exception):
                 CallbackList(request.callbacks).load_state_dict({name: state})
-        return FoldResult(
-            **{**stored.fields, **outputs, "metrics": metrics},
-            path=path,
-            parameters=request.params,
-            callbacks=request.callbacks,
-            timings=read_timings(path),
-            guards=read_guards(path),
-        )
+        notes = {"timings": read_timings(path), "guards": read_guards(path)}
+        found = {**stored.fields, **outputs, "metrics": metrics, **notes}
+        return FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
 
     def _compute_metrics(
         self, outputs: Mapping[str, Any], stored: StoredFold, split: Split

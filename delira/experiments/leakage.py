@@ -305,9 +305,7 @@ def _on_two_sides_somewhere(codes: np.ndarray, splits: Sequence["Split"]) -> set
 
 
 def _warning_of_duplicates(duplicates: Sequence[Sequence[int]], keys: Sequence[str]) -> str:
-    shown = [
-        " = ".join(map(str, indices[:_LISTED])) + (" = ..." if len(indices) > _LISTED else "") for indices in duplicates
-    ]
+    shown = [" = ".join(map(str, each[:_LISTED])) + " = ..." * (len(each) > _LISTED) for each in duplicates]
     return (
         f"check_duplicates: samples that are identical in {', '.join(map(repr, keys))} are on two sides of a fold, so "
         f"scores are too good: {listed(shown, _LISTED, ', and ')}; remove the copies, or give copies a common group "
@@ -329,11 +327,10 @@ def caveats_of_validation(dataset: AbstractDataset, splitter: "Splitter", splits
     found, config = [], splitter.config
     inner = {number: (split.train, split.val) for number, split in enumerate(splits) if split.val is not None}
     if splitter.groups is not None and config.val_split is not None:
-        sizes = {number: (len(val), len(val) + len(train)) for number, (train, val) in inner.items()}
         uneven = [
-            f"{number} ({n_val:,} of {n_all:,} samples)"
-            for number, (n_val, n_all) in sizes.items()
-            if not 1 / _FACTOR <= n_val / (config.val_split * n_all) <= _FACTOR
+            f"{number} ({len(val):,} of {len(val) + len(train):,} samples)"
+            for number, (train, val) in inner.items()
+            if not 1 / _FACTOR <= len(val) / (config.val_split * (len(val) + len(train))) <= _FACTOR
         ]
         if uneven:
             found.append(

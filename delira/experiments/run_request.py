@@ -412,22 +412,20 @@ def shared_objects(callbacks: object) -> dict[int, Any]:
         for name, value in vars(callback).items():
             for found, reason in _live_in(value, memo):
                 memo[id(found)] = found
-                _tell(callback, name, found, reason)
+                _tell(type(callback).__name__, name, found, reason)
     return memo
 
 
 def _named(callback: object) -> Iterable[str]:
     """Return the attributes that a callback says are shared."""
     names = getattr(callback, "shared", ())
+    who = type(callback).__name__
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
-        who = type(callback).__name__
         raise ConfigError(f"{who}.shared must be a tuple of names of attributes, e.g. ('trial',), got {names!r}")
     for name in names:
         if not hasattr(callback, name):
-            raise ConfigError(
-                f"{type(callback).__name__}.shared names {name!r}, which it does not have"
-                f"{did_you_mean(name, vars(callback))}"
-            )
+            guess = did_you_mean(name, vars(callback))
+            raise ConfigError(f"{who}.shared names {name!r}, which it does not have{guess}")
     return names
 
 
@@ -469,8 +467,7 @@ def _left_out(one: object) -> str | None:
     return next((name for name in vars(one) if name not in state), None) if isinstance(state, Mapping) else None
 
 
-def _tell(callback: object, name: str, found: object, reason: str) -> None:
-    who = type(callback).__name__
+def _tell(who: str, name: str, found: object, reason: str) -> None:
     sentence = (
         f"{who}.{name} holds a {type(found).__name__}, which all runs share, since {reason}; say shared = ({name!r},) "
         f"in {who} if that is meant, or build it in at_training_begin for one of its own"

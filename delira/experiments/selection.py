@@ -88,10 +88,8 @@ class _Scores:
 def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
     found = []
     if none := [each for each in folds if each.epochs and not each.values]:
-        found.append(
-            f"{key} was never a number{_in_folds(none, is_training)}, so no epoch could be selected: the last weights "
-            "count"
-        )
+        where = _in_folds(none, is_training)
+        found.append(f"{key} was never a number{where}, so no epoch could be selected: the last weights count")
     if constant := [each for each in folds if each.is_constant]:
         told = [f"{next(iter(each.values.values())):.4g} in all {len(each.epochs)} epochs" for each in constant]
         found.append(

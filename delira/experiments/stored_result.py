@@ -1,5 +1,6 @@
 """The result of a run, read back from its folder."""
 
+import contextlib
 import functools
 import os
 import re
@@ -21,7 +22,7 @@ from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, r
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
 from delira.utils.checks import check_known
-from delira.utils.files import harmless, read_patiently, refuse_link
+from delira.utils.files import harmless, mapping, read_patiently, refuse_link
 from delira.utils.yaml_codec import write_yaml
 
 #: entries of the manifest that a report says in other words
@@ -79,12 +80,11 @@ def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> d
 def _facts(run: StoredRun) -> dict[str, Any]:
     """Return what the file of the result says; of an older run, and of a single training, what the manifest says."""
     manifest = run.manifest
-    options = manifest.get("options")
-    given = options.get("metrics") if isinstance(options, Mapping) else None
+    given = mapping(mapping(manifest.get("options")).get("metrics"))
     found: dict[str, Any] = {
         "n_samples": manifest.get("n_samples"),
         "seed": manifest.get("seed"),
-        "metrics": {name: {"metric": metric} for name, metric in given.items()} if isinstance(given, Mapping) else {},
+        "metrics": {name: {"metric": metric} for name, metric in given.items()},
         "metric_keys": None,
         "groups": None,
         "info": describe(manifest),
@@ -117,10 +117,9 @@ def _groups_of_targets(folds: Sequence[FoldResult], n_samples: int, key: str) ->
     shapes = [fold.test_indices.shape for fold in folds]
     if not folds or [each.shape for each in found] != shapes or any(each.dtype.hasobject for each in found):
         return None
-    tested = np.concatenate([fold.test_indices for fold in folds])
-    _, numbers = np.unique(np.concatenate(found), return_inverse=True)
     groups = np.full(n_samples, -1)
-    groups[tested] = numbers
+    tested = np.concatenate([fold.test_indices for fold in folds])
+    groups[tested] = np.unique(np.concatenate(found), return_inverse=True)[1]
     return groups
 
 
@@ -330,17 +329,17 @@ def _resolve(plain: object) -> Any:
 
 def _find(name: str) -> Any:
     module, _, function = name.partition(":")
-    if module.startswith("sklearn.metrics"):
-        from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
+    if not module.startswith("sklearn.metrics"):
+        return _known_metrics().get(name)
+    from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
 
-        if function not in KNOWN_FUNCTIONS:
-            return None
-        try:
-            import sklearn.metrics
-        except ModuleNotFoundError:
-            return None
+    if function not in KNOWN_FUNCTIONS:
+        return None
+    with contextlib.suppress(ModuleNotFoundError):
+        import sklearn.metrics
+
         return getattr(sklearn.metrics, function, None)
-    return _known_metrics().get(name)
+    return None
 
 
 def _is_plain(value: object) -> bool:

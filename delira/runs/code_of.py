@@ -80,18 +80,13 @@ class _Reader:
         """What was read, as manifests have it."""
         return {"python": PYTHON, "functions": dict(sorted(self.found.items())), "missing": sorted(self.missing)}
 
-    def _is_new(self, value: object) -> bool:
-        is_new = id(value) not in self._seen
-        self._seen.add(id(value))
-        return is_new
-
     def read_classes(self, classes: Iterable[type]) -> None:
         """The functions and plain attributes of those classes that are the user's."""
         for cls in classes:
-            is_new = id(cls) not in self._seen
-            self._seen.add(id(cls))
-            if is_new and is_own(cls):
-                self._read_class(cls)
+            if id(cls) not in self._seen:
+                self._seen.add(id(cls))
+                if is_own(cls):
+                    self._read_class(cls)
 
     def _read_class(self, cls: type) -> None:
         plain = {}
@@ -116,8 +111,9 @@ class _Reader:
 
     def read_function(self, function: types.FunctionType, place: str) -> None:
         """A function, and what of the user's it names."""
-        if not self._is_new(function):
+        if id(function) in self._seen:
             return
+        self._seen.add(id(function))
         values = [_describe(each) for each in function.__defaults__ or ()]
         named = sorted((name, _describe(value)) for name, value in (function.__kwdefaults__ or {}).items())
         cells = [content_of(cell) for cell in function.__closure__ or ()]
@@ -144,7 +140,8 @@ class _Reader:
                 self.read_given(one)
         elif isinstance(value, (type, types.FunctionType)):
             self.follow(value)
-        elif not isinstance(value, PLAIN) and self._is_new(value):
+        elif not isinstance(value, PLAIN) and id(value) not in self._seen:
+            self._seen.add(id(value))
             self.follow(type(value))
             with contextlib.suppress(Exception):  # what an object answers is its own affair
                 self.read_given([*value.modules()])
@@ -161,7 +158,8 @@ class _Reader:
         elif isinstance(value, (type, types.FunctionType)) or _function_in(value) is not None:
             self.follow(value)
             self.read_called(getattr(value, "__self__", None))
-        elif callable(value) and self._is_new(value):
+        elif callable(value) and id(value) not in self._seen:
+            self._seen.add(id(value))
             self.follow(type(value))
             held = getattr(value, "__dict__", {}).values()
             self.read_called([one for one in held if callable(one) or isinstance(one, (list, tuple))])

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.frameworks import DISTRIBUTIONS
@@ -23,6 +23,7 @@ from delira.utils import files
 from delira.utils.lock import locked, owner_of
 from delira.utils.time import now
 
+_T = TypeVar("_T")
 _log = logging.getLogger("delira")
 
 #: of the manifest; a later one may mean something else by the same names
@@ -265,12 +266,7 @@ class RunFolder:
         UnreadableError
             If the system cannot read it now.
         """
-        try:
-            manifest = files.read_json(self.path / "manifest.json")
-        except UnreadableError:
-            raise
-        except (OSError, ValueError):
-            return {}
+        manifest = _read(files.read_json, self.path / "manifest.json")
         return manifest if isinstance(manifest, dict) else {}
 
     def events(self) -> list[dict[str, Any]]:
@@ -281,12 +277,8 @@ class RunFolder:
         UnreadableError
             If the system cannot read it now.
         """
-        try:
-            return events_in(files.read_json_lines(self.path / LEDGER)[0])
-        except UnreadableError:
-            raise
-        except OSError:
-            return []
+        entries, _ = _read(files.read_json_lines, self.path / LEDGER) or ([], 0)
+        return events_in(entries)
 
     def is_unfinished(self) -> bool:
         """Return True if the ledger shows a run that began, or was continued, and did not end with all of its folds."""
@@ -345,6 +337,16 @@ class RunFolder:
 def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those lines of a ledger that say what happened, and are as they were written."""
     return [entry for entry in entries if isinstance(entry.get("event"), str) and not files.is_changed(entry)]
+
+
+def _read(read: Callable[[Path], _T], path: Path) -> _T | None:
+    """What a file holds; None if there is none, or it is damaged."""
+    try:
+        return read(path)
+    except UnreadableError:
+        raise
+    except (OSError, ValueError):
+        return None
 
 
 def checksum(path: Path) -> str:
@@ -484,14 +486,11 @@ def locate_fold(path: str | Path) -> tuple[Path, Path | None]:
     ConfigError
         If there are no checkpoints.
     """
-    given = path = _as_path(path)
+    given = _as_path(path)
     file = given if given.is_file() else None
-    if file:
-        path = path.parent
-    if path.name == "checkpoints":
-        path = path.parent
-    if folds := sorted(path.glob("fold_*")):  # of a run of another fold than 0 there is only that one
-        path = folds[0]
-    if not (path / "checkpoints").is_dir():
+    folder = given.parent if file else given
+    folder = folder.parent if folder.name == "checkpoints" else folder
+    folder = min(folder.glob("fold_*"), default=folder)  # of a run of another fold than 0 there is only that one
+    if not (folder / "checkpoints").is_dir():
         raise ConfigError(f"there are no checkpoints to resume from in {str(given)!r}")
-    return path, file
+    return folder, file

@@ -232,10 +232,8 @@ def _opened(folder: Path, *parts: str) -> Iterator[dict[str, Any]]:
     path = folder / RESULT_FILE
     refuse_link(path)
     tree = read_tree(path, only=("format", *parts))
-    if tree.get("format") != RESULT_FORMAT:
-        raise CheckpointError(
-            f"{path} has the format {tree.get('format')!r}; this version of delira reads {RESULT_FORMAT}"
-        )
+    if (found := tree.get("format")) != RESULT_FORMAT:
+        raise CheckpointError(f"{path} has the format {found!r}; this version of delira reads {RESULT_FORMAT}")
     try:
         yield {name: _unpack(tree[name]) for name in parts}
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -376,11 +374,9 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
         name: {"metric": yaml_codec.encode(metric), "criterion": getattr(bound[name], "criterion", None)}
         for name, metric in metrics.items()
     }
-    groups = facts["groups"]
-    content = {**facts, "groups": None if groups is None else np.asarray(groups).tolist(), "metrics": named}
-    return publish_text(
-        folder / SUMMARY, json.dumps(sealed({"format": SUMMARY_FORMAT, **content}, _as_json), indent=1) + "\n"
-    )
+    groups = None if facts["groups"] is None else np.asarray(facts["groups"]).tolist()
+    content = sealed({"format": SUMMARY_FORMAT, **facts, "groups": groups, "metrics": named}, _as_json)
+    return publish_text(folder / SUMMARY, json.dumps(content, indent=1) + "\n")
 
 
 def _as_json(value: object) -> Any:

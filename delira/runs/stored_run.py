@@ -381,10 +381,8 @@ def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
         return [], f"{path} cannot be read: {error}"
     epochs = [each for each in found if type(each.get("epoch")) is int]
     history = [record for each in epochs if (record := _as_written(each)) is not None]
-    told = [
-        (n_lines - len(epochs), "cannot be read"),
-        (len(epochs) - len(history), "left out: the checksum is another one"),
-    ]
+    n_lost, n_changed = n_lines - len(epochs), len(epochs) - len(history)
+    told = ((n_lost, "cannot be read"), (n_changed, "left out: the checksum is another one"))
     return history, "; ".join(f"{n} of {n_lines} epochs in {path} {why}" for n, why in told if n)
 
 

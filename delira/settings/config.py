@@ -380,12 +380,7 @@ PARTS = {
     "save_in_background": ("saving", "background"),
     "on_save_error": ("saving", "on_error"),
     "save_on_signal": ("saving", "on_signal"),
-    "nonfinite": ("guards", "nonfinite"),
-    "nonfinite_predictions": ("guards", "nonfinite_predictions"),
-    "rollback_factor": ("guards", "rollback_factor"),
-    "max_rollbacks": ("guards", "max_rollbacks"),
-    "micro_batches": ("guards", "micro_batches"),
-    "deterministic": ("guards", "deterministic"),
+    **{field.name: ("guards", field.name) for field in dataclasses.fields(GuardConfig)},
 }
 #: part of the TrainerConfig -> its class
 PART_CLASSES: dict[str, type] = {

@@ -199,8 +199,8 @@ POINTS = [
         point="24",
         what="a run whose manifest cannot be read now is begun anew",
         file="delira/runs/folder.py",
-        old='/ "manifest.json")\n        except UnreadableError:\n            raise\n',
-        new='/ "manifest.json")\n',
+        old="        return read(path)\n    except UnreadableError:\n        raise\n",
+        new="        return read(path)\n",
         test="tests/io/test_unreadable_files.py::test_a_run_that_cannot_be_read_is_not_begun_anew",
     ),
 ]
