@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.utils.arrays import iterate_leaves
 from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
 from delira.utils.user_code import is_foreign, is_own_file
 
@@ -118,7 +117,10 @@ def describe_item(item: object) -> tuple[Any, ...]:
 
 def strings_in(item: object) -> dict[tuple[Any, ...], str]:
     """Find strings and paths in an item: where in its tuples, lists and dicts they are -> what they are."""
-    return {place: os.fsdecode(leaf) for place, leaf in iterate_leaves(item) if isinstance(leaf, (str, os.PathLike))}
+    if isinstance(item, (str, os.PathLike)):  # first of all: a path may be a tuple, too
+        return {(): os.fsdecode(item)}
+    inner = item.items() if isinstance(item, Mapping) else enumerate(item) if isinstance(item, (list, tuple)) else ()
+    return {(place, *rest): text for place, value in inner for rest, text in strings_in(value).items()}
 
 
 #: entries that say whose a sample is, or where it comes from

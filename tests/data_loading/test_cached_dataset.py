@@ -44,6 +44,13 @@ def load(path, log, scale=1):
     return {"data": values.astype(np.float32) * scale, "label": int(values[0]) % 3, "name": pathlib.Path(path).name}
 
 
+class Place(tuple):
+    """A path that is a tuple as well: of a folder and a name."""
+
+    def __fspath__(self):
+        return os.path.join(*self)
+
+
 class Folder:
     """Six files of bytes, a dataset that loads them, and how often it did."""
 
@@ -345,7 +352,7 @@ def test_contents_are_hashed_once(folder, monkeypatch):
 
 def test_all_files_of_an_item_count_and_folders_with_what_is_in_them(tmp_path):
     (tmp_path / "case" / "deep").mkdir(parents=True)
-    for name in ("image", "case/a", "case/deep/b"):
+    for name in ("image", "case/a", "case/deep/b", "tuple"):
         (tmp_path / name).write_bytes(b"1")
     calls = tmp_path / "calls"
     calls.mkdir()
@@ -355,12 +362,12 @@ def test_all_files_of_an_item_count_and_folders_with_what_is_in_them(tmp_path):
         return {"data": 1}
 
     def n_loaded():
-        item = (str(tmp_path / "image"), {"folder": tmp_path / "case"}, "no file")
+        item = (str(tmp_path / "image"), {"folder": tmp_path / "case"}, Place((str(tmp_path), "tuple")), "no file")
         CachedDataset(BaseLazyDataset([item], read), tmp_path / "cache")[0]
         return len(os.listdir(calls))
 
     assert n_loaded() == n_loaded() == 1
-    for number, name in enumerate(("image", "case/a", "case/deep/b", "case/new")):
+    for number, name in enumerate(("image", "case/a", "case/deep/b", "tuple", "case/new")):
         (tmp_path / name).write_bytes(b"2")
         assert n_loaded() == n_loaded() == 2 + number
 
