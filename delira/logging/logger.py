@@ -71,8 +71,8 @@ class MessageLogger:
         check_reductions(reductions)
         if place is not None:
             check_functions(self, place=place)
-        listed = list(handlers) if isinstance(handlers, Iterable) else [handlers]
-        if not all(isinstance(handler, logging.Handler) for handler in listed):
+        listed = list(handlers) if isinstance(handlers, Iterable) else []
+        if not isinstance(handlers, Iterable) or not all(isinstance(handler, logging.Handler) for handler in listed):
             raise ConfigError(f"MessageLogger: handlers are handlers of Python's logging, got {handlers!r}")
         self.name, self.frequencies, self.reductions = name, frequencies, reductions
         self._place, self._process = place or (lambda: None), os.getpid()

@@ -238,6 +238,8 @@ def test_handlers_may_come_from_a_generator():
     keepers = [Keeper(), Keeper()]
     logger = MessageLogger("mine", (keeper for keeper in keepers))
     assert logger.handlers == keepers
+    with pytest.raises(ConfigError, match="handlers are handlers of Python's logging"):
+        MessageLogger("mine", Keeper())
 
 
 def test_a_frequency_of_a_name_that_nothing_logs_is_told(kit, tmp_path, batches, caplog):
