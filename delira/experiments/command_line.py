@@ -18,7 +18,7 @@ from delira.utils.yaml_codec import read_yaml, write_yaml
 if TYPE_CHECKING:
     from delira.experiments.parameters import Parameters
 
-_VARIABILITIES = ("fixed", "variable")
+VARIABILITIES = ("fixed", "variable")
 _GROUP = "parameters"
 _LONG = 40  # characters of a default that are shown
 #: what values are, as ``--help`` and as messages call them; the first that fits
@@ -182,10 +182,10 @@ def _path_of(name: str, params: "Parameters", leaves: Mapping[Path, Any], add_un
         raise ConfigError(f"there is no parameter {name!r}{did_you_mean(name, map(shown, leaves))}")
     if not {"model", "training"} & {*asked[:2]}:
         raise ConfigError(f"--{name} is in no part; write --training.{asked[-1]} or --model.{asked[-1]}")
-    if not {*_VARIABILITIES} & {*asked[:2]}:
+    if not {*VARIABILITIES} & {*asked[:2]}:
         asked = ("fixed", *asked)
     is_turned = params.training_on_top and not params.variability_on_top
-    return _turned(asked) if is_turned == (asked[0] in _VARIABILITIES) else asked
+    return _turned(asked) if is_turned == (asked[0] in VARIABILITIES) else asked
 
 
 def shown(path: Path) -> str:
@@ -195,7 +195,7 @@ def shown(path: Path) -> str:
 
 def without_variability(path: Path) -> Path:
     """Return a path without ``fixed`` or ``variable``, which stand first or second."""
-    return tuple(name for place, name in enumerate(path) if place > 1 or name not in _VARIABILITIES)
+    return tuple(name for place, name in enumerate(path) if place > 1 or name not in VARIABILITIES)
 
 
 def _turned(path: Path) -> Path:

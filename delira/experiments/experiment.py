@@ -242,10 +242,8 @@ class BaseExperiment(Generic[NetworkT]):
                     "aside (….damaged); begin a new run, or bring a copy of one back"
                 )
             # transforms that keep a state begin anew
-            train, val = (
-                data.with_own_transforms() if isinstance(data, BaseDataManager) else data
-                for data in (train_data, val_data)
-            )
+            given = (train_data, val_data)
+            train, val = (one.with_own_transforms() if isinstance(one, BaseDataManager) else one for one in given)
             if request.preprocessing is not None:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))

@@ -135,7 +135,7 @@ def find_leaks(
     dataset, sample = data.dataset, _first(data)
     texts = []
     if config.groups_key is None:
-        texts.append(_warning_of_identities(dataset, sample, config, splits, not data.n_process_augmentation))
+        texts.append(_warning_of_identities(data, sample, config, splits))
     if config.check_duplicates:
         keys = _input_keys(sample, config.label_key, key_mapping)
         if duplicates := _duplicates(dataset, keys, splits):
@@ -200,15 +200,11 @@ def _first(data: BaseDataManager) -> Mapping[str, Any]:
 
 
 def _warning_of_identities(
-    dataset: AbstractDataset,
-    sample: Mapping[str, Any],
-    config: "SplitConfig",
-    splits: Sequence["Split"],
-    may_read: bool,
+    data: BaseDataManager, sample: Mapping[str, Any], config: "SplitConfig", splits: Sequence["Split"]
 ) -> str | None:
-    keys = [key for key in _identities(sample, _given_names(dataset)) if key != config.label_key]
+    keys = [key for key in _identities(sample, _given_names(data.dataset)) if key != config.label_key]
     known = {}
-    for key, values in _values(dataset, keys, sample, may_read).items():
+    for key, values in _values(data, keys, sample).items():
         if values is None:
             known[key] = f"{key!r} (its values were not looked at, since that would load every sample)"
             continue
@@ -246,12 +242,10 @@ def _given_names(dataset: AbstractDataset) -> list[str]:
     return names + _given_names(dataset.parent) if isinstance(dataset, Subset) else names
 
 
-def _values(
-    dataset: AbstractDataset, keys: Sequence[str], sample: Mapping[str, Any], may_read: bool
-) -> dict[str, np.ndarray | None]:
+def _values(data: BaseDataManager, keys: Sequence[str], sample: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
     """Entries of all samples, in the order of ``keys``: ``None`` if that costs too much, left out if it fails."""
     values: dict[str, np.ndarray | None] = {}
-    costly = []
+    dataset, costly = data.dataset, []
     for key in keys:
         with contextlib.suppress(Exception):  # a warning must not end what the training may survive
             if reads_cheaply(dataset, key):
@@ -260,7 +254,7 @@ def _values(
                 costly.append(key)
     if costly:
         with contextlib.suppress(Exception):
-            values |= _read(dataset, costly, sample) if may_read else dict.fromkeys(costly)
+            values |= dict.fromkeys(costly) if data.n_process_augmentation else _read(dataset, costly, sample)
     return {key: values[key] for key in keys if key in values}
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from delira.errors import ConfigError
-from delira.experiments.command_line import add_parameters, read_parameters
+from delira.experiments.command_line import VARIABILITIES, add_parameters, read_parameters
 from delira.utils import yaml_codec
 from delira.utils.config import LookupConfig
 from delira.utils.files import open_regular, publish_text, writable_folder
 
-VARIABILITIES = ("fixed", "variable")
 PARTS = ("model", "training")
 
 VARIABILITY_ON_TOP = "variability\n|\n->\ttraining"

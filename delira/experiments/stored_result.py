@@ -139,16 +139,12 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value or not isinstance(value, Mapping)}
 
 
-def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_secrets(settings: object, called: object = "") -> Any:
     """Settings without texts that are called passwords or keys: a report is handed on."""
-    return {
-        name: without_secrets(value)
-        if isinstance(value, Mapping)
-        else "(not shown)"
-        if isinstance(value, str) and value and _SECRET.search(str(name))
-        else value
-        for name, value in settings.items()
-    }
+    if isinstance(settings, Mapping):
+        return {name: without_secrets(value, name) for name, value in settings.items()}
+    is_secret = isinstance(settings, str) and settings and _SECRET.search(str(called))
+    return "(not shown)" if is_secret else settings
 
 
 def _read_parameters(run: StoredRun, problems: list[str]) -> Parameters | None:

@@ -246,13 +246,6 @@ class RunFolder:
         """Folder of a fold; a single run is fold 0."""
         return self.path / f"fold_{number:02d}"
 
-    @property
-    def report(self) -> Path:
-        """Folder of the report, created when it is asked for."""
-        folder = self.path / "report"
-        folder.mkdir(exist_ok=True)
-        return folder
-
     def write_manifest(self, facts: Mapping[str, Any]) -> Path:
         """Record what is needed to know how the run was made, and ``facts``."""
         text = json.dumps(files.sealed({"format": FORMAT, "states": STATES, **environment(), **facts}), indent=2)

@@ -16,7 +16,7 @@ from delira.metrics.gather import LIMIT_BYTES
 from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves
 from delira.utils.checks import check_whole
-from delira.utils.files import MOST_OF_MANY, publish, publish_text, read_json, refuse_link, sealed, unsealed
+from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
 
 #: file of the transformers that were fitted on the training part of a fold
 PREPROCESSING = "preprocessing.zip"
@@ -56,14 +56,9 @@ def _values(name: object, given: object) -> np.ndarray:
 
 
 def _check_readings(given: object) -> None:
-    is_right = isinstance(given, Mapping) and all(
-        isinstance(name, str)
-        and isinstance(facts, Mapping)
-        and isinstance(facts.get("output"), str)
-        and isinstance(facts.get("since"), int)
-        for name, facts in given.items()
-    )
-    if not is_right:
+    facts = [*map(mapping, given.values())] if isinstance(given, Mapping) else [{}]
+    are_right = all(isinstance(each.get("output"), str) and isinstance(each.get("since"), int) for each in facts)
+    if not are_right or not all(isinstance(name, str) for name in mapping(given)):
         raise ConfigError(
             "FoldResult: output_readings say of each output by name how it was read, as "
             f'{{"pred": {{"output": "logits", "since": 1}}}}, got {given!r:.80}'
@@ -149,13 +144,8 @@ _FIELDS = (
     "fold", "train_indices", "val_indices", "test_indices", "metrics", "history", "best_epoch", "best_score",
     "score_key", "weights_epoch", "raw_statistics", "output_readings", "seconds",
 )  # fmt: skip
-#: of some fields, where another kind would be read as something else
+#: of the fields that a :class:`FoldResult` takes as they are, where another kind would be read as something else
 _KINDS: dict[str, tuple[type, ...]] = {
-    "fold": (int,),
-    "train_indices": (np.ndarray,),
-    "val_indices": (np.ndarray, type(None)),
-    "test_indices": (np.ndarray,),
-    "history": (list,),
     "best_epoch": (int, type(None)),
     "best_score": (int, float, np.number, type(None)),
     "score_key": (str, type(None)),

@@ -502,7 +502,5 @@ def check_output(output: object) -> None:
         if not isinstance(name, str) or not isinstance(said, str) or said not in OUTPUTS:
             entry = f"output[{name!r}]" if isinstance(output, Mapping) else "output"
             guess = did_you_mean(said, OUTPUTS) if isinstance(said, str) else ""
-            raise ConfigError(
-                f"{entry} must be one of {', '.join(map(repr, OUTPUTS))}, or a dict of them by the name of a "
-                f"prediction, got {said!r}{guess}"
-            )
+            known = f"one of {', '.join(map(repr, OUTPUTS))}, or a dict of them by the name of a prediction"
+            raise ConfigError(f"{entry} must be {known}, got {said!r}{guess}")

@@ -55,10 +55,7 @@ def settings_help() -> str:
 
     The meanings are the texts below the fields; there are none where the source is not at hand.
     """
-    lines: list[str] = []
-    for name, cls, field in _stated():
-        lines += [name, f"    {_field_texts(cls).get(field, '')}"]
-    return "\n".join(lines)
+    return "\n".join(f"{name}\n    {_field_texts(cls).get(field, '')}" for name, cls, field in _stated())
 
 
 def _stated() -> list[tuple[str, type, str]]:
