@@ -54,7 +54,8 @@ def part_of(path: str) -> Any:
     """
     part, _, name = path.rpartition(".")
     find = operator.attrgetter(part)
-    return property(operator.attrgetter(path), lambda whole, value: setattr(find(whole), name, value))
+    # without a text it would have that of attrgetter
+    return property(operator.attrgetter(path), lambda whole, value: setattr(find(whole), name, value), doc="")
 
 
 class BaseNetworkTrainer(Predictor):

@@ -30,6 +30,7 @@ def test_another_part_in_its_place_is_the_one_that_is_read():
 
 def test_of_the_class_it_is_the_property_and_what_a_part_lacks_is_missing():
     assert isinstance(Whole.speed, property)
+    assert not Whole.speed.__doc__
     whole = Whole()
     del whole.engine.speed
     with pytest.raises(AttributeError, match="speed"):
