@@ -144,8 +144,13 @@ _FIELDS = (
     "fold", "train_indices", "val_indices", "test_indices", "metrics", "history", "best_epoch", "best_score",
     "score_key", "weights_epoch", "raw_statistics", "output_readings", "seconds",
 )  # fmt: skip
-#: of the fields that a :class:`FoldResult` takes as they are, where another kind would be read as something else
+#: of some fields, where another kind would be read as something else
 _KINDS: dict[str, tuple[type, ...]] = {
+    "fold": (int,),
+    "train_indices": (np.ndarray,),
+    "val_indices": (np.ndarray, type(None)),
+    "test_indices": (np.ndarray,),
+    "history": (list,),
     "best_epoch": (int, type(None)),
     "best_score": (int, float, np.number, type(None)),
     "score_key": (str, type(None)),

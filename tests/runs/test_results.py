@@ -49,10 +49,15 @@ def test_a_history_that_is_none_is_refused_where_it_is_read(tmp_path, manager, k
         read_fold(fold.path)
 
 
-@pytest.mark.parametrize(("field", "value"), [("raw_statistics", 0.5), ("raw_statistics", [5]), ("best_score", "0.5")])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("raw_statistics", 0.5), ("raw_statistics", [5]), ("best_score", "0.5"), ("train_indices", [0, 1])],
+)
 def test_a_field_of_another_kind_is_refused_where_it_is_read(tmp_path, manager, field, value):
     result = toy_kit().experiment(tmp_path, training={"num_epochs": 1}).kfold(manager(12), num_splits=2)
-    results.write_fold(dataclasses.replace(result.folds[0], **{field: value}), {}, {})
+    fold = result.folds[0]
+    setattr(fold, field, value)
+    results.write_fold(fold, {}, {})
     with pytest.raises(CheckpointError, match=field):
         read_fold(result.folds[0].path)
 
