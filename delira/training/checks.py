@@ -158,12 +158,13 @@ def describe_batch(prepared: Any) -> str:
 def _counters_kept(run: Run) -> Iterator[None]:
     """Put back what a layer keeps beside its weights: one that counts its calls must not see more of them on resume."""
     backend, network = run.backend, run.network
+    model: Mapping[str, Any] = {}
     kept: Mapping[str, Any] = {}
     if backend.is_differentiable:  # else its only state is what it learned
         learned = backend.weights.learned_names(network)
         with contextlib.suppress(CheckpointError):  # there are no weights yet
             model = backend.checkpoints.state_tree(network, {})["model"]
-            kept = backend.arrays.snapshot({name: value for name, value in model.items() if name not in learned})
+        kept = backend.arrays.snapshot({name: value for name, value in model.items() if name not in learned})
     try:
         yield
     finally:  # an error may be none: the memory does not suffice for a batch that is trained in parts

@@ -7,7 +7,7 @@ import pytest
 from problems import mae
 
 from delira.data_loading import DictDataset
-from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
+from delira.errors import CheckpointError, ConfigError, DataError, MissingKeyError, NetworkError
 from delira.training.checks import check_data, check_length, check_step_names, describe_batch, unpack_closure
 from delira.training.run import TrainingState
 
@@ -116,6 +116,15 @@ def test_a_loss_that_is_no_number_is_refused_by_name_before_the_first_step(kit, 
     with pytest.raises(NetworkError, match=r"loss '?\(?odd'?\)?:? "):
         trainer.train(1, manager())
     assert kit.same(kit.read(network), before)
+
+
+def test_what_a_backend_cannot_copy_is_told_before_the_first_step(kit, manager, monkeypatch):
+    def snapshot(tree, previous=None):
+        raise CheckpointError("no copy of these")
+
+    monkeypatch.setattr(kit.backend.arrays, "snapshot", snapshot)
+    with pytest.raises(CheckpointError, match="no copy of these"):
+        kit.trainer(None, kit.build()).train(1, manager())
 
 
 def test_a_loss_that_is_not_reduced_is_refused_before_the_first_step(kit, tmp_path, manager):
