@@ -28,6 +28,8 @@ PAGES = {
 }
 #: modules without ``__all__`` whose names are public all the same
 ALSO_PUBLIC = ("delira.errors", "delira.state")
+#: what delira has in them for itself
+_INTERNAL = ("noting",)
 #: part of a link in Markdown that leads to a file
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 #: blocks and pieces of code, where brackets are no links
@@ -52,7 +54,8 @@ def names_of(module: ModuleType) -> list[str]:
     package = module.__name__.removeprefix("delira.")
     names = {name for backend in NAMES.values() for name in backend.get(package, ())}
     if module.__name__ in ALSO_PUBLIC:
-        names |= {name for name, value in vars(module).items() if _is_from(value, module) and name[0] != "_"}
+        own = {name for name, value in vars(module).items() if _is_from(value, module) and name[0] != "_"}
+        names |= own.difference(_INTERNAL)
     names |= set(getattr(module, "__all__", ()))
     names |= {"Trial"} if module.__name__ == "delira" else set()
     return sorted(names, key=lambda name: (not name[0].isupper(), name.lower()))

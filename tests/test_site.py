@@ -64,6 +64,11 @@ def test_an_object_is_described_once_and_under_its_shortest_name(reference):
 
 
 @needs_every_backend
+def test_the_tree_of_errors_is_all_that_is_shown_of_its_module():
+    errors = importlib.import_module("delira.errors")
+    assert all(issubclass(getattr(errors, name), BaseException) for name in site_pages.names_of(errors))
+
+
 def test_constants_say_what_they_are(reference):
     silent = re.findall(r"^\.\. py:data:: (.*)\n\n +\n", "\n".join(reference.values()), re.MULTILINE)
     assert silent == []

@@ -66,8 +66,8 @@ class Counting(Stateless):
         if n_classes and math.prod(shape) > LARGE and n_classes**2 <= LARGE:
             arrays, allowed = [self._counted(labels)], n_classes
         else:
-            given = [] if labels.given is None else [labels.given]
-            arrays = [ops_of(labels.pred).keep(array) for array in (labels.pred, labels.true, *given)]
+            given = () if labels.given is None else (labels.given,)
+            arrays = list(map(ops_of(labels.pred).keep, (labels.pred, labels.true, *given)))
             allowed = labels.allowed
         is_full = self._pending.append(arrays, (self._n_samples, allowed))
         self._n_samples += shape[0] if shape else 1
