@@ -302,20 +302,16 @@ class BaseExperiment(Generic[NetworkT]):
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
             raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
         request = self._resolve(None, {"num_epochs": 0})
-        config = request.config
+        config, backend = request.config, self.trainer_cls.backend
         tested = config.epoch_metrics if metrics is None else metrics
-        predictor = self.predictor_cls(
-            network,
-            kwargs.get("key_mapping") or request.key_mapping,
-            kwargs.get("convert_fn") or config.convert_batch_to_npy_fn,
-            kwargs.get("prepare_batch"),
-            backend=self.trainer_cls.backend,
-        )
+        key_mapping = kwargs.get("key_mapping") or request.key_mapping
+        convert = kwargs.get("convert_fn") or config.convert_batch_to_npy_fn
+        predictor = self.predictor_cls(network, key_mapping, convert, kwargs.get("prepare_batch"), backend=backend)
         predictor.nonfinite_predictions = config.guards.nonfinite_predictions
         keys = config.keys_of(tested) if metric_keys is None else metric_keys
         with noting("in the test"):
-            bound = config.bound(tested, keys, self.trainer_cls.backend)
-            readings = OutputReadings(config, self.trainer_cls.backend, bound, keys)
+            bound = config.bound(tested, keys, backend)
+            readings = OutputReadings(config, backend, bound, keys)
             trainer = self.last_trainer
             outputs = {} if trainer is None or trainer.module is not network else trainer.state.outputs
             predictor.follow(readings, outputs)

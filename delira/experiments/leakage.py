@@ -133,9 +133,7 @@ def find_leaks(
     """
     found: dict[str, Any] = {}
     dataset, sample = data.dataset, _first(data)
-    texts = []
-    if config.groups_key is None:
-        texts.append(_warning_of_identities(data, sample, config, splits))
+    texts = [_warning_of_identities(data, sample, config, splits)] if config.groups_key is None else []
     if config.check_duplicates:
         keys = _input_keys(sample, config.label_key, key_mapping)
         if duplicates := _duplicates(dataset, keys, splits):

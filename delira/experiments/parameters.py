@@ -46,9 +46,7 @@ class Parameters(LookupConfig):
 
     __slots__ = ()
 
-    def __init__(
-        self, fixed_params: Mapping[str, Any] | None = None, variable_params: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, fixed_params: Mapping[str, Any] | None = None, variable_params: Mapping[str, Any] | None = None):
         super().__init__(
             fixed=_filled("fixed_params", fixed_params), variable=_filled("variable_params", variable_params)
         )

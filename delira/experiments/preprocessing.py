@@ -62,9 +62,7 @@ class Preprocessing:
     >>> result = experiment.kfold(data, num_splits=5, preprocessing=preprocessing)  # doctest: +SKIP
     """
 
-    def __init__(
-        self, transformers: Mapping[str, Any], *, trusted: Iterable[Any] = (), max_bytes: int = MAX_BYTES
-    ) -> None:
+    def __init__(self, transformers: Mapping[str, Any], *, trusted: Iterable[Any] = (), max_bytes: int = MAX_BYTES):
         if not isinstance(transformers, Mapping) or not transformers:
             raise ConfigError(
                 f"preprocessing must be a dict of transformers by entry, e.g. {{'data': StandardScaler()}}, got "

@@ -1,5 +1,6 @@
 """What one run was asked for: parameters, settings of the experiment and of the call, merged and checked."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -295,8 +296,7 @@ def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> No
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     known = signature.parameters
     is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-    if not is_open:
-        check_known(arguments, known, f"{model_cls.__name__} takes no")
+    check_known(() if is_open else arguments, known, f"{model_cls.__name__} takes no")
     try:
         signature.bind(**arguments)
     except TypeError as error:
@@ -346,11 +346,9 @@ def _only_watches(callback: object) -> bool:
 
 
 def _describe(callback: object) -> dict[str, Any]:
-    cls = type(callback)
-    try:
+    cls, names = type(callback), set()
+    with contextlib.suppress(TypeError, ValueError):  # no constructor that Python could show
         names = {*inspect.signature(cls).parameters}
-    except (TypeError, ValueError):  # no constructor that Python could show
-        names = set()
     kept = dict(getattr(callback, "__dict__", {}))
     arguments = {}
     for name, value in kept.items():
