@@ -1,5 +1,6 @@
 """Preprocessing that learns: transformers of scikit-learn, fitted on the training part of each fold alone."""
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -242,10 +243,9 @@ def check_manager(data: object, role: str) -> None:
 
 
 def _learns_from_labels(transformer: Any) -> bool:
-    try:
+    with contextlib.suppress(Exception):  # of others than scikit-learn's own nobody knows; then fit says so
         return bool(transformer.__sklearn_tags__().target_tags.required)
-    except Exception:  # of others than scikit-learn's own nobody knows; then fit says so
-        return False
+    return False
 
 
 def _refuse_targets(trainer: BaseNetworkTrainer, entries: Iterable[str]) -> None:

@@ -286,10 +286,9 @@ def function_identity(function: object) -> str | None:
     """
     if not isinstance(function, (types.FunctionType, functools.partial)):
         return None
-    try:
+    with contextlib.suppress(_Untold, RecursionError):
         return _digest([PYTHON, _ContentReader().content(function)], 40)
-    except (_Untold, RecursionError):
-        return None
+    return None
 
 
 class _ContentReader:

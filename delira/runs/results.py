@@ -292,10 +292,9 @@ def read_means(folder: Path) -> dict[str, float]:
 
 def _packed_or_none(value: object) -> Any:
     """Return None of what cannot be packed, as tensors: they belong to the checkpoint."""
-    try:
+    with contextlib.suppress(CheckpointError):
         return _pack(value)
-    except CheckpointError:
-        return None
+    return None
 
 
 def _count_bytes(leaf: object) -> int:

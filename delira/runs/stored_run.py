@@ -446,8 +446,7 @@ def _is_number(value: object) -> bool:
 
 
 def _as_time(text: object) -> datetime.datetime | None:
-    try:
+    with contextlib.suppress(ValueError):
         time = datetime.datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.astimezone()
+        return time if time.tzinfo else time.astimezone()
+    return None

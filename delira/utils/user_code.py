@@ -1,5 +1,6 @@
 """Which code is the user's, and what Python keeps of it."""
 
+import contextlib
 import functools
 import sys
 import sysconfig
@@ -33,7 +34,6 @@ def names_used(code: types.CodeType) -> frozenset[str]:
 
 def content_of(cell: types.CellType) -> Any:
     """Return the value of a variable of a closure; None if it has none yet."""
-    try:
+    with contextlib.suppress(ValueError):
         return cell.cell_contents
-    except ValueError:
-        return None
+    return None
