@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import torch
+import torch.nn  # first where a torch without its parts says which is missing
 
 from delira.contract import CallsRole, Network, Scope
 from delira.errors import NetworkError
