@@ -51,7 +51,8 @@ def test_every_backend_says_where_the_time_went(kit, tmp_path, manager):
     assert times["steps"] == trainer.state.global_step
     assert times["seconds"].keys() in (DIVIDED, ONE_STEP)
     assert all(value >= 0 for value in times["seconds"].values())
-    assert 0.8 * whole <= sum(times["seconds"].values()) <= whole + 0.01
+    # a pause of the machine may be as long as the whole training of the toy
+    assert 0.8 * whole - 0.01 <= sum(times["seconds"].values()) <= whole + 0.01
     assert times["seconds"]["validation"] > 0
     assert times["seconds"]["checkpoint"] > 0
     assert times["note"]
