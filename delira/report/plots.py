@@ -412,7 +412,7 @@ def inline_svg(figure: "Figure", label: str) -> Any:
     Returns
     -------
     markupsafe.Markup
-        As wide as the room that it is given, at most its own width; texts are escaped.
+        As wide as the space that it is given, at most its own width; texts are escaped.
     """
     import matplotlib
     from markupsafe import Markup

@@ -265,15 +265,15 @@ def fold_table(result: object, fmt: str = "plain") -> str:
 
 def _plain(result: Any, columns: list[MetricColumn]) -> str:
     labels = ["fold", *(str(fold.fold) for fold in result.folds)]
-    width = room = WIDTH - max(map(len, labels))
+    width = left = WIDTH - max(map(len, labels))
     blocks: list[list[list[str]]] = [[]]
     for column in columns:
         needed = 3 + max(map(len, [column.name, *column.folds]))
-        if needed > room and blocks[-1]:
+        if needed > left and blocks[-1]:
             blocks.append([])
-            room = width
+            left = width
         blocks[-1].append([column.name, *column.folds])
-        room -= needed
+        left -= needed
     text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
     for is_pooled, header in ((False, ("out-of-fold", "95 % interval")), (True, ("95 % interval", "pooled"))):
         # the interval stands beside that to which it belongs
