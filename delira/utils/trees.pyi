@@ -1,0 +1,1 @@
+from delira.utils.arrays import *
