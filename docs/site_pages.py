@@ -28,8 +28,6 @@ PAGES = {
 }
 #: modules without ``__all__`` whose names are public all the same
 ALSO_PUBLIC = ("delira.errors", "delira.state")
-#: what delira has in them for itself
-_INTERNAL = ("noting",)
 #: part of a link in Markdown that leads to a file
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 #: blocks and pieces of code, where brackets are no links
@@ -55,7 +53,8 @@ def names_of(module: ModuleType) -> list[str]:
     names = {name for backend in NAMES.values() for name in backend.get(package, ())}
     if module.__name__ in ALSO_PUBLIC:
         own = {name for name, value in vars(module).items() if _is_from(value, module) and name[0] != "_"}
-        names |= own.difference(_INTERNAL)
+        # checks are delira's own: of the errors, users catch the capitalised
+        names |= own if module.__name__ != "delira.errors" else {name for name in own if name[0].isupper()}
     names |= set(getattr(module, "__all__", ()))
     names |= {"Trial"} if module.__name__ == "delira" else set()
     return sorted(names, key=lambda name: (not name[0].isupper(), name.lower()))

@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, did_you_mean
 from delira.state import PHASE, SELF, State
-from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer

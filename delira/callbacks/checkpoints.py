@@ -9,8 +9,8 @@ from typing import Any
 from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
 from delira.callbacks.monitor import check_watched, refuse_unknown, sign_of, watched_value
 from delira.callbacks.names import path_of
+from delira.errors import check_flags, check_numbers, check_paths, check_whole, import_optional
 from delira.state import SELF, State
-from delira.utils.checks import check_flags, check_numbers, check_paths, check_whole, import_optional
 from delira.utils.files import publish
 
 #: works without validation; the ending of the framework's checkpoints is added

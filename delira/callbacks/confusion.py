@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_known, check_whole, if_given, import_optional
 from delira.metrics.tree.counts import ConfusionMatrix
 from delira.metrics.tree.metric import as_tree
 from delira.state import Y_PRED, Y_TRUE, State
 from delira.utils.arrays import Array
-from delira.utils.checks import check_known, check_whole, if_given, import_optional
 
 _log = logging.getLogger("delira")
 #: arguments of pycm.ConfusionMatrix that say what is counted: the fit does

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from delira.callbacks.abstract_callback import HOOKS, MEMORY, AbstractCallback, Callback
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_functions, check_known
 from delira.state import EPOCH, LOSS, PHASE, State
-from delira.utils.checks import check_functions, check_known
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,10 +9,9 @@ from typing import Any
 from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
 from delira.callbacks.monitor import plain_values
 from delira.callbacks.names import of_fold
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_paths, check_that
 from delira.state import BATCH, EPOCH, METRICS, PHASE, State
 from delira.utils.cells import as_text, csv_text
-from delira.utils.checks import check_flags, check_paths, check_that
 from delira.utils.files import CHECKSUM, publish_text, sealed
 
 _log = logging.getLogger("delira")

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from delira.callbacks.abstract_callback import Callback
-from delira.errors import ConfigError, NetworkError
-from delira.state import MODEL, SELF, State
-from delira.utils.arrays import map_leaves, ops_of
-from delira.utils.checks import (
+from delira.errors import (
+    ConfigError,
+    NetworkError,
     check_choice,
     check_flags,
     check_functions,
@@ -25,6 +24,8 @@ from delira.utils.checks import (
     check_whole,
     if_given,
 )
+from delira.state import MODEL, SELF, State
+from delira.utils.arrays import map_leaves, ops_of
 from delira.utils.seeding import derive, derive_int, seeded_globals
 
 _log = logging.getLogger("delira")

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from delira.callbacks.abstract_callback import Callback, trainer_of
 from delira.callbacks.progress import Panel, ProgressBar, Tqdm, in_notebook
 from delira.callbacks.tensorboard import values_of
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_whole
 from delira.state import BATCH, EPOCH, HISTORY, PHASE, State
-from delira.utils.checks import check_flags, check_whole
 from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:

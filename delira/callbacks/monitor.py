@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from delira.callbacks.abstract_callback import Callback, EveryPass, Trainer, trainer_of
-from delira.errors import ConfigError, MissingKeyError
+from delira.errors import ConfigError, MissingKeyError, check_flags, check_numbers, check_texts, check_that, check_whole
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.state import DEVICE, EPOCH, HISTORY, LOSS, METRICS, PHASE, SELF, STOP_TRAINING, State
 from delira.utils.arrays import Lazy, iterate_leaves, map_leaves, read_arrays, to_plain
-from delira.utils.checks import check_flags, check_numbers, check_texts, check_that, check_whole
 
 
 def check_watched(mode: object, monitor: object, who: str) -> None:

@@ -10,10 +10,9 @@ from time import perf_counter
 from typing import Any
 
 from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_paths, check_that, check_whole, did_you_mean, if_given
 from delira.metrics.tree.metric import Metric
 from delira.state import CALLBACK_LIST, METRICS, PHASE, TIMINGS, State
-from delira.utils.checks import check_flags, check_paths, check_that, check_whole, did_you_mean, if_given
 
 #: parts that belong to steps
 STEP_PARTS = ("data", "prepare", "forward", "criterion", "backward", "update", "step", "compile", "callbacks")

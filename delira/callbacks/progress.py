@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from delira.callbacks.abstract_callback import AbstractCallback, EveryPass, Trainer, trainer_of
 from delira.callbacks.monitor import plain_values
+from delira.errors import check_flags, check_functions, check_texts, check_that, check_whole, if_given
 from delira.state import BATCH, DATA, EPOCH, MAX_EPOCHS, METRICS, PHASE, STEPS, TRAIN_DATA, State
-from delira.utils.checks import check_flags, check_functions, check_texts, check_that, check_whole, if_given
 
 #: a small bar, so that the values beside it have their place within 80 columns
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.abstract_callback import AbstractCallback, Trainer
+from delira.errors import did_you_mean
 from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
 from delira.logging.logger import of_name
 from delira.logging.messages import reduce_array
 from delira.logging.targets import given_handlers, identities_of, make_handlers
 from delira.utils.arrays import iterate_leaves
-from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from delira.training.run import Run

@@ -11,10 +11,10 @@ from typing import Any
 from delira import state as keys
 from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
 from delira.callbacks.monitor import plain_values
+from delira.errors import check_flags, check_paths, check_that, check_whole, if_given
 from delira.logging.writers import EventFiles, VisdomParams, close_writer, get_writer, since, write_values
 from delira.state import State
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import check_flags, check_paths, check_that, check_whole, if_given
 from delira.utils.files import as_path
 
 

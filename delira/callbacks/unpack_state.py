@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from delira.callbacks.abstract_callback import Callback
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_that
 from delira.state import Y_PRED, State, X
-from delira.utils.checks import check_flags, check_that
 
 
 class UnpackState(Callback):

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
-from delira.errors import ConfigError
-from delira.state import EPOCH, GRADIENTS, LOSS, MODEL, SELF, State
-from delira.utils.arrays import cast, ops_of
-from delira.utils.checks import (
+from delira.errors import (
+    ConfigError,
     check_flags,
     check_known,
     check_names,
@@ -19,6 +17,8 @@ from delira.utils.checks import (
     check_whole,
     did_you_mean,
 )
+from delira.state import EPOCH, GRADIENTS, LOSS, MODEL, SELF, State
+from delira.utils.arrays import cast, ops_of
 
 #: which weights: None for all that are learned, names, a function that is true for names, or the weights themselves
 Selection = None | str | Iterable[Any] | Callable[[str], bool]

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from delira.cli.output import Answer
-from delira.utils.checks import import_optional
+from delira.errors import import_optional
 
 #: arguments that are folders
 _FOLDERS = ("root", "run_folders", "run_folder", "export")

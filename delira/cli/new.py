@@ -7,8 +7,7 @@ from typing import Any
 
 import delira
 from delira.cli.output import Answer
-from delira.errors import ConfigError
-from delira.utils.checks import import_optional
+from delira.errors import ConfigError, import_optional
 from delira.utils.files import publish_text, writable_folder
 
 _CROSS_ENTROPY = '{"ce": cross_entropy}'

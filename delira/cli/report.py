@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delira.cli.output import Answer, wrapped
-from delira.errors import ConfigError
+from delira.errors import ConfigError, did_you_mean
 from delira.experiments.result import KFoldResult
 from delira.logging.handlers import file_name
 from delira.report import run_names, runs_page
-from delira.utils.checks import did_you_mean
 
 FORMATS = ("csv", "tex", "png", "svg", "pdf")
 

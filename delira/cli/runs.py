@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from delira.cli.output import DASH, Answer, duration, table, wrapped
-from delira.errors import ConfigError
+from delira.errors import ConfigError, did_you_mean
 from delira.runs.results import RESULT_FILE, SUMMARY
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
-from delira.utils.checks import did_you_mean
 from delira.utils.files import harmless, open_regular
 
 _LONG = 200  # characters of an error that are shown

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from delira.contract.kinds import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Role, Tree
-from delira.errors import ConfigError, MissingKeyError, NetworkError
+from delira.errors import ConfigError, MissingKeyError, NetworkError, check_choice, check_functions, check_texts
 from delira.utils.binding import TARGET_FIRST, ordered
-from delira.utils.checks import check_choice, check_functions, check_texts
 
 _log = logging.getLogger("delira")
 

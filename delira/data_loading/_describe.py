@@ -13,7 +13,7 @@ import numpy as np
 
 from delira.data_loading._content import fingerprint_of, with_progress
 from delira.data_loading._exact import check_count, check_mapping
-from delira.utils.checks import check_texts
+from delira.errors import check_texts
 from delira.utils.seeding import derive, seed_globals, seeded_globals
 
 if TYPE_CHECKING:

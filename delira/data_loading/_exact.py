@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, MissingKeyError, SampleIndexError
-from delira.utils.checks import expect
+from delira.errors import ConfigError, DataError, MissingKeyError, SampleIndexError, expect
 
 NEVER_MASKED = frozenset({np.ndarray, int, float, complex, bool, str, bytes, *np.sctypeDict.values()})
 """Types whose values need not be asked: to ask each costs half a microsecond."""

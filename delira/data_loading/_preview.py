@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira.data_loading._exact import check_count
-from delira.errors import DataError, MissingKeyError
-from delira.utils.checks import check_names
+from delira.errors import DataError, MissingKeyError, check_names
 from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from delira.data_loading._exact import (
     stack,
     to_index_array,
 )
-from delira.errors import ConfigError, DataError, MissingKeyError, noting
-from delira.utils.checks import check_texts
+from delira.errors import ConfigError, DataError, MissingKeyError, check_texts, noting
 from delira.utils.seeding import derive, seeded_globals
 
 Sample = Mapping[str, Any]

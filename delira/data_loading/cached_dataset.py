@@ -36,8 +36,7 @@ from delira.data_loading.abstract_dataset import (
 from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset, labels_at_hand
 from delira.data_loading.dataset import locate, roots_of
 from delira.data_loading.mapped_dataset import MappedDataset
-from delira.errors import ConfigError, DataError, MissingKeyError, noting
-from delira.utils.checks import check_paths
+from delira.errors import ConfigError, DataError, MissingKeyError, check_paths, noting
 from delira.utils.files import publish
 from delira.utils.seeding import derive, seeded_globals
 

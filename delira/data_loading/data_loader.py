@@ -13,9 +13,8 @@ from delira.data_loading.abstract_dataset import AbstractDataset, Batch, name_sa
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.data_loading.transforms import FittedPreprocessing, TransformCall, single_threaded
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, did_you_mean, expect
 from delira.utils.arrays import map_leaves
-from delira.utils.checks import did_you_mean, expect
 from delira.utils.seeding import can_seed_torch, check_seed, derive, seeded_globals
 
 #: arguments of samplers that have a value for each sample

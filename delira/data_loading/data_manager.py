@@ -28,8 +28,7 @@ from delira.data_loading.sampler.orders import count_batches
 from delira.data_loading.transforms import FittedPreprocessing, Transform, TransformCall
 from delira.data_loading.workers.pool import PoolKeeper, WorkersAhead, WorkerSettings, as_worker_settings
 from delira.data_loading.workers.process import can_have_workers
-from delira.errors import ConfigError, MissingKeyError
-from delira.utils.checks import check_flags, did_you_mean, expect
+from delira.errors import ConfigError, MissingKeyError, check_flags, did_you_mean, expect
 from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
 

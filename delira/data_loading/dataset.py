@@ -29,8 +29,17 @@ from delira.data_loading.file_dataset import (
     Nii3DLazyDataset,
 )
 from delira.data_loading.load_utils import check_size, to_channels_first
-from delira.errors import ConfigError, DataError, MissingBackendError, MissingKeyError
-from delira.utils.checks import check_flags, check_paths, did_you_mean, expect, import_optional
+from delira.errors import (
+    ConfigError,
+    DataError,
+    MissingBackendError,
+    MissingKeyError,
+    check_flags,
+    check_paths,
+    did_you_mean,
+    expect,
+    import_optional,
+)
 
 __all__ = [
     "AbstractDataset",

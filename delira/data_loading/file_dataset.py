@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from delira.data_loading._content import describe_callable, describe_item, strings_in, with_progress
 from delira.data_loading._exact import at
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
-from delira.errors import ConfigError, DataError, noting
-from delira.utils.checks import check_names, check_texts
+from delira.errors import ConfigError, DataError, check_names, check_texts, noting
 from delira.utils.path import subdirs
 
 _SHOWN = 10  # files or endings named in one message

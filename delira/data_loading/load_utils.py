@@ -13,8 +13,9 @@ import numpy as np
 from delira.data_loading._content import describe_callable
 from delira.data_loading._exact import as_array, cast, exact_array
 from delira.data_loading.file_dataset import ending_of, to_endings
-from delira.errors import ConfigError, DataError, noting
-from delira.utils.checks import (
+from delira.errors import (
+    ConfigError,
+    DataError,
     check_names,
     check_paths,
     check_texts,
@@ -22,6 +23,7 @@ from delira.utils.checks import (
     did_you_mean,
     expect,
     import_optional,
+    noting,
 )
 
 _COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
@@ -361,7 +363,7 @@ def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_exte
 
 
 def check_size(owner: object, img_shape: object) -> tuple[int, int]:
-    """Refuse what is no height and width; ``owner`` is as in :mod:`delira.utils.checks`."""
+    """Refuse what is no height and width; ``owner`` is as in :mod:`delira.errors`."""
     sizes = tuple(img_shape) if isinstance(img_shape, Iterable) and not isinstance(img_shape, (str, bytes)) else ()
     name = owner if isinstance(owner, str) else type(owner).__name__
     expect((f"{name}: img_shape", img_shape, len(sizes) == 2, "a height and a width"))

@@ -10,8 +10,7 @@ import numpy as np
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import common_length, exact_array, from_the_front, owner_of_memory, to_index
 from delira.data_loading.abstract_dataset import AbstractDataset
-from delira.errors import ConfigError, DataError, MissingKeyError, noting
-from delira.utils.checks import import_optional
+from delira.errors import ConfigError, DataError, MissingKeyError, import_optional, noting
 
 _WHOLE = 2**24  # bytes; what is larger is only glanced at
 _N_BLOCKS = 64

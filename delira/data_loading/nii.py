@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._exact import cast
-from delira.errors import ConfigError, DataError, MissingBackendError
-from delira.utils.checks import check_functions, check_paths, import_optional
+from delira.errors import ConfigError, DataError, MissingBackendError, check_functions, check_paths, import_optional
 
 _OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
 _DISPLACEMENT, _VECTOR = 1006, 1007  # intents of NIfTI whose fifth axis are components

@@ -13,8 +13,7 @@ import numpy as np
 from delira.data_loading._content import fingerprint_of
 from delira.data_loading._exact import as_rows, check_mapping, common_dtype, parameters_of, refuse_masked
 from delira.data_loading.abstract_dataset import Batch
-from delira.errors import ConfigError, DataError, MissingKeyError, noting
-from delira.utils.checks import check_flags, did_you_mean, expect
+from delira.errors import ConfigError, DataError, MissingKeyError, check_flags, did_you_mean, expect, noting
 
 Transform = Callable[..., Mapping[str, Any]]
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.errors import ConfigError
-from delira.utils.checks import did_you_mean
+from delira.errors import ConfigError, did_you_mean
 from delira.utils.yaml_codec import read_yaml, write_yaml
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, noting
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
 from delira.experiments import run_request
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.parameters import Parameters
@@ -32,7 +32,6 @@ from delira.training.process import own_generators, seed_generators
 from delira.training.run import close_workers
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
-from delira.utils.checks import check_known, expect, flag
 from delira.utils.files import as_path, publish_text, writable_folder
 from delira.utils.references import class_on_disk
 

@@ -14,9 +14,8 @@ from delira.data_loading._exact import exact_array
 from delira.data_loading.abstract_dataset import AbstractDataset, reads_cheaply
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
-from delira.errors import ConfigError, MissingKeyError, WorkerError
+from delira.errors import ConfigError, MissingKeyError, WorkerError, did_you_mean, listed
 from delira.utils.arrays import map_leaves
-from delira.utils.checks import did_you_mean, listed
 from delira.utils.seeding import derive, seeded_globals
 
 if TYPE_CHECKING:

@@ -13,14 +13,13 @@ from delira.contract import DEFAULT_LOSS_KEYS
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._exact import as_rows
 from delira.data_loading.transforms import FittedPreprocessing, attach, missing
-from delira.errors import CheckpointError, ConfigError, MissingKeyError, noting
+from delira.errors import CheckpointError, ConfigError, MissingKeyError, expect, noting, positive
 from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.runs.results import PREPROCESSING as FILE
 from delira.training.process import own_generators
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils.checks import expect, positive
 from delira.utils.files import as_path, publish
 from delira.utils.seeding import derive, fix_random_states, seeded_globals
 

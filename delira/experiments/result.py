@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, MissingBackendError
+from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given
 from delira.experiments.selection import caveats_of_selection
 from delira.experiments.stored_result import read_result
 from delira.metrics.forms import kind_of
@@ -17,7 +17,6 @@ from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.averages import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import check_choice, check_whole, if_given
 from delira.utils.files import harmless, publish_text
 
 if TYPE_CHECKING:

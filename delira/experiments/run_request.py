@@ -13,14 +13,13 @@ from typing import Any
 
 from delira.callbacks.abstract_callback import IN_STEP, CallbackList
 from delira.contract import Backend, Data
-from delira.errors import ConfigError, NetworkError
+from delira.errors import ConfigError, NetworkError, check_known, did_you_mean, expect, positive
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing
 from delira.frameworks import LIBRARIES
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
 from delira.utils import yaml_codec
-from delira.utils.checks import check_known, did_you_mean, expect, positive
 from delira.utils.references import class_on_disk, module_on_disk
 
 #: names of the parameters' training part that are no settings of the trainer

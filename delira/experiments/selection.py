@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from delira.errors import listed
 from delira.runs.results import FoldResult
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils.checks import listed
 
 _LISTED = 10
 #: validated epochs from which on it says something that the best is the first, or the last

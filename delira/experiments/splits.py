@@ -14,9 +14,8 @@ import numpy as np
 from delira.data_loading._exact import check_range
 from delira.data_loading.abstract_dataset import AbstractDataset, name_sample
 from delira.data_loading.dataset import read_labels
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, did_you_mean, expect, flag
 from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
-from delira.utils.checks import did_you_mean, expect, flag
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 
 SPLIT_TYPES = ("random", "stratified")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from delira.contract.kinds import Tree
-from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.errors import CheckpointError, ConfigError, UnreadableError, check_known
 from delira.experiments.parameters import Parameters
 from delira.experiments.splits import tell_missing
 from delira.metrics.forms import in_form
@@ -21,7 +21,6 @@ from delira.runs.results import RESULT_FILE, SUMMARY, FoldResult, read_fold
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
-from delira.utils.checks import check_known
 from delira.utils.files import harmless, mapping, read_patiently, refuse_link
 from delira.utils.yaml_codec import write_yaml
 

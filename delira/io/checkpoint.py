@@ -12,9 +12,8 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.errors import CheckpointError, ConfigError, UnreadableError, check_functions
 from delira.io.container import verify_zip
-from delira.utils.checks import check_functions
 from delira.utils.files import as_path, publish, publish_copy, publish_link, read_patiently, sweep_partials, sync_folder
 
 #: what a checkpoint may say of itself that it was saved under

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError
-from delira.utils.checks import check_flags, check_names, check_whole
+from delira.errors import CheckpointError, ConfigError, check_flags, check_names, check_whole
 from delira.utils.files import as_path, open_regular, read_patiently
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")

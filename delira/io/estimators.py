@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError
-from delira.utils.checks import import_optional
+from delira.errors import CheckpointError, import_optional
 
 #: classes of scikit-learn itself, as skops names them (its functions and what it vendors are not among them), and
 #: the sparse matrices in which it keeps what it learned, and the types of arrays: imputers note that of their data

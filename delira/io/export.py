@@ -9,8 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError
-from delira.utils.checks import did_you_mean, import_optional
+from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, did_you_mean, import_optional
 from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
 from delira.utils.frameworks import find_backend
 

@@ -13,9 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_paths, check_texts, import_optional
 from delira.logging.messages import PLOTS, Message, read, read_messages
-from delira.utils.checks import check_paths, check_texts, import_optional
 from delira.utils.files import make_folder, publish_text
 from delira.utils.pictures import write_picture
 

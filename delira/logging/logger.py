@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_functions, check_texts, did_you_mean
 from delira.logging.handlers import Place
 from delira.logging.messages import REDUCTIONS, Message, Reduction, kept, read, read_messages, reduce, refuse_traced
-from delira.utils.checks import check_functions, check_texts, did_you_mean
 
 _log = logging.getLogger("delira")
 #: the log that :func:`delira.logging.log` writes to

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.errors import ConfigError, MissingBackendError
+from delira.errors import ConfigError, MissingBackendError, did_you_mean
 from delira.logging.logger import tell_once
 from delira.logging.trackers import (
     MLflowHandler,
@@ -18,7 +18,6 @@ from delira.logging.trackers import (
     is_trixi,
 )
 from delira.logging.writers import NO_VISDOM, VisdomLoggingHandler
-from delira.utils.checks import did_you_mean
 
 #: name -> handler, package that must be installed, and how
 TARGETS: dict[str, tuple[type[logging.Handler], str, str]] = {

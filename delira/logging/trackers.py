@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingBackendError
+from delira.errors import ConfigError, MissingBackendError, check_choice, check_paths, check_texts, import_optional
 from delira.logging.handlers import MessageHandler, Place, as_picture, file_name, name_of
 from delira.logging.messages import KINDS, PASSED_ON, Message, plain, read, read_messages, split
 from delira.logging.writers import EventFiles, numbers_of, since, write_values
-from delira.utils.checks import check_choice, check_paths, check_texts, import_optional
 from delira.utils.pictures import as_bytes
 
 #: what MLflow allows in the name of a metric

@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingBackendError
+from delira.errors import (
+    ConfigError,
+    MissingBackendError,
+    check_flags,
+    check_numbers,
+    check_texts,
+    check_whole,
+    import_optional,
+)
 from delira.logging.handlers import (
     CombinedHandler,
     ImgSaveHandler,
@@ -25,7 +33,6 @@ from delira.logging.handlers import (
     check_level,
 )
 from delira.logging.messages import PLOTS, Message
-from delira.utils.checks import check_flags, check_numbers, check_texts, check_whole, import_optional
 from delira.utils.files import as_path
 
 _log = logging.getLogger("delira")

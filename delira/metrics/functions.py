@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import DataError, check_whole
 from delira.metrics.scoring import per_sample
 from delira.metrics.sklearn_metrics import AurocMetric, SklearnLogLoss
 from delira.metrics.tree.criteria import Criterion, one_of_each_row
 from delira.metrics.tree.labels import check_labels, check_settings, check_types
 from delira.utils.arrays import Array
-from delira.utils.checks import check_whole
 
 MAX_CLASSES = 1 << 16
 

@@ -8,9 +8,8 @@ from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import DataError, check_whole
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import check_whole
 
 LIMIT_BYTES = 1 << 30
 """Arrays beyond this total live in temporary files (1 GiB)."""

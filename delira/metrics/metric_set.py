@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError, check_mappings, check_whole
 from delira.metrics.forms import in_form
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
 from delira.metrics.scoring import (
@@ -25,7 +25,6 @@ from delira.metrics.scoring import (
 )
 from delira.utils.arrays import Array, iterate_leaves, map_leaves
 from delira.utils.binding import tell_order
-from delira.utils.checks import check_mappings, check_whole
 
 
 class MetricSet:

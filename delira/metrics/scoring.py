@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError, check_functions, did_you_mean
 from delira.utils.arrays import as_tensor, iterate_leaves, map_leaves, ops_of
 from delira.utils.binding import Order, needed, order_of, ordered
-from delira.utils.checks import check_functions, did_you_mean
 
 Kind = Literal["dataset", "sample", "stream"]
 

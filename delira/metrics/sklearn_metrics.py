@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, DeliraError
+from delira.errors import ConfigError, DataError, DeliraError, check_choice, check_flags, check_functions, did_you_mean
 from delira.metrics.tree.criteria import class_scores, one_score, probabilities
 from delira.metrics.tree.labels import check_labels
 from delira.utils.arrays import Array
-from delira.utils.checks import check_choice, check_flags, check_functions, did_you_mean
 
 #: functions of scikit-learn that compare labels: scores are argmaxed, or compared with a threshold
 OF_LABELS = {

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError
-from delira.utils.checks import check_choice, check_whole
+from delira.errors import ConfigError, DataError, check_choice, check_whole
 
 # ------------------------------------------------------------------ networks
 

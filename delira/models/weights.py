@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError
-from delira.utils.checks import check_flags, did_you_mean
+from delira.errors import CheckpointError, ConfigError, check_flags, did_you_mean
 from delira.utils.frameworks import find_backend
 
 

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import DataError, MissingKeyError
+from delira.errors import DataError, MissingKeyError, import_optional
 from delira.metrics.direction import higher_is_better
 from delira.metrics.functions import dice
 from delira.metrics.scoring import lookup
 from delira.report.parts import entry_pairs, true_and_predicted
 from delira.report.predictions import Classified, class_names, classify, known_of_pair, regressed
-from delira.utils.checks import import_optional
 from delira.utils.files import check_unpacked, harmless, open_regular, parse_json, publish, refuse_link
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_paths, did_you_mean
 from delira.report import plots
 from delira.report.examples import Examples, outlined
 from delira.report.plots import SALT
 from delira.report.sections import drawn_folds, sections
 from delira.report.summary import check_result, fold_values
 from delira.report.table import Seconds, Table, fold_table
-from delira.utils.checks import check_paths, did_you_mean
 from delira.utils.files import publish, publish_text
 from delira.utils.pictures import picture_class
 

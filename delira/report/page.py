@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_paths, import_optional
 from delira.report import plots
 from delira.report.caveats import caveats, fingerprints
 from delira.report.examples import Examples, data_uri, outlined
@@ -29,7 +29,6 @@ from delira.report.table import (
     notes_of,
     number_format,
 )
-from delira.utils.checks import check_paths, import_optional
 from delira.utils.files import publish_text
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, did_you_mean
 from delira.report.bootstrap import N_DRAWS
 from delira.report.summary import check_result, fold_values
 from delira.utils.cells import as_text, csv_text
-from delira.utils.checks import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

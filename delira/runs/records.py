@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delira.errors import UnreadableError
-from delira.utils.checks import listed
+from delira.errors import UnreadableError, listed
 from delira.utils.files import publish_text, read_json, sealed, unsealed
 
 _log = logging.getLogger("delira")

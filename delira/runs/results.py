@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, check_whole
 from delira.io.container import read_tree, write_tree
 from delira.metrics.gather import LIMIT_BYTES
 from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves
-from delira.utils.checks import check_whole
 from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
 
 #: file of the transformers that were fitted on the training part of a fold

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, Backend, CompileConfig, UpdateConfig
-from delira.errors import ConfigError
+from delira.errors import ConfigError, did_you_mean, expect, is_count, positive
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
 from delira.metrics.forms import in_form, is_in_reach
 from delira.metrics.scoring import keys_of, predicted_key
 from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion
 from delira.metrics.tree.criteria import with_output as with_setting
 from delira.settings.parts import GuardConfig, LoggingConfig, OptimizerConfig, SavingConfig, ScheduleConfig
-from delira.utils.checks import did_you_mean, expect, is_count, positive
 from delira.utils.seeding import check_seed
 from delira.utils.yaml_codec import Unresolved
 

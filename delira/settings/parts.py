@@ -6,8 +6,7 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.errors import ConfigError
-from delira.utils.checks import Expected, expect, positive
+from delira.errors import ConfigError, Expected, expect, positive
 from delira.utils.optimizing import check_rate_in
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from delira import state as keys
 from delira.contract.kinds import Data
-from delira.errors import ConfigError
+from delira.errors import ConfigError, listed
 from delira.training.feed import Feed, batches_again, batches_source, is_foreign_loader
 from delira.training.process import own_generators, seed_generators
 from delira.training.run import Run, Tree
 from delira.training.step import TrainingStep
-from delira.utils.checks import listed
 
 #: entry of a checkpoint: names of the running statistics in its ``"model"`` that are of the averaged weights
 RENEWED = "statistics"

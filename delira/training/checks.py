@@ -13,7 +13,7 @@ from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, Dat
 from delira.contract.step import describe_value
 from delira.data_loading import AbstractDataset, BaseDataManager
 from delira.data_loading.abstract_dataset import name_sample
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, NonFiniteLossError, noting
+from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, NonFiniteLossError, listed, noting
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
@@ -24,7 +24,6 @@ from delira.training.run import Run, TrainingPlan, TrainingState
 from delira.training.running_epoch import StepValues
 from delira.utils.arrays import iterate_leaves
 from delira.utils.binding import tell_contradiction, tell_order
-from delira.utils.checks import listed
 
 if TYPE_CHECKING:
     from delira.training.predictor import Predictor

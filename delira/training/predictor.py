@@ -12,7 +12,7 @@ import numpy as np
 from delira.contract import Backend, Data, Network, named_outputs, select_inputs
 from delira.data_loading.dataset import Subset
 from delira.data_loading.transforms import FittedPreprocessing, attached
-from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
+from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_functions, did_you_mean
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
@@ -20,7 +20,6 @@ from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.feed import Feed, batch_length
 from delira.training.outputs import OutputReadings, lost_rows
-from delira.utils.checks import check_functions, did_you_mean
 from delira.utils.frameworks import find_backend
 
 _log = logging.getLogger("delira")

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import NO_HOOKS, Backend, Data, Devices, StepHooks
 from delira.data_loading.data_manager import BaseDataManager
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, check_flags, check_functions, check_texts, check_whole
 from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
 from delira.state import State
 from delira.training.feed import EpochData, is_foreign_loader
 from delira.training.process import StopSignals
-from delira.utils.checks import check_flags, check_functions, check_texts, check_whole
 from delira.utils.optimizing import rates_of_groups
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from delira.callbacks.imaging.callback import ImagingCallback
 from delira.callbacks.imaging.grid import stretched
 from delira.contract.calls import ModelCall
 from delira.contract.kinds import Array, Network
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_functions, check_numbers, check_whole, did_you_mean
 from delira.state import State
 from delira.trial.trial import Trial
 from delira.utils.arrays import as_array, ops_of, read_arrays
-from delira.utils.checks import check_flags, check_functions, check_numbers, check_whole, did_you_mean
 from delira.utils.seeding import derive, derive_int
 
 #: another class each time

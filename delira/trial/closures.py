@@ -8,11 +8,10 @@ from typing import Any
 from delira import state as keys
 from delira.contract.calls import ModelCall, takes_state_only
 from delira.contract.kinds import Array, Criterion, Network, Optimizer, Tree
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_functions, check_texts, did_you_mean
 from delira.state import State, StateFunction, StateKey
 from delira.training.step import SETTLED, written
 from delira.utils.arrays import map_leaves, ops_of
-from delira.utils.checks import check_functions, check_texts, did_you_mean
 
 
 def base_closure(

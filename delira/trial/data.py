@@ -12,13 +12,12 @@ from delira import state as keys
 from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading.data_loader import EpochIterator
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, check_flags, check_functions
 from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.feed import has_epochs, is_foreign_loader
 from delira.training.run import TrainingState
 from delira.utils.arrays import cast, map_leaves, n_rows, ops_of
-from delira.utils.checks import check_flags, check_functions
 
 #: number of steps: until the training is stopped
 ENDLESS = -1

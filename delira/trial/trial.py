@@ -11,7 +11,7 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend, Criterion, Network, Optimizer, Tree
 from delira.contract.calls import bind_criterion
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names, check_output
 from delira.settings.parts import check_verbose
@@ -22,7 +22,6 @@ from delira.trial.closures import Closure, base_closure, combined_closure, optim
 from delira.trial.data import X_ENTRY
 from delira.trial.objective import EstimatorObjective, TrialObjective
 from delira.trial.passes import Passes
-from delira.utils.checks import check_flags
 from delira.utils.files import as_path
 
 

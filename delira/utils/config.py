@@ -4,8 +4,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Self, TypeVar
 
-from delira.errors import ConfigError, MissingKeyError
-from delira.utils.checks import did_you_mean
+from delira.errors import ConfigError, MissingKeyError, did_you_mean
 
 _MISSING: Any = object()
 

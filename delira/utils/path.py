@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from delira.errors import ConfigError
-from delira.utils.checks import check_paths
+from delira.errors import ConfigError, check_paths
 
 
 def subdirs(folder: str | Path) -> list[str]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.errors import ConfigError
-from delira.utils.checks import import_optional
+from delira.errors import ConfigError, import_optional
 from delira.utils.files import publish
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError
-from delira.utils.checks import check_flags
+from delira.errors import ConfigError, check_flags
 
 #: environment variable that makes cuBLAS deterministic; it reads it only once
 CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG"

@@ -34,10 +34,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, did_you_mean
 from delira.utils import references
 from delira.utils.arrays import iterate_leaves
-from delira.utils.checks import did_you_mean
 from delira.utils.references import NOTHING
 from delira.utils.references import Unresolved as Unresolved
 

@@ -10,9 +10,8 @@ from jax import export as programs
 from delira.backends.jax import graph
 from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting
-from delira.errors import ConfigError
+from delira.errors import ConfigError, import_optional
 from delira.utils.arrays import map_leaves
-from delira.utils.checks import import_optional
 from delira.utils.files import as_target, publish
 
 #: kinds of device that the program can start on

@@ -12,10 +12,9 @@ from delira import contract
 from delira.backends.sklearn.backend import BACKEND
 from delira.contract.kinds import Array, ByName, Network
 from delira.data_loading._exact import as_rows
-from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError
+from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_flags, check_texts
 from delira.models.abstract_network import AbstractNetwork
 from delira.utils.arrays import map_leaves
-from delira.utils.checks import check_flags, check_texts
 from delira.utils.seeding import fix_random_states
 
 

@@ -22,8 +22,8 @@ from delira.backends.tensorflow import (
 )
 from delira.backends.tensorflow.schedules import SCHEDULES
 from delira.contract import Backend, roles_in
+from delira.errors import import_optional
 from delira.state import State
-from delira.utils.checks import import_optional
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter

@@ -10,8 +10,7 @@ from delira.callbacks.abstract_callback import AbstractCallback
 from delira.callbacks.schedules import rates
 from delira.callbacks.schedules.rates import as_list, as_number
 from delira.contract.kinds import ByName
-from delira.errors import ConfigError
-from delira.utils.checks import check_numbers
+from delira.errors import ConfigError, check_numbers
 
 
 class TfSchedulerCallback(rates.RateSchedule):

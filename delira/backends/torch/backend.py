@@ -13,8 +13,8 @@ import torch
 from delira.backends.torch import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
 from delira.backends.torch.schedules import SCHEDULES
 from delira.contract import Backend, roles_in
+from delira.errors import import_optional
 from delira.state import State
-from delira.utils.checks import import_optional
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter

@@ -12,9 +12,8 @@ import torch
 
 from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
-from delira.errors import ConfigError, NetworkError
+from delira.errors import ConfigError, NetworkError, import_optional
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import import_optional
 from delira.utils.files import as_target, publish
 
 #: bytes above which the weights of an ``.onnx`` file lie beside it: protobuf reads no message of 2 GiB

@@ -12,9 +12,8 @@ import torch
 
 from delira.contract import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Step, StepRole, mark, run_hooks
 from delira.contract.step import Compute, Fed, Hooks, Prepare
-from delira.errors import ConfigError, NetworkError
+from delira.errors import ConfigError, NetworkError, did_you_mean
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.checks import did_you_mean
 from delira.utils.optimizing import added
 from delira.utils.seeding import CUBLAS_SETTING
 

@@ -11,9 +11,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from delira.contract import WeightsRole
-from delira.errors import ConfigError, NetworkError
+from delira.errors import ConfigError, NetworkError, import_optional
 from delira.models.weights import Settings, check_named_weights, conv_settings
-from delira.utils.checks import import_optional
 
 
 class TorchWeights(WeightsRole):

@@ -4,9 +4,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_numbers, check_that, check_whole, did_you_mean
 from delira.utils.arrays import Array, as_array, ops_of, read_arrays
-from delira.utils.checks import check_flags, check_numbers, check_that, check_whole, did_you_mean
 from delira.utils.pictures import as_numbers, side_by_side
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from delira.callbacks.mixing.mixed import ImageMixing, RandomCallback, images_of, one_hot, rows_of
-from delira.errors import DataError
+from delira.errors import DataError, check_flags, check_numbers, check_whole, if_given
 from delira.state import State, X
 from delira.utils.arrays import Array, cast, log_softmax, ops_of, shape_of
-from delira.utils.checks import check_flags, check_numbers, check_whole, if_given
 
 
 def boxes(rng: np.random.Generator, n: int, shape: Sequence[int], lengths: Any) -> np.ndarray:

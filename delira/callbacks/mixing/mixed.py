@@ -10,7 +10,7 @@ import numpy as np
 from delira import state as keys
 from delira.callbacks.abstract_callback import Callback
 from delira.contract.step import call_loss
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, check_flags, check_functions, check_numbers, check_that
 from delira.state import State
 from delira.utils.arrays import (
     Array,
@@ -24,7 +24,6 @@ from delira.utils.arrays import (
     spread,
 )
 from delira.utils.binding import has_more, positional
-from delira.utils.checks import check_flags, check_functions, check_numbers, check_that
 from delira.utils.frameworks import LIBRARIES
 from delira.utils.seeding import derive
 

@@ -7,10 +7,9 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from delira.callbacks.mixing.mixed import MixingCallback, RandomCallback, blend, mixup_loss, n_samples_of, rows_of
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_known, check_numbers, check_that, check_whole
 from delira.state import EPOCH, MODEL, State, X
 from delira.utils.arrays import n_rows, ops_of, shape_of
-from delira.utils.checks import check_known, check_numbers, check_that, check_whole
 
 #: a weight that is drawn at every step
 RANDOM: Literal["random"] = "random"

@@ -14,9 +14,16 @@ from delira.callbacks.schedules.rates import (
     check_lowering,
     check_rates,
 )
-from delira.errors import ConfigError
+from delira.errors import (
+    ConfigError,
+    check_choice,
+    check_flags,
+    check_functions,
+    check_numbers,
+    check_whole,
+    did_you_mean,
+)
 from delira.state import METRICS, State
-from delira.utils.checks import check_choice, check_flags, check_functions, check_numbers, check_whole, did_you_mean
 
 
 class BackendSchedule(Callback):

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from delira.callbacks.abstract_callback import AbstractCallback, Trainer
 from delira.callbacks.monitor import mode_of_plateau
-from delira.errors import ConfigError
-from delira.metrics.direction import AUTO, as_mode
-from delira.utils.checks import (
+from delira.errors import (
+    ConfigError,
     check_choice,
     check_flags,
     check_functions,
@@ -20,6 +19,7 @@ from delira.utils.checks import (
     check_whole,
     did_you_mean,
 )
+from delira.metrics.direction import AUTO, as_mode
 
 
 class OptimizerSchedule(AbstractCallback):

@@ -9,8 +9,7 @@ import numpy as np
 
 from delira.data_loading._content import describe_callable
 from delira.data_loading._exact import Indices, check_count, check_flag, parameters_of, to_index_array
-from delira.errors import ConfigError
-from delira.utils.checks import expect
+from delira.errors import ConfigError, expect
 from delira.utils.seeding import check_seed, derive, seeded_globals
 
 SamplingFunction = Callable[..., Sequence[int] | np.ndarray]

@@ -25,8 +25,7 @@ from delira.data_loading.abstract_dataset import numbers_of
 from delira.data_loading.data_loader import BatchRecipe, BatchSource, BatchTask, EpochBatches, Made, describe_task
 from delira.data_loading.workers.outline import Outline, StepWatch
 from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure, Starter, Unreadable, receive, send
-from delira.errors import ConfigError, WorkerError
-from delira.utils.checks import check_known, did_you_mean, expect
+from delira.errors import ConfigError, WorkerError, check_known, did_you_mean, expect
 
 _log = logging.getLogger(__name__)
 _GRACE = 0.2  # seconds that a worker has to end by itself

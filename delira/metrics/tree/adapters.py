@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, check_functions
 from delira.metrics import scoring
 from delira.metrics import sklearn_metrics as kinds
 from delira.metrics.functions import with_known
@@ -26,7 +26,6 @@ from delira.metrics.tree.metric import Metric
 from delira.state import StateKey
 from delira.utils.arrays import Array, map_leaves, ops_of, read_arrays, shape_of
 from delira.utils.binding import ordered
-from delira.utils.checks import check_functions
 
 Given = Literal[
     "torchmetrics", "key", "name", "metric", "class", "of arrays", "scikit-learn", "other scikit-learn", "stream",

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from delira.errors import check_flags, check_texts, check_whole
 from delira.metrics.tree.metric import Fleeting, Keeping
 from delira.metrics.tree.moments import Batch, Moments, check_dim, read_means
 from delira.utils.arrays import Lazy, read_lazy, to_plain
-from delira.utils.checks import check_flags, check_texts, check_whole
 
 
 class ToDict(Fleeting):

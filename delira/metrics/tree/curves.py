@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import DataError, check_flags, check_whole, if_given
 from delira.metrics.gather import Gatherer
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion, class_scores, one_of_each_row, one_score, probabilities, read_values
@@ -15,7 +15,6 @@ from delira.metrics.tree.labels import LOST, YES_OR_NO, by_sample, refuse_label,
 from delira.metrics.tree.moments import Pending
 from delira.state import State
 from delira.utils.arrays import Array, ops_of, shape_of, to_plain
-from delira.utils.checks import check_flags, check_whole, if_given
 
 
 class OverDataset(Stateless):

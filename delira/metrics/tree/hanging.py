@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, check_flags, check_functions, check_texts, check_whole, did_you_mean
 from delira.metrics.sklearn_metrics import is_of_sklearn
 from delira.metrics.tree.aggregators import Max, Mean, Min, RunningMean, Std, ToDict, Var
 from delira.metrics.tree.metric import Fleeting, Keeping, Metric, MetricTree, as_tree
@@ -26,7 +26,6 @@ from delira.utils.arrays import (
     to_plain,
 )
 from delira.utils.binding import has_more, needed, ordered, positional
-from delira.utils.checks import check_flags, check_functions, check_texts, check_whole, did_you_mean
 
 M = TypeVar("M", bound=Metric)
 P = ParamSpec("P")

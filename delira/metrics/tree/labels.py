@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, check_numbers, check_whole, if_given
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
 from delira.metrics.tree.moments import LARGE, MOST_BATCHES, Unlike
 from delira.state import State
 from delira.utils.arrays import Array, as_array, ops_of, read_arrays, read_flat, shape_of
-from delira.utils.checks import check_numbers, check_whole, if_given
 
 #: in the place of a predicted label where the scores are no finite numbers
 LOST = int(np.iinfo(np.int32).min)

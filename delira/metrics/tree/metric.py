@@ -4,14 +4,13 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_texts
 from delira.metrics.scoring import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.labels import without_ones
 from delira.metrics.tree.moments import Batch, Pending, Weighted, with_mask
 from delira.state import CRITERION, OUTPUT, TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
 from delira.utils.arrays import Array, Lazy, as_array, map_leaves, ops_of, read_arrays, shape_of, to_plain
-from delira.utils.checks import check_texts
 
 #: data that is evaluated -> prefix of the names
 PREFIXES = {VALIDATION_DATA: "val_", TEST_DATA: "test_", TRAIN_DATA: "train_"}

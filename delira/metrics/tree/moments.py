@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from delira.errors import DataError
+from delira.errors import DataError, check_whole
 from delira.utils.arrays import Array, as_array, ops_of, read_alike, read_arrays, shape_of
-from delira.utils.checks import check_whole
 
 #: so many batches, or numbers, wait at most: to read is to wait for the device
 MOST_BATCHES, MOST_NUMBERS = 1024, 1 << 20
@@ -171,7 +170,7 @@ class Moments:
 
 
 def check_dim(owner: object, dim: object) -> None:
-    """Refuse what is neither an axis, nor axes in a tuple, nor None; see :func:`delira.utils.checks.check_numbers`."""
+    """Refuse what is neither an axis, nor axes in a tuple, nor None; see :func:`delira.errors.check_numbers`."""
     for axis in dim if isinstance(dim, tuple) else () if dim is None else (dim,):
         check_whole(owner, dim=axis)
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from delira.callbacks import ExponentialMovingAverage
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_choice, check_functions, check_texts
 from delira.io import export
 from delira.models import load_named_weights, named_weights
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.under_test import FEATURES, BackendUnderTest, check_filled_in
 from delira.training.process import own_generators
-from delira.utils.checks import check_choice, check_functions, check_texts
 
 PASSED = "passed"
 REFUSED = "refused"

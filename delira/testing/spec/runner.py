@@ -6,11 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, check_flags, check_names
 from delira.testing.spec.areas import AREAS
 from delira.testing.spec.check import FAILED, LACKING, PASSED, REFUSED, Check, registered
 from delira.testing.spec.under_test import FEATURES, BackendUnderTest, check_filled_in
-from delira.utils.checks import check_flags, check_names
 
 #: outcome -> how tables show it
 MARKS = {PASSED: "✓", REFUSED: "refused", LACKING: "–", FAILED: "FAILED"}

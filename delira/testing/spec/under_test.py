@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.contract import Backend
-from delira.errors import ConfigError
-from delira.utils.checks import check_flags, check_numbers, check_texts
+from delira.errors import ConfigError, check_flags, check_numbers, check_texts
 
 
 class BackendUnderTest:

@@ -9,10 +9,9 @@ import numpy as np
 from delira import contract
 from delira.contract import Builder, ByName, Compute, Hooks, Network, Scope, UpdateConfig
 from delira.contract.checkpoints import optimizer_states
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, check_numbers
 from delira.models.weights import check_named_weights
 from delira.utils.arrays import map_leaves
-from delira.utils.checks import check_numbers
 
 
 class ToyCalls(contract.CallsRole):

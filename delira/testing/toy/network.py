@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 from delira.contract import ByName, default_closure
-from delira.errors import DataError
+from delira.errors import DataError, check_numbers, check_whole
 from delira.models.abstract_network import AbstractNetwork
 from delira.testing.toy.backend import BACKEND
-from delira.utils.checks import check_numbers, check_whole
 
 
 def mean_squared_error(prediction: np.ndarray, target: np.ndarray) -> float:
