@@ -1,71 +1,43 @@
 """Losses for classes that are rare and for masks, of every backend: settings, targets and formulas.
 
-A backend derives each class and gives it ``ops``, the functions of its arrays. Losses are called as
+A backend derives each class and gives it the functions of its arrays. Losses are called as
 ``loss(prediction, target)`` and compute in float32 at least: sums over the pixels of an image overflow in half
 precision.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from delira.errors import ConfigError, DataError
-
-
-@dataclasses.dataclass(frozen=True)
-class ArrayOps:
-    """What the formulas need of the arrays of a framework, besides arithmetic and slices."""
-
-    array: Callable[[Any], Any]
-    """Makes an array of what a loss is called with."""
-    precise: Callable[[Any], Any]
-    """The same numbers in float32, or in float64 if they were."""
-    cast: Callable[[Any, Any], Any]
-    """The same numbers in the dtype of the second array."""
-    has_shape: Callable[[Any, tuple[int, ...]], bool]
-    """Whether an array has this shape, as far as it is known."""
-    one_hot: Callable[[Any, int, Any], Any]
-    """Class numbers (B, *spatial) and the number n of classes as (B, n, *spatial) in the dtype of the third, an array.
-
-    A number without channel is an error, or NaN where the values cannot be looked at.
-    """
-    eps: Callable[[Any], float]
-    """The relative precision of the dtype of an array."""
-    float16: Any
-    """The dtype."""
-    exp: Callable[[Any], Any]
-    log: Callable[[Any], Any]
-    sigmoid: Callable[[Any], Any]
-    log_sigmoid: Callable[[Any], Any]
-    """Exact for every number."""
-    softmax: Callable[[Any], Any]
-    """Over axis 1."""
-    log_softmax: Callable[[Any], Any]
-    """Over axis 1."""
-    sum: Callable[[Any, list[int] | None], Any]
-    """Over these axes, or ``None``: all."""
-    mean: Callable[[Any], Any]
-    """Over all axes."""
+from delira.utils.arrays import Array, Ops
 
 
 class BackendLoss:
-    """What all losses share: the alignment of targets and the reduction."""
+    """What all losses share: the alignment of targets and the reduction. What differs by framework is attributes."""
 
-    ops: ClassVar[ArrayOps]
+    #: operations on its arrays
+    ops: ClassVar[Ops]
+    #: what has its functions ``sigmoid(array)``, ``softmax(array, axis)`` and ``log_softmax(array, axis)``
+    nn: ClassVar[Any]
+    #: exact for every number
+    log_sigmoid: Callable[[Array], Any]
+    #: class numbers (B, *spatial) and the number n of classes as (B, n, *spatial) in the dtype of the third, an array;
+    #: a number without channel is an error, or NaN where the values cannot be looked at
+    one_hot: Callable[[Array, int, Array], Any]
 
     def _aligned(self, prediction: Any, target: Any) -> tuple[Any, Any]:
         """Both in the shape and dtype of the prediction, float32 at least; class numbers become one channel each."""
-        prediction, target = self.ops.precise(self.ops.array(prediction)), self.ops.array(target)
+        prediction, target = self.ops.as_float(self.ops.asarray(prediction)), self.ops.asarray(target)
         shape = tuple(prediction.shape)
-        if self.ops.has_shape(target, shape):
-            return prediction, self.ops.cast(target, prediction)
+        if _has_shape(target, shape):
+            return prediction, self.ops.cast(target, prediction.dtype)
         if len(shape) > 1:
-            if self.ops.has_shape(target, (shape[0], 1, *shape[2:])):
+            if _has_shape(target, (shape[0], 1, *shape[2:])):
                 target = target[:, 0]
-            if self.ops.has_shape(target, (shape[0], *shape[2:])):
+            if _has_shape(target, (shape[0], *shape[2:])):
                 if shape[1] == 1:
-                    return prediction, self.ops.cast(target[:, None], prediction)
-                return prediction, self.ops.one_hot(target, shape[1], prediction)
+                    return prediction, self.ops.cast(target[:, None], prediction.dtype)
+                return prediction, self.one_hot(target, shape[1], prediction)
         raise DataError(
             f"the prediction has shape {shape} and the target {tuple(target.shape)}; a target has the same shape, or "
             "class numbers of shape (B, *spatial) or (B, 1, *spatial)"
@@ -74,7 +46,13 @@ class BackendLoss:
     def _reduced(self, losses: Any, reduction: str) -> Any:
         if reduction == "none":
             return losses
-        return self.ops.sum(losses, None) if reduction == "sum" else self.ops.mean(losses)
+        return self.ops.sum(losses) if reduction == "sum" else self.ops.mean(losses)
+
+
+def _has_shape(array: Array, shape: tuple[int, ...]) -> bool:
+    """Return True if an array has this shape, as far as it is known."""
+    own = array.shape
+    return bool(own.is_compatible_with(shape) if hasattr(own, "is_compatible_with") else tuple(own) == shape)
 
 
 class CalledLoss:
@@ -129,17 +107,17 @@ class BCEFocalLoss(BackendLoss):
         t
             Targets in [0, 1] of the same shape; or class numbers without the axis of channels.
         """
-        is_half = p.dtype == self.ops.float16  # whose largest number is 65504
+        is_half = p.dtype == self.ops.xp.float16  # whose largest number is 65504
         p, t = self._aligned(p, t)
-        # keeps logarithms at 0 and 1 finite, and their gradients, 1 / tiny
-        tiny = 2.0**-14 if is_half else self.ops.eps(p)
+        # keeps logarithms at 0 and 1 finite, and their gradients, 1 / tiny: else the precision of the numbers
+        tiny = 2.0**-14 if is_half else 2.0**-52 if p.dtype == self.ops.xp.float64 else 2.0**-23
         return self._focal(self.ops.log(tiny + (1 - tiny) * p), self.ops.log(tiny + (1 - tiny) * (1 - p)), t)
 
     def _focal(self, log_p: Any, log_not_p: Any, target: Any) -> Any:
         """The loss out of the logarithms of the probabilities of a positive and of a negative."""
         positive, negative = (1.0, 1.0) if self.alpha is None else (self.alpha, 1 - self.alpha)
-        losses = -positive * target * self.ops.exp(self.gamma * log_not_p) * log_p
-        losses = losses - negative * (1 - target) * self.ops.exp(self.gamma * log_p) * log_not_p
+        losses = -positive * target * self.ops.xp.exp(self.gamma * log_not_p) * log_p
+        losses = losses - negative * (1 - target) * self.ops.xp.exp(self.gamma * log_p) * log_not_p
         return self._reduced(losses, self.reduction)
 
 
@@ -163,7 +141,7 @@ class BCEFocalLossLogit(BCEFocalLoss):
             Targets in [0, 1] of the same shape; or class numbers without the axis of channels.
         """
         p, t = self._aligned(p, t)
-        return self._focal(self.ops.log_sigmoid(p), self.ops.log_sigmoid(-p), t)
+        return self._focal(self.log_sigmoid(p), self.log_sigmoid(-p), t)
 
 
 # ------------------------------------------------------------------ losses of overlap
@@ -201,17 +179,17 @@ class _OverlapLoss(BackendLoss):
         prediction, target = self._aligned(prediction, target)
         kind = _activation_for(self.activation, prediction)
         if kind is not None:
-            prediction = self.ops.softmax(prediction) if kind == "softmax" else self.ops.sigmoid(prediction)
+            prediction = self.nn.softmax(prediction, 1) if kind == "softmax" else self.nn.sigmoid(prediction)
         if not self.include_background:
             if prediction.shape[1] == 1:
                 raise DataError("include_background=False leaves nothing of a prediction with one channel")
             prediction, target = prediction[:, 1:], target[:, 1:]
-        axes = [axis for axis in range(len(prediction.shape)) if axis > 1 or (axis == 0 and self.batch)]
+        axes = tuple(axis for axis in range(len(prediction.shape)) if axis > 1 or (axis == 0 and self.batch))
         if not axes:  # one number for each class: nothing to sum over
-            prediction, target, axes = prediction[..., None], target[..., None], [2]
+            prediction, target, axes = prediction[..., None], target[..., None], (2,)
         return self._reduced(1 - self._overlap(prediction, target, axes), self.reduction)
 
-    def _overlap(self, p: Any, t: Any, axes: list[int]) -> Any:
+    def _overlap(self, p: Any, t: Any, axes: tuple[int, ...]) -> Any:
         """Overlap of each class, from 0 to 1, summed over the axes."""
         raise NotImplementedError
 
@@ -253,7 +231,7 @@ class DiceLoss(_OverlapLoss):
         super().__init__(activation, include_background, smooth, batch, reduction)
         self.squared = squared
 
-    def _overlap(self, p: Any, t: Any, axes: list[int]) -> Any:
+    def _overlap(self, p: Any, t: Any, axes: tuple[int, ...]) -> Any:
         sizes = self.ops.sum(p * p + t * t if self.squared else p + t, axes)
         return (2 * self.ops.sum(p * t, axes) + self.smooth) / (sizes + self.smooth)
 
@@ -294,7 +272,7 @@ class TverskyLoss(_OverlapLoss):
             raise ConfigError(f"alpha and beta must be at least 0, got {alpha!r} and {beta!r}")
         self.alpha, self.beta = alpha, beta
 
-    def _overlap(self, p: Any, t: Any, axes: list[int]) -> Any:
+    def _overlap(self, p: Any, t: Any, axes: tuple[int, ...]) -> Any:
         hits = self.ops.sum(p * t, axes)
         misses = self.alpha * self.ops.sum(p * (1 - t), axes) + self.beta * self.ops.sum((1 - p) * t, axes)
         return (hits + self.smooth) / (hits + misses + self.smooth)
@@ -351,9 +329,9 @@ class DiceCELoss(BackendLoss):
         """
         prediction, target = self._aligned(prediction, target)
         if _activation_for(self.activation, prediction) == "softmax":
-            entropy = -self.ops.sum(target * self.ops.log_softmax(prediction), [1])
+            entropy = -self.ops.sum(target * self.nn.log_softmax(prediction, 1), 1)
         else:
-            entropy = -target * self.ops.log_sigmoid(prediction) - (1 - target) * self.ops.log_sigmoid(-prediction)
+            entropy = -target * self.log_sigmoid(prediction) - (1 - target) * self.log_sigmoid(-prediction)
         return self.dice_weight * self.dice.forward(prediction, target) + self.ce_weight * self.ops.mean(entropy)
 
 

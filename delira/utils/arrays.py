@@ -61,9 +61,13 @@ class Ops:
         """Return the same values in another shape."""
         return self.xp.reshape(array, tuple(shape))
 
-    def sum(self, array: Array, axis: int | None = None) -> Any:
+    def sum(self, array: Array, axis: int | tuple[int, ...] | None = None) -> Any:
         """Return the sum; of truth values, how many are true."""
         return self.xp.sum(array, axis=axis)
+
+    def mean(self, array: Array) -> Any:
+        """Return the mean of all values."""
+        return self.xp.mean(array)
 
     def least(self, array: Array) -> Any:
         """Return the smallest value."""
@@ -178,9 +182,6 @@ class _Torch(Ops):
         found = self.xp.max(array, dim=axis)  # one call for both
         return found.values, found.indices
 
-    def concatenate(self, arrays: Sequence[Any]) -> Any:
-        return self.xp.cat([self.xp.atleast_1d(array) for array in arrays])
-
     def arange(self, stop: int, like: Any) -> Any:
         return self.xp.arange(stop, device=like.device)
 
@@ -228,8 +229,11 @@ class _TensorFlow(Ops):
     def asarray(self, value: object, like: object = None) -> Any:
         return self.xp.convert_to_tensor(value)
 
-    def sum(self, array: Array, axis: int | None = None) -> Any:
+    def sum(self, array: Array, axis: int | tuple[int, ...] | None = None) -> Any:
         return self.xp.reduce_sum(self.xp.cast(array, self.xp.int64) if array.dtype.is_bool else array, axis=axis)
+
+    def mean(self, array: Array) -> Any:
+        return self.xp.reduce_mean(array)
 
     def least(self, array: Array) -> Any:
         return self.xp.reduce_min(array)
@@ -353,7 +357,8 @@ def _is_float(dtype: object) -> bool:
 
 
 @functools.cache
-def _ops_of(kind: type) -> Ops:
+def ops_of_type(kind: type) -> Ops:
+    """Return the operations on arrays of a type, see :func:`ops_of`."""
     for parent in kind.__mro__:
         root = _ROOTS.get(parent.__module__.partition(".")[0])
         if root == "torch":
@@ -372,7 +377,7 @@ def _is_variable(kind: type) -> bool:
 
 def ops_of(array: Array) -> Ops:
     """Return the operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
-    return _ops_of(type(array))  # type: ignore[arg-type]
+    return ops_of_type(type(array))  # type: ignore[arg-type]
 
 
 def as_array(value: Any, like: Any = None) -> Any:
@@ -381,7 +386,7 @@ def as_array(value: Any, like: Any = None) -> Any:
     Numbers and lists become arrays of numpy.
     """
     kind: Any = type(value)
-    ops = _ops_of(kind)
+    ops = ops_of_type(kind)
     if (like is None or type(like) is kind) and ops is not _NUMPY and not _is_variable(kind):
         return value
     if _is_variable(kind):
