@@ -2,13 +2,12 @@
 
 import argparse
 import csv
-import functools
 import io
 import json
 import platform
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,31 +20,16 @@ from delira.experiments.stored_result import CHANGED, load_parameters
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.runs import folder as run_folder
 from delira.runs.folder import git_commit, versions
-from delira.runs.records import GUARDS_FILE, VERSION, describe_lost_guards
+from delira.runs.records import GUARDS_FILE, TIMES_FILE, VERSION, describe_lost_guards
 from delira.runs.results import (
-    PREPROCESSING,
-    RESULT_FILE,
-    RESULT_FORMAT,
-    SUMMARY,
-    SUMMARY_FORMAT,
-    StoredFold,
-    read_fold,
-)
+    PREPROCESSING, RESULT_FILE, RESULT_FORMAT, SUMMARY, SUMMARY_FORMAT, StoredFold, read_fold,
+)  # fmt: skip
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
 from delira.utils.cells import as_text
 from delira.utils.files import (
-    MOST_OF_MANY,
-    OTHER_CHECKSUM,
-    SAYS_NOTHING,
-    check_unpacked,
-    is_changed,
-    mapping,
-    open_regular,
-    read_bytes,
-    read_json,
-    read_patiently,
-    refuse_link,
-)
+    MOST_OF_MANY, OTHER_CHECKSUM, SAYS_NOTHING, check_unpacked, is_changed, mapping, open_regular, read_bytes, read_json,
+    read_patiently, refuse_link,
+)  # fmt: skip
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 SAME, DIFFERENT = "same", "different"
@@ -67,30 +51,41 @@ class Check(NamedTuple):
 
 def check_files(run: StoredRun) -> Iterator[Check]:
     """Look at every file of a run, and for those that it must have."""
-    for check in _checks(run):
-        is_unreadable = check.state == BROKEN and SAYS_NOTHING in check.detail
-        yield check._replace(state=UNREADABLE) if is_unreadable else check
-
-
-def _checks(run: StoredRun) -> Iterator[Check]:
     yield from _check_run_files(run)
     for number in _finished(run):
         if number not in run.fold_folders:
             yield Check(f"fold_{number:02d}", MISSING, "the ledger says that the fold has finished")
     for number, folder in run.fold_folders.items():
         place = "." if folder == run.path else folder.name
-        checks, stored = _check_result(run, number, folder)
-        yield from checks
+        stored, wrong = _read_result(run, number, folder)
+        is_missed = run.kind == "kfold" and number in run.finished_folds
+        without = "the ledger says that the fold has finished" if is_missed else None
+        yield from _look(folder / RESULT_FILE, f"{folder.name}/{RESULT_FILE}", wrong, without)
         yield from _check_history(run, folder, place, stored)
         yield from _check_small_files(run, number, place)
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
             name = checkpoint.name
             if name.startswith("checkpoint_") or (checkpoint.is_file() and not name.startswith(".")):
-                yield _check_checkpoint(checkpoint, f"{place}/checkpoints/{name}")
+                yield _check(f"{place}/checkpoints/{name}", _wrong_checkpoint(checkpoint))
         yield from _check_weights(run, number, place, stored)
     # that there are none may be as it should be: of most data nothing can be drawn
-    if (path := run.path / "report" / "examples.npz").exists():
-        yield _check_arrays(path, f"report/{path.name}")
+    examples = run.path / "report" / "examples.npz"
+    yield from _look(examples, f"report/{examples.name}", _wrong_arrays(examples), None)
+
+
+def _look(path: Path, what: str, wrong: str, without: str | None) -> Iterator[Check]:
+    """A file, if it is there, and what is wrong with it; else, where it is missed, what the run is without."""
+    if path.exists():
+        yield _check(what, wrong)
+    elif without is not None:
+        yield Check(what, MISSING, without)
+
+
+def _check(what: str, wrong: str) -> Check:
+    """A file that is there, by what is wrong with it."""
+    if wrong == NEWER:
+        return Check(what, UNKNOWN, wrong)
+    return Check(what, UNREADABLE if SAYS_NOTHING in wrong else BROKEN if wrong else WHOLE, wrong)
 
 
 def _finished(run: StoredRun) -> Sequence[int]:
@@ -105,58 +100,56 @@ def _finished(run: StoredRun) -> Sequence[int]:
 
 
 def _check_run_files(run: StoredRun) -> Iterator[Check]:
-    yield from _check_records(run)
-    if (path := run.path / "parameters.yml").exists():
-        try:
-            load_parameters(path)
-            yield _found(path, CHANGED if run.is_changed(path.name) else "")
-        except (ConfigError, OSError) as error:
-            yield Check(path.name, BROKEN, str(error).removeprefix(f"{path}: "))
-    elif run.manifest:
-        yield Check(path.name, MISSING)
-    if (path := run.path / SUMMARY).exists():
-        yield _check_json(path, path.name, "format", SUMMARY_FORMAT, run.summary_trouble)
-    elif run.lacks_summary:
-        yield Check(path.name, MISSING, "groups and warnings of the run are not known")
+    if not run.is_alone:  # what every run has that an experiment began
+        manifest, ledger = run.path / "manifest.json", run.path / "ledger.jsonl"
+        without = "settings, versions and seed are not known"
+        yield from _look(manifest, manifest.name, _wrong_manifest(run, manifest), without)
+        told = _without_path(ledger, _problem_of(run, ledger))
+        check = _check(ledger.name, told) if told or run.events else Check(ledger.name, BROKEN)
+        yield check if run.events or ledger.exists() else check._replace(state=MISSING)
+    path, summary = run.path / "parameters.yml", run.path / SUMMARY
+    yield from _look(path, path.name, _wrong_parameters(run, path), "" if run.manifest else None)
+    wrong = _wrong_json(summary, "format", SUMMARY_FORMAT, run.summary_trouble)
+    without = "groups and warnings of the run are not known" if run.lacks_summary else None
+    yield from _look(summary, summary.name, wrong, without)
 
 
-def _check_records(run: StoredRun) -> Iterator[Check]:
-    """What every run has that an experiment began: its manifest and its ledger."""
-    if run.is_alone:
-        return
-    manifest, ledger = run.path / "manifest.json", run.path / "ledger.jsonl"
-    problem, told = (next((each for each in run.problems if file.name in each), "") for file in (manifest, ledger))
-    content, wrong = _read_json(manifest)
-    wrong = wrong or ("" if content else "it cannot be read: it has no entries")
-    if not manifest.exists():
-        yield Check(manifest.name, MISSING, "settings, versions and seed are not known")
-    elif _is_newer(content, run_folder.FORMAT):
-        yield Check(manifest.name, UNKNOWN, NEWER)
-    else:
-        yield _found(manifest, f"{wrong}, so that settings, versions and seed are not known" if wrong else problem)
-    state = WHOLE if run.events and not told else BROKEN if run.events or ledger.exists() else MISSING
-    yield Check(ledger.name, state, _without_path(ledger, told))
+def _problem_of(run: StoredRun, file: Path) -> str:
+    return next((problem for problem in run.problems if file.name in problem), "")
+
+
+def _wrong_manifest(run: StoredRun, path: Path) -> str:
+    wrong = _wrong_json(path, known=run_folder.FORMAT)
+    wrong = wrong or ("" if run.manifest else "it cannot be read: it has no entries")
+    if wrong in ("", NEWER):
+        return wrong or _without_path(path, _problem_of(run, path))
+    return f"{wrong}, so that settings, versions and seed are not known"
+
+
+def _wrong_parameters(run: StoredRun, path: Path) -> str:
+    try:
+        load_parameters(path)
+        return CHANGED if run.is_changed(path.name) else ""
+    except (ConfigError, OSError) as error:
+        return str(error).removeprefix(f"{path}: ")
 
 
 # ------------------------------------------------------------------ of a fold
 
 
-def _check_result(run: StoredRun, number: int, folder: Path) -> tuple[list[Check], StoredFold | None]:
-    """Return what is to be said of a fold's ``result.zip``, and what is in it if it can be read."""
-    path, what = folder / RESULT_FILE, f"{folder.name}/{RESULT_FILE}"
-    if not path.exists():
-        is_missing = run.kind == "kfold" and number in run.finished_folds
-        return [Check(what, MISSING, "the ledger says that the fold has finished")] if is_missing else [], None
+def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[StoredFold | None, str]:
+    """Return what is in a fold's ``result.zip`` if it can be read, and what is wrong with it."""
+    path = folder / RESULT_FILE
     try:
         if _is_newer(read_tree(path), RESULT_FORMAT):
-            return [Check(what, UNKNOWN, NEWER)], None
+            return None, NEWER
         stored = read_fold(folder)
     except (CheckpointError, OSError) as error:
-        return [_found(path, str(error), what)], None
+        return None, _without_path(path, str(error))
     wrong = _compare_metrics(stored.fields["metrics"], run.finished_folds.get(number, {}).get("metrics"))
     if not wrong and (told := other_weights(stored.fields)):
         wrong = f"its numbers are those of {_weights(**told)}"
-    return [Check(what, BROKEN if wrong else WHOLE, wrong)], stored
+    return stored, wrong
 
 
 def _weights(weights_epoch: int, best_epoch: int) -> str:
@@ -173,17 +166,10 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
     # a run that goes on for more epochs has the result of the first ones until the fold ends again
     ended = history if run.state == FINISHED else history[: len(told)]
     is_same = not told or json.dumps(told, default=str) == json.dumps(ended, default=str)
-    if path.exists():
-        yield _found(
-            path, lost or ("" if is_same else f"its epochs are not those of {RESULT_FILE}"), f"{place}/{path.name}"
-        )
-    else:
-        yield Check(f"{place}/{path.name}", MISSING, f"the epochs are in {RESULT_FILE}" if told else "")
-    if table.exists():
-        wrong = _compare_table(table, None if lost else history or told)
-        yield Check(f"{place}/{table.name}", BROKEN if wrong else WHOLE, wrong)
-    else:
-        yield Check(f"{place}/{table.name}", MISSING)
+    wrong = _without_path(path, lost) or ("" if is_same else f"its epochs are not those of {RESULT_FILE}")
+    yield from _look(path, f"{place}/{path.name}", wrong, f"the epochs are in {RESULT_FILE}" if told else "")
+    wrong = _compare_table(table, None if lost else history or told)
+    yield from _look(table, f"{place}/{table.name}", wrong, "")
 
 
 def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
@@ -211,27 +197,22 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
     # a run from before there were checksums may be older than these files
     is_new = is_finished and "checksums" in run.manifest
     is_fitted = is_finished and "preprocessing" in mapping(run.manifest.get("batches"))
-    lost = _without_path(folder / GUARDS_FILE, describe_lost_guards(folder, run.guarded(number)))
-    files: list[tuple[str, Callable[[Path, str], Check], object, str]] = [
-        ("predictions.npz", _check_arrays, is_new and run.kind == "kfold", ""),
-        (PREPROCESSING, _check_checkpoint, is_fitted, "what was fitted on the training part is lost"),
-        (
-            "timings.json",
-            functools.partial(_check_json, entry="seconds"),
-            is_new,
-            "where the time of the fold went is not known",
-        ),
-        (GUARDS_FILE, functools.partial(_check_json, entry="left_out"), lost, lost),
-        ("left_out.json", _check_json, False, ""),
+    arrays, fitted = folder / "predictions.npz", folder / PREPROCESSING
+    times, guards, left_out = folder / TIMES_FILE, folder / GUARDS_FILE, folder / "left_out.json"
+    lost = _without_path(guards, describe_lost_guards(folder, run.guarded(number))) or None
+    untimed = "where the time of the fold went is not known"
+    files = [
+        (arrays, _wrong_arrays(arrays), "" if is_new and run.kind == "kfold" else None),
+        (fitted, _wrong_checkpoint(fitted), "what was fitted on the training part is lost" if is_fitted else None),
+        (times, _wrong_json(times, "seconds", VERSION), untimed if is_new else None),
+        (guards, _wrong_json(guards, "left_out", VERSION), lost),
+        (left_out, _wrong_json(left_out), None),
     ]
-    for name, check, is_expected, without in files:
-        if (path := folder / name).exists():
-            yield check(path, f"{place}/{name}")
-        elif is_expected:
-            yield Check(f"{place}/{name}", MISSING, without)
+    for path, wrong, without in files:
+        yield from _look(path, f"{place}/{path.name}", wrong, without)
 
 
-def _check_arrays(path: Path, what: str) -> Check:
+def _wrong_arrays(path: Path) -> str:
     def read() -> str | None:
         refuse_link(path)
         with open_regular(path) as file:
@@ -240,10 +221,9 @@ def _check_arrays(path: Path, what: str) -> Check:
 
     try:
         damaged = read_patiently(path, read)
-        detail = f"the checksum of its record {damaged!r} is wrong" if damaged else ""
     except BROKEN_ZIP as error:
-        detail = f"it cannot be read: {error}"
-    return Check(what, BROKEN if detail else WHOLE, detail)
+        return f"it cannot be read: {error}"
+    return f"the checksum of its record {damaged!r} is wrong" if damaged else ""
 
 
 def _compare_metrics(stored: Mapping[str, Any], noted: object) -> str:
@@ -259,14 +239,14 @@ def _compare_metrics(stored: Mapping[str, Any], noted: object) -> str:
 # ------------------------------------------------------------------ checkpoints
 
 
-def _check_checkpoint(path: Path, what: str) -> Check:
+def _wrong_checkpoint(path: Path) -> str:
     if path.suffix == ".damaged":
-        return Check(what, BROKEN, "it was set aside when the run went on; delete it if the run is fine")
+        return "it was set aside when the run went on; delete it if the run is fine"
     try:
         verify_zip(path, compressed=path.suffix == ".ptj")
     except (CheckpointError, UnreadableError) as error:
-        return _found(path, str(error), what)
-    return Check(what, WHOLE)
+        return _without_path(path, str(error))
+    return ""
 
 
 def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold | None) -> Iterator[Check]:
@@ -332,36 +312,29 @@ def _endings(folder: Path, stem: str) -> set[str]:
 # ------------------------------------------------------------------ words
 
 
-def _read_json(path: Path, entry: str = "") -> tuple[Any, str]:
-    """Return the content of a file of JSON, and what is wrong with it, in words."""
+def _wrong_json(path: Path, entry: str = "", known: int | None = None, trouble: str = "") -> str:
+    """Return what is wrong with a file of JSON; ``trouble`` is what its reader says of it.
+
+    It has an entry of this name, if there is one, and is of no newer version, if one is known.
+    """
     try:
         content = read_json(path, MOST_OF_MANY)
     except (OSError, ValueError) as error:
-        return None, f"it cannot be read: {error}"
+        return _without_path(path, f"it cannot be read: {error}")
+    if known is not None and _is_newer(content, known):
+        return NEWER
     if not isinstance(content, dict):
-        return content, "it cannot be read: it has no entries with names"
+        return "it cannot be read: it has no entries with names"
     if is_changed(content):
-        return content, f"it is damaged: {OTHER_CHECKSUM}"
-    return content, f"it cannot be read: it has no entry {entry!r}" if entry and content.get(entry) is None else ""
-
-
-def _check_json(path: Path, what: str, entry: str = "", known: int = VERSION, trouble: str = "") -> Check:
-    """A file of JSON that has an entry, unless it is of a newer version; ``trouble`` is what its reader says of it."""
-    content, told = _read_json(path, entry)
-    if entry and _is_newer(content, known):
-        return Check(what, UNKNOWN, NEWER)
-    return _found(path, told or trouble, what)
+        return f"it is damaged: {OTHER_CHECKSUM}"
+    lacks = entry and content.get(entry) is None
+    return f"it cannot be read: it has no entry {entry!r}" if lacks else _without_path(path, trouble)
 
 
 def _is_newer(content: object, known: int) -> bool:
     written = mapping(content)
     found = written.get("format", written.get("version"))
     return isinstance(found, int) and found > known
-
-
-def _found(path: Path, wrong: str, what: str = "") -> Check:
-    """A file, and what is wrong with it; there its name is left out where it stands before it."""
-    return Check(what or path.name, BROKEN if wrong else WHOLE, _without_path(path, wrong))
 
 
 def _without_path(path: Path, told: str) -> str:
