@@ -20,15 +20,33 @@ from delira.experiments.stored_result import CHANGED, load_parameters
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.runs import folder as run_folder
 from delira.runs.folder import git_commit, versions
-from delira.runs.records import GUARDS_FILE, TIMES_FILE, VERSION, describe_lost_guards
 from delira.runs.results import (
-    PREPROCESSING, RESULT_FILE, RESULT_FORMAT, SUMMARY, SUMMARY_FORMAT, StoredFold, read_fold,
+    GUARDS_FILE,
+    PREPROCESSING,
+    RESULT_FILE,
+    RESULT_FORMAT,
+    SUMMARY,
+    SUMMARY_FORMAT,
+    TIMES_FILE,
+    VERSION,
+    StoredFold,
+    describe_lost_guards,
+    read_fold,
 )  # fmt: skip
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
 from delira.utils.cells import as_text
 from delira.utils.files import (
-    MOST_OF_MANY, OTHER_CHECKSUM, SAYS_NOTHING, check_unpacked, is_changed, mapping, open_regular, read_bytes, read_json,
-    read_patiently, refuse_link,
+    MOST_OF_MANY,
+    OTHER_CHECKSUM,
+    SAYS_NOTHING,
+    check_unpacked,
+    is_changed,
+    mapping,
+    open_regular,
+    read_bytes,
+    read_json,
+    read_patiently,
+    refuse_link,
 )  # fmt: skip
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"

@@ -27,8 +27,17 @@ from delira.metrics import MetricSet
 from delira.metrics.scoring import keys_of, lookup
 from delira.runs.code_of import code_of_functions
 from delira.runs.folder import RunFolder, loss_tolerated
-from delira.runs.records import count_guards, read_guards, read_timings
-from delira.runs.results import RESULT_FILE, FoldResult, StoredFold, read_fold, write_fold, write_summary
+from delira.runs.results import (
+    RESULT_FILE,
+    FoldResult,
+    StoredFold,
+    count_guards,
+    read_fold,
+    read_guards,
+    read_timings,
+    write_fold,
+    write_summary,
+)
 from delira.training.checks import check_metrics
 from delira.training.outputs import computed_anew, settle
 from delira.training.predictor import Evaluation

@@ -21,7 +21,7 @@ from delira.experiments.selection import other_weights, selection_of
 from delira.experiments.splits import SplitConfig, check_chosen, refuse_fold
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
-from delira.runs.records import count_guards
+from delira.runs.results import count_guards
 from delira.settings.config import SETTINGS, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
 from delira.training.averages import caveats_of_averages

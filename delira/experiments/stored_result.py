@@ -16,8 +16,16 @@ from delira.experiments.parameters import Parameters
 from delira.experiments.splits import tell_missing
 from delira.metrics.forms import in_form
 from delira.metrics.tree.criteria import Criterion
-from delira.runs.records import TIMES_FILE, describe_lost_guards, read_guards, read_timings
-from delira.runs.results import RESULT_FILE, SUMMARY, FoldResult, read_fold
+from delira.runs.results import (
+    RESULT_FILE,
+    SUMMARY,
+    TIMES_FILE,
+    FoldResult,
+    describe_lost_guards,
+    read_fold,
+    read_guards,
+    read_timings,
+)
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.report.summary import fold_values
-from delira.runs.records import describe_guards
+from delira.runs.results import describe_guards
 
 MAX_LISTED = 10
 _LENGTH = 16

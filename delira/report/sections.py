@@ -23,7 +23,7 @@ from delira.report.predictions import (
     roc_bands,
 )
 from delira.report.table import DASH, Seconds, Section, Share, Table
-from delira.runs.records import TIMES_FILE, VERSION
+from delira.runs.results import TIMES_FILE, VERSION
 from delira.utils.files import mapping, read_json, unsealed
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.runs.differences import score_mode_of
 from delira.runs.folder import FORMAT, LEDGER, checksum, events_in, locate_run
-from delira.runs.records import TIMES_FILE, read_timings
-from delira.runs.results import RESULT_FILE, SUMMARY, read_means, read_summary
+from delira.runs.results import RESULT_FILE, SUMMARY, TIMES_FILE, read_means, read_summary, read_timings
 from delira.utils.files import CHECKSUM, OTHER_CHECKSUM, harmless, is_changed, mapping, read_json, read_json_lines
 from delira.utils.lock import owner_of
 

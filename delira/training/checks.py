@@ -17,7 +17,7 @@ from delira.errors import CheckpointError, ConfigError, DataError, NetworkError,
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
-from delira.runs.records import GuardLog
+from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig
 from delira.training.feed import has_epochs
 from delira.training.run import Run, TrainingPlan, TrainingState

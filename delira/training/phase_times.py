@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from delira.contract import tell_marks
-from delira.runs.records import TIMES_FILE, VERSION, read_timings
+from delira.runs.results import TIMES_FILE, VERSION, read_timings
 from delira.utils.files import publish_text, sealed
 
 _log = logging.getLogger("delira")

@@ -15,7 +15,7 @@ from typing import Any
 from delira.callbacks.history import HistoryWriter
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import CheckpointFolder
-from delira.runs.records import GuardLog
+from delira.runs.results import GuardLog
 from delira.settings.parts import SavingConfig
 from delira.training import checks
 from delira.training.phase_times import PhaseTimes

@@ -19,7 +19,7 @@ from delira.errors import DataError, NonFiniteLossError, noting
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
 from delira.metrics.direction import as_mode
-from delira.runs.records import GuardLog
+from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig, check_start, read_settings
 from delira.settings.parts import check_verbose
 from delira.settings.signatures import TrainerKeywords, show_settings

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from delira.runs.records import TIMES_FILE, read_timings
+from delira.runs.results import TIMES_FILE, read_timings
 from delira.utils.files import sealed
 
 WRITTEN = {"version": 1, "steps": 4, "seconds": {"data": 1, "step": 2.5}, "note": ""}
