@@ -15,7 +15,7 @@ import numpy as np
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError, UnreadableError
-from delira.experiments.selection import other_weights
+from delira.experiments.result import other_weights
 from delira.experiments.stored_result import CHANGED, load_parameters
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.runs import folder as run_folder
@@ -120,8 +120,8 @@ def _finished(run: StoredRun) -> Sequence[int]:
 def _check_run_files(run: StoredRun) -> Iterator[Check]:
     if not run.is_alone:  # what every run has that an experiment began
         manifest, ledger = run.path / "manifest.json", run.path / "ledger.jsonl"
-        without = "settings, versions and seed are not known"
-        yield from _look(manifest, manifest.name, _wrong_manifest(run, manifest), without)
+        unknown = "settings, versions and seed are not known"
+        yield from _look(manifest, manifest.name, _wrong_manifest(run, manifest), unknown)
         told = _without_path(ledger, _problem_of(run, ledger))
         check = _check(ledger.name, told) if told or run.events else Check(ledger.name, BROKEN)
         yield check if run.events or ledger.exists() else check._replace(state=MISSING)

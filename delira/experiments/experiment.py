@@ -15,9 +15,8 @@ from delira.experiments import run_request
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
-from delira.experiments.result import KFoldResult
+from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
-from delira.experiments.selection import other_weights, selection_of
 from delira.experiments.splits import SplitConfig, check_chosen, refuse_fold
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold

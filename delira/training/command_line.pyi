@@ -1,1 +1,1 @@
-from delira.experiments.command_line import *
+from delira.experiments.parameters import *

@@ -9,7 +9,7 @@ from small_backends import build_kit
 
 from delira.callbacks.fold_table import FoldTable
 from delira.errors import ConfigError
-from delira.experiments.command_line import fold_numbers
+from delira.experiments.parameters import fold_numbers
 from delira.runs.stored_run import read_run
 from delira.training import KFoldResult
 

@@ -166,7 +166,7 @@ import argparse
 import own
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.experiments.command_line import mistakes_in_one_line
+from delira.experiments.parameters import mistakes_in_one_line
 from delira.experiments.splits import SplitConfig
 
 parser = argparse.ArgumentParser()
