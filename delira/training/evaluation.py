@@ -7,8 +7,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract import Data, Step
 from delira.training.averages import AveragedWeights
-from delira.training.events import Events, telling_the_end
-from delira.training.objective import Objective
+from delira.training.objective import Events, Objective, telling_the_end
 from delira.training.predictor import Evaluation
 from delira.training.process import seed_generators
 from delira.training.run import Run, TrainingPlan

@@ -18,9 +18,8 @@ from delira.metrics import MetricSet
 from delira.metrics.tree.criteria import Weigh, weigh
 from delira.state import State
 from delira.training import checks
-from delira.training.events import Events
 from delira.training.feed import Feed, batch_length, map_samples
-from delira.training.objective import CARRIED, Objective, Result
+from delira.training.objective import CARRIED, Events, Objective, Result
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run
 from delira.training.running_epoch import RunningEpoch

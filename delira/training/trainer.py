@@ -28,9 +28,8 @@ from delira.training import checks
 from delira.training.averages import AveragedWeights
 from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.evaluation import Evaluator, StopInValidation
-from delira.training.events import Events
 from delira.training.feed import Feed, is_foreign_loader
-from delira.training.objective import Objective, checked_objective
+from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.phase_times import PhaseTimes
 from delira.training.predictor import Predictor

@@ -13,7 +13,7 @@ from delira.settings.config import check_epochs
 from delira.settings.parts import check_verbose
 from delira.state import State
 from delira.training.evaluation import Watcher
-from delira.training.events import telling_the_end
+from delira.training.objective import telling_the_end
 from delira.trial.data import FluentData
 from delira.trial.objective import TrialObjective
 from delira.utils.arrays import iterate_leaves

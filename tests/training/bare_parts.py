@@ -6,9 +6,8 @@ from types import SimpleNamespace
 from delira.settings.config import read_settings
 from delira.training.averages import AveragedWeights
 from delira.training.evaluation import Evaluator
-from delira.training.events import Events
 from delira.training.feed import Feed
-from delira.training.objective import Objective
+from delira.training.objective import Events, Objective
 from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run, TrainingPlan
 from delira.training.running_epoch import RunningEpoch

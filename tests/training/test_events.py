@@ -10,7 +10,7 @@ from delira.callbacks.abstract_callback import Callback, CallbackList
 from delira.errors import ConfigError
 from delira.state import State
 from delira.training.callbacks import AbstractCallback
-from delira.training.events import telling_the_end
+from delira.training.objective import telling_the_end
 
 
 @pytest.mark.slow_cases("torchscript|tensorflow|jax|sklearn")

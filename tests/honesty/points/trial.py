@@ -205,7 +205,7 @@ POINTS = [
     PutBack(
         point="22",
         what="of misspelt keys nothing is said",
-        file="delira/training/events.py",
+        file="delira/training/objective.py",
         old="        if len(facts) != self._n_keys:\n",
         new="        if False:\n",
         test=f"{_PASSES}::test_a_misspelt_key_is_told_of_once_with_the_right_one[on_step_training]",
