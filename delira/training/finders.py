@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import logging
 import math
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from delira.training.feed import batch_length, batches_source, has_epochs, is_fo
 from delira.training.objective import telling_the_end
 from delira.training.process import own_generators, seed_generators
 from delira.training.run import close_workers
-from delira.training.running_epoch import RunningEpoch
+from delira.training.running_epoch import RunningEpoch, StepValues
 from delira.utils.pictures import picture_class
 
 if TYPE_CHECKING:
@@ -389,16 +389,6 @@ def _check_limit(trainer: "BaseNetworkTrainer", start: int, limit: int | None) -
 # ---- steps that leave no trace
 
 
-class _Losses:
-    """A callback that keeps the losses of the last step."""
-
-    values: Mapping[str, Any] = {}
-
-    def at_iter_end(self, trainer: "BaseNetworkTrainer", losses: Mapping[str, Any], **facts: Any) -> None:
-        """Keep them."""
-        self.values = losses
-
-
 class _InStep:
     """The part of a callback that acts inside the step: what it does at other events would be seen."""
 
@@ -460,37 +450,21 @@ class Rehearsal:
     """Steps of a trainer that are undone: see :func:`rehearsing`."""
 
     def __init__(self, trainer: "BaseNetworkTrainer", data: Data):
-        self._trainer, self._data, self._losses = trainer, data, _Losses()
+        self._trainer, self.batches = trainer, _batches(trainer, data)
         self._running = RunningEpoch.of(trainer.run, trainer.readings)
-        self.batches = self._batches()
-        #: the state before the first step
+        #: the state that :meth:`put_back` returns to
         self.facts: dict[Any, Any] = {}
         self._tree = trainer.backend.arrays.snapshot(
             trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers)
         )
 
-    def _batches(self) -> Generator[Any]:
-        trainer = self._trainer
-        for epoch in itertools.count(trainer.state.epoch + 1):
-            is_empty, data = True, self._data
-            given = iter(data.epoch(trainer.seed, trainer.fold, epoch, shuffle=True) if has_epochs(data) else data)
-            try:
-                for batch in given:
-                    is_empty = False
-                    yield batch
-            finally:
-                if hasattr(given, "close"):
-                    given.close()
-            if is_empty:
-                raise DataError(f"the data to train on, a {type(data).__name__}, gave no batch")
-
     def step(self, batch: Tree) -> float:
         """Train on a batch; returns the sum of the losses, and waits for it."""
+        losses = self._running.losses = StepValues(self._trainer.backend.arrays.read_scalars)
         self._trainer.step.train_on(batch, None, False, self._running)
-        values = list(self._losses.values.values())
-        if not values:
+        if not losses.keys():
             raise ConfigError("the steps tell no loss, which is what is looked at; let the closure return its losses")
-        return float(self._trainer.backend.arrays.read_scalars(values).sum())
+        return float(np.concatenate([losses[name] for name in losses]).sum())
 
     def put_back(self) -> None:
         """Give network, optimizers and state back what they had; what the steps have put there is freed."""
@@ -502,28 +476,6 @@ class Rehearsal:
         for optimizer in trainer.optimizers.values():
             if hasattr(optimizer, "zero_grad"):
                 optimizer.zero_grad()
-
-    @contextlib.contextmanager
-    def begun(self) -> Iterator[None]:
-        """Scope of a training pass, as those callbacks are told that act inside the step; the trainer has no other."""
-        trainer, before = self._trainer, self._trainer.callbacks
-        facts, epoch = trainer.facts, trainer.state.epoch
-        parts = _parts_in_step(before)
-        trainer.callbacks = callbacks = CallbackList([*parts, self._losses])
-        try:
-            trainer.run.phase = "fit"
-            facts.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
-            with telling_the_end(callbacks, facts, "fit"):
-                for hook in ("on_start", "on_start_epoch"):
-                    callbacks.fire(hook, facts, "fit")
-                trainer.events.begin_pass(keys.TRAIN_DATA, self._data, "on_start_training")
-                self.facts = dict(facts)
-                with trainer.backend.calls.training(trainer.module), contextlib.closing(self.batches):
-                    yield
-        finally:
-            trainer.callbacks = before
-            for part in parts:
-                part.put_back()
 
 
 @contextlib.contextmanager
@@ -539,22 +491,29 @@ def rehearsing(trainer: "BaseNetworkTrainer", data: Data) -> Iterator[Rehearsal]
     data
         To train on.
     """
-    backend, config, facts = trainer.backend, trainer.config, trainer.facts
+    backend, config, facts, state = trainer.backend, trainer.config, trainer.facts, trainer.state
     exact = backend.devices.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
     with backend.devices.threads(config.num_threads), own_generators(backend), exact:
-        seed_generators(backend, trainer.seed, trainer.fold, trainer.state.epoch + 1, stream="framework")
-        state, known, phase = trainer.state, dict(facts), trainer.run.phase
+        seed_generators(backend, trainer.seed, trainer.fold, state.epoch + 1, stream="framework")
+        known, phase = dict(facts), trainer.run.phase
         _give_shapes(trainer, data)
-        rehearsal = Rehearsal(trainer, data)
+        rehearsal, callbacks = Rehearsal(trainer, data), trainer.callbacks
         losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in losses_with_state(trainer.run)]
         trainer.state = dataclasses.replace(
             state, step_in_epoch=0, batch_in_epoch=0, has_all_steps=False, stop_training=False, accumulators={},
             generators={}, loader={},
         )  # fmt: skip
         try:
-            with rehearsal.begun():
-                yield rehearsal
+            parts = _parts_in_step(callbacks)
+            try:
+                with _begun(trainer, data, CallbackList(parts)), contextlib.closing(rehearsal.batches):
+                    rehearsal.facts = dict(facts)
+                    yield rehearsal
+            finally:
+                trainer.callbacks = callbacks
+                for part in parts:
+                    part.put_back()
         finally:
             trainer.state, trainer.run.phase, rehearsal.facts = state, phase, known
             rehearsal.put_back()
@@ -565,6 +524,36 @@ def rehearsing(trainer: "BaseNetworkTrainer", data: Data) -> Iterator[Rehearsal]
             close_workers(batches_source(data))
 
 
+@contextlib.contextmanager
+def _begun(trainer: "BaseNetworkTrainer", data: Data, callbacks: CallbackList) -> Iterator[None]:
+    """Scope of a training pass, as those callbacks are told that act inside the step; the trainer has no other."""
+    facts, epoch = trainer.facts, trainer.state.epoch
+    trainer.callbacks, trainer.run.phase = callbacks, "fit"
+    facts.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
+    with telling_the_end(callbacks, facts, "fit"):
+        for hook in ("on_start", "on_start_epoch"):
+            callbacks.fire(hook, facts, "fit")
+        trainer.events.begin_pass(keys.TRAIN_DATA, data, "on_start_training")
+        with trainer.backend.calls.training(trainer.module):
+            yield
+
+
+def _batches(trainer: "BaseNetworkTrainer", data: Data) -> Generator[Any]:
+    """The batches to train on, from those of the next epoch on, over and over."""
+    for epoch in itertools.count(trainer.state.epoch + 1):
+        is_empty = True
+        given = iter(data.epoch(trainer.seed, trainer.fold, epoch, shuffle=True) if has_epochs(data) else data)
+        try:
+            for batch in given:
+                is_empty = False
+                yield batch
+        finally:
+            if hasattr(given, "close"):
+                given.close()
+        if is_empty:
+            raise DataError(f"the data to train on, a {type(data).__name__}, gave no batch")
+
+
 def _give_shapes(trainer: "BaseNetworkTrainer", data: Data) -> None:
     """Call a network whose weights have no shape yet, as the first step would."""
     module = trainer.module
@@ -573,9 +562,5 @@ def _give_shapes(trainer: "BaseNetworkTrainer", data: Data) -> None:
     else:
         has_shapes = bool(trainer.learned_names)
     if not has_shapes:
-        counters = (trainer.seed, trainer.fold, trainer.state.epoch + 1)
-        batches = iter(data.epoch(*counters, shuffle=True) if has_epochs(data) else data)
-        with trainer.backend.calls.evaluating(module):
+        with contextlib.closing(_batches(trainer, data)) as batches, trainer.backend.calls.evaluating(module):
             trainer.forward(trainer.feed.prepare(next(batches)))
-        if hasattr(batches, "close"):
-            batches.close()
