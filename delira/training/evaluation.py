@@ -7,12 +7,11 @@ from typing import Any
 from delira import state as keys
 from delira.contract import Data, Step
 from delira.training.averages import AveragedWeights
-from delira.training.objective import Events, Objective, telling_the_end
+from delira.training.objective import Objective, telling_the_end
 from delira.training.predictor import Evaluation
 from delira.training.process import seed_generators
-from delira.training.run import Run, TrainingPlan
+from delira.training.run import TrainingPlan
 from delira.training.running_epoch import StepValues
-from delira.training.step import TrainingStep
 
 
 class StopInValidation(Exception):
@@ -24,33 +23,18 @@ class Watcher:
 
     Parameters
     ----------
-    run
-        The run.
-    events
-        Tells its events.
     objective
-        What is computed.
-    step
-        Knows whether anybody looks.
+        What the run computes.
     losses
         Takes the losses of every batch; None: nobody asks for them.
     kept
         Takes the predictions of every batch, if the pass only predicts.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        events: Events,
-        objective: Objective,
-        step: TrainingStep,
-        losses: StepValues | None = None,
-        kept: list[Any] | None = None,
-    ):
-        self._run, self._events, self._objective, self._step = run, events, objective, step
-        self.losses, self.kept = losses, kept
-        self._is_shown = step.shows_validation
-        self._was_stopped = bool(run.facts.get(keys.STOP_TRAINING))
+    def __init__(self, objective: Objective, losses: StepValues | None = None, kept: list[Any] | None = None):
+        self._objective, self._run, self.losses, self.kept = objective, objective.run, losses, kept
+        self._is_shown = objective.step.shows_validation
+        self._was_stopped = bool(self._run.facts.get(keys.STOP_TRAINING))
         #: batches so far
         self.number = 0
 
@@ -66,11 +50,11 @@ class Watcher:
             return prepared
         self._run.facts[keys.BATCH] = self.number
         given = prepared if self.kept is None else self._objective.before_prediction(prepared)
-        return self._step.sampled(given, "on_sample_validation")
+        return self._objective.step.sampled(given, "on_sample_validation")
 
     def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
         """Show predictions, compute losses, and take what was made of the predictions."""
-        run, objective, events = self._run, self._objective, self._events
+        run, objective, events = self._run, self._objective, self._objective.events
         if run.stop_signals.received is not None:
             raise StopInValidation
         step = Step(run.network, prepared, predictions)
@@ -85,7 +69,7 @@ class Watcher:
                 events.fire("on_criterion_validation")
                 objective.take_on_criterion(step)
             if self.losses is not None:
-                self.losses.append(step.losses, n_samples, 0, self._step.loss_weights(prepared))
+                self.losses.append(step.losses, n_samples, 0, objective.step.loss_weights(prepared))
         if self._is_shown:
             objective.after_validation_step(step)
             if self.kept is not None:
@@ -100,35 +84,17 @@ class Evaluator:
 
     Parameters
     ----------
-    run
-        The run.
-    events
-        Tells its events.
     objective
-        What is computed.
-    step
-        Knows whether anybody looks.
+        What the run computes.
     averages
         Weights that are validated in place of those that are trained.
     evaluate
         The pass itself; see :meth:`delira.training.Predictor.evaluate`.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        events: Events,
-        objective: Objective,
-        step: TrainingStep,
-        averages: AveragedWeights,
-        evaluate: Callable[..., Evaluation],
-    ):
-        self._run, self._events, self._objective, self._step = run, events, objective, step
+    def __init__(self, objective: Objective, averages: AveragedWeights, evaluate: Callable[..., Evaluation]):
+        self._objective, self._run, self._events = objective, objective.run, objective.events
         self._averages, self._evaluate = averages, evaluate
-
-    def watcher(self, *, losses: StepValues | None = None, kept: list[Any] | None = None) -> Watcher:
-        """Make what shows a pass to callbacks; see :class:`Watcher`."""
-        return Watcher(self._run, self._events, self._objective, self._step, losses, kept)
 
     def validate(self, plan: TrainingPlan, epoch: int) -> dict[str, Any]:
         """Compute exact metrics, and losses where the objective has them, over the validation data.
@@ -141,7 +107,7 @@ class Evaluator:
         run, objective = self._run, self._objective
         self._averages.renew(plan.train_data, epoch)
         losses = StepValues(run.backend.arrays.read_scalars) if objective.gathers_losses else None
-        watcher, metrics = self.watcher(losses=losses), objective.metrics()
+        watcher, metrics = Watcher(objective, losses), objective.metrics()
         self._events.begin_pass(keys.VALIDATION_DATA, plan.val_data, "on_start_validation")
         seed_generators(run.backend, run.seed, run.fold, epoch, stream="validation")
         with self._averages.in_use():
@@ -165,7 +131,7 @@ class Evaluator:
         try:
             with self.aside("evaluate"):
                 events.begin_pass(keys.TEST_DATA, data, "on_start_validation")
-                done = self._evaluate(data, watcher=self.watcher(), **how)
+                done = self._evaluate(data, watcher=Watcher(self._objective), **how)
                 values = {f"test_{name}": float(array.mean()) for name, array in done.metrics.items()}
                 for event in ("on_end_validation", "on_end_epoch"):
                     values = events.end_pass(values, event)

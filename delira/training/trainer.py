@@ -244,7 +244,7 @@ class BaseNetworkTrainer(Predictor):
         self.saving = Checkpoints(
             run, objective, self.averages, files.saver, files.times, self._update_state, self.try_resume_training
         )
-        self.evaluator = Evaluator(run, self.events, objective, self.step, self.averages, self.evaluate)
+        self.evaluator = Evaluator(objective, self.averages, self.evaluate)
         run.callbacks.attach(self)
         run.facts = objective.make_state(self)
         self.events.begin()

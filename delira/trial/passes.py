@@ -128,7 +128,7 @@ class Passes(FluentData):
         """
         data_key = keys.VALIDATION_DATA if data_key is None else data_key
         with self._aside(), self._shown(verbose), self._phase("evaluate", data_key):
-            values = self._pass(self.trainer.evaluator.watcher(), data_key)
+            values = self._pass(Watcher(self.trainer.objective), data_key)
             values = self.trainer.events.end_pass(values, "on_end_epoch")
         history = self.trainer.state.history
         if history and data_key == keys.VALIDATION_DATA and not self._is_fitting:
@@ -152,7 +152,7 @@ class Passes(FluentData):
         """
         data_key = keys.TEST_DATA if data_key is None else data_key
         with self._aside(), self._shown(verbose), self._phase("predict", data_key):
-            self._pass(self.trainer.evaluator.watcher(kept=[]), data_key)
+            self._pass(Watcher(self.trainer.objective, kept=[]), data_key)
             self.trainer.events.fire("on_end_epoch")
         return self.state[keys.FINAL_PREDICTIONS]
 

@@ -42,7 +42,7 @@ class Parts:
         self.step = objective.step = TrainingStep(run, self.events, objective, self.feed, times, self.read)
         self.averages = AveragedWeights(run, self.feed, self.step, self.forward, SHOWN)
         self.passes = []
-        self.evaluator = Evaluator(run, self.events, objective, self.step, self.averages, self.evaluate)
+        self.evaluator = Evaluator(objective, self.averages, self.evaluate)
         run.facts = objective.make_state(SHOWN)
         self.events.begin()
         self.step.bind_hooks()

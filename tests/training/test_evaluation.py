@@ -8,7 +8,7 @@ from small_backends import KITS, build_kit, normed_network
 import delira
 from delira import state as keys
 from delira.callbacks.abstract_callback import Callback
-from delira.training.evaluation import StopInValidation
+from delira.training.evaluation import StopInValidation, Watcher
 from delira.training.running_epoch import StepValues
 
 
@@ -69,7 +69,7 @@ def pass_of(watcher, parts, batch):
 def test_a_watcher_counts_batches_and_takes_their_losses(kit, regression):
     parts = Parts(kit)
     losses = StepValues(kit.backend.arrays.read_scalars)
-    watcher = parts.evaluator.watcher(losses=losses)
+    watcher = Watcher(parts.objective, losses=losses)
     for n in (4, 2):
         pass_of(watcher, parts, regression(n))
     assert watcher.number == 2
@@ -80,7 +80,7 @@ def test_a_watcher_counts_batches_and_takes_their_losses(kit, regression):
 def test_without_losses_none_are_computed(kit, regression):
     parts = Parts(kit)
     parts.objective.validation_losses = None
-    watcher = parts.evaluator.watcher()
+    watcher = Watcher(parts.objective)
     pass_of(watcher, parts, regression(4))
     assert (watcher.number, watcher.losses) == (1, None)
 
@@ -104,7 +104,7 @@ class Sees(Callback):
 def test_callbacks_see_every_batch_and_what_they_make_of_predictions_counts(kit, regression):
     sees = Sees(lambda pred: pred * 0)
     parts = Parts(kit, sees)
-    watcher = parts.evaluator.watcher()
+    watcher = Watcher(parts.objective)
     predictions = pass_of(watcher, parts, regression(4))
     pass_of(watcher, parts, regression(4))
     assert not kit.backend.arrays.to_numpy(dict(predictions))["pred"].any()
@@ -113,7 +113,7 @@ def test_callbacks_see_every_batch_and_what_they_make_of_predictions_counts(kit,
 
 def test_predictions_that_are_kept_are_those_that_the_state_shows(kit, regression):
     parts, kept = Parts(kit, Sees()), []
-    pass_of(parts.evaluator.watcher(kept=kept), parts, regression(4))
+    pass_of(Watcher(parts.objective, kept=kept), parts, regression(4))
     assert kept == [parts.run.facts[keys.Y_PRED]]
 
 
@@ -121,7 +121,7 @@ def test_a_signal_ends_the_pass(kit, regression):
     parts = Parts(kit)
     parts.run.stop_signals.received = 15
     with pytest.raises(StopInValidation):
-        pass_of(parts.evaluator.watcher(), parts, regression(4))
+        pass_of(Watcher(parts.objective), parts, regression(4))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_pass_ends_before_its_time_where_it_may_and_only_by_who_asks_in_it(kit
     parts = Parts(kit)
     parts.objective.may_end_early = may_end
     parts.run.facts[keys.STOP_TRAINING] = before
-    watcher = parts.evaluator.watcher()
+    watcher = Watcher(parts.objective)
     parts.run.facts[keys.STOP_TRAINING] = True
     assert watcher.is_enough is enough
 
