@@ -12,7 +12,7 @@ from small_backends import Kit, build_kit
 
 from delira.data_loading import BaseDataManager, PrevalenceRandomSampler, WeightedRandomSampler
 from delira.training.callbacks import EarlyStopping, ExponentialMovingAverage
-from delira.training.process import seed_generators
+from delira.training.run import seed_generators
 
 #: what can be switched on, by backend
 _ALL = ("augmentation", "dropout", "accumulation", "schedule", "EMA", "early stopping", "two optimizers")

@@ -40,8 +40,7 @@ from delira.runs.results import (
 from delira.training.checks import check_metrics
 from delira.training.outputs import computed_anew, settle
 from delira.training.predictor import Evaluation
-from delira.training.process import own_generators, seed_generators
-from delira.training.run import warn_of_score
+from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves, map_leaves

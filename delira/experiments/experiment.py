@@ -23,12 +23,12 @@ from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.settings.config import SETTINGS, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
-from delira.training.averages import caveats_of_averages
 from delira.training.checks import check_data
+from delira.training.evaluation import caveats_of_averages
+from delira.training.feed import close_workers
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
-from delira.training.process import own_generators, seed_generators
-from delira.training.run import close_workers
+from delira.training.run import own_generators, seed_generators
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import yaml_codec
 from delira.utils.files import as_path, publish_text, writable_folder

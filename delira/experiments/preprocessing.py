@@ -18,7 +18,7 @@ from delira.io import estimators
 from delira.io.container import read_tree, write_tree
 from delira.metrics.scoring import keys_of
 from delira.runs.results import PREPROCESSING as FILE
-from delira.training.process import own_generators
+from delira.training.run import own_generators
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils.files import as_path, publish
 from delira.utils.seeding import derive, fix_random_states, seeded_globals

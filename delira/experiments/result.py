@@ -14,7 +14,7 @@ from delira.experiments.stored_result import read_result
 from delira.metrics.forms import kind_of
 from delira.metrics.gather import scratch_array
 from delira.runs.results import FoldResult, check_dictionaries
-from delira.training.averages import caveats_of_averages
+from delira.training.evaluation import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils.arrays import iterate_leaves, map_leaves

@@ -14,12 +14,11 @@ from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, check_format, check_name
 from delira.io.container import verify_zip
 from delira.training import checks
-from delira.training.averages import AveragedWeights
+from delira.training.evaluation import AveragedWeights
 from delira.training.feed import can_be_entered, is_foreign_loader
 from delira.training.objective import Objective
 from delira.training.phase_times import PhaseTimes
-from delira.training.process import generators_state
-from delira.training.run import Run, TrainingState, Tree
+from delira.training.run import Run, TrainingState, Tree, generators_state
 from delira.training.saving import Saver
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import class_on_disk

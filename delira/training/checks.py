@@ -87,12 +87,17 @@ def report_at_start(run: Run, plan: TrainingPlan) -> None:
 
 
 def check_length(state: TrainingState, num_epochs: int) -> None:
-    """Refuse to end a run before the epoch that it is inside of."""
+    """Refuse to end a run before the epoch that it is inside of; say if there is nothing to do, as it was stopped."""
     if state.step_in_epoch and state.epoch >= num_epochs:
         raise ConfigError(
             f"num_epochs={num_epochs}, but the run is inside epoch {state.epoch + 1} already; ask for more epochs, or "
             f"resume from checkpoint_epoch_{num_epochs}"
         )
+    if state.stop_training and state.epoch < num_epochs:
+        _log.warning(
+            "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training = False "
+            "to go on", state.epoch, num_epochs,
+        )  # fmt: skip
 
 
 def check_first_batches(run: Run, predictor: "Predictor", plan: TrainingPlan) -> None:

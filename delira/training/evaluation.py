@@ -1,17 +1,314 @@
-"""One pass over data without learning, as callbacks see it: validation, test, evaluation, prediction."""
+"""A pass over data without learning, as callbacks see it, and the averaged weights that it is made with."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
 from delira.contract import Data, Step
-from delira.training.averages import AveragedWeights
+from delira.errors import ConfigError, listed
+from delira.training.feed import Feed, batches_again, batches_source, is_foreign_loader
 from delira.training.objective import Objective, telling_the_end
 from delira.training.predictor import Evaluation
-from delira.training.process import seed_generators
-from delira.training.run import TrainingPlan
+from delira.training.run import Run, TrainingPlan, Tree, own_generators, seed_generators
 from delira.training.running_epoch import StepValues
+from delira.training.step import TrainingStep
+
+#: entry of a checkpoint: names of the running statistics in its ``"model"`` that are of the averaged weights
+RENEWED = "statistics"
+
+
+class AveragedWeights:
+    """The average of the weights that a callback keeps, and the running statistics that go with it.
+
+    Statistics of normalisation layers that were followed in the training are of the weights as they were then. A
+    callback that averages says by ``update_statistics`` whether they are computed anew for the average whenever it is
+    used.
+
+    Parameters
+    ----------
+    run
+        The run.
+    feed
+        Prepares its batches.
+    step
+        Shows them to callbacks.
+    forward
+        Calls the network on a prepared batch.
+    shown
+        The trainer, as callbacks get it.
+
+    References
+    ----------
+    Izmailov et al., Averaging weights leads to wider optima and better generalization, UAI 2018, section 3.2.
+    """
+
+    #: the callback that averages, if there is one
+    callback: Any = None
+    #: averaged weights of the checkpoint that was continued from, while nobody averages
+    _waiting: Tree | None = None
+    #: the network, and the weights that are trained, while it has their average after a training
+    _trained: tuple[Any, Tree] | None = None
+
+    def __init__(self, run: Run, feed: Feed, step: TrainingStep, forward: Callable[[Tree], Any], shown: Any):
+        self._run, self._feed, self._step, self._forward, self._shown = run, feed, step, forward, shown
+        self._statistics: dict[str, Any] = {}
+        #: steps of the training after which they were computed
+        self._computed_at: int | None = None
+
+    def use(self, callback: Any) -> None:
+        """Let a callback average the weights.
+
+        Raises
+        ------
+        ConfigError
+            If another one does, or if it wants statistics which the backend, or a layer, cannot compute anew.
+        """
+        run = self._run
+        if self.callback is not None:
+            name = type(self.callback).__name__
+            raise ConfigError(f"there is an {name} already; the weights can have only one average")
+        if getattr(callback, "update_statistics", False) and run.backend.weights.statistics_names(run.network):
+            run.backend.weights.renew_statistics(run.network, ())
+        self.callback = callback
+
+    def recount(self) -> None:
+        """Let the callback count updates from where the run stands now."""
+        if self.callback is not None:
+            self.callback.at_training_begin(self._shown)
+
+    # ------------------------------------------------------------------ what there is
+
+    def weights(self) -> dict[str, Any] | None:
+        """Return the averaged weights, with the statistics that were computed for them, by name, if there are any."""
+        average = None if self.callback is None else self.callback.weights()
+        return None if average is None else {**average, **self.statistics}
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """Those of the average as it is now, by name; empty if they were not computed."""
+        return self._statistics if self._computed_at == self._run.state.global_step else {}
+
+    def lacking(self, tree: Tree | None) -> tuple[str, ...]:
+        """Return names of statistics that the weights of a checkpoint, or the average as it is now, do not have."""
+        is_averaged = self._has_average if tree is None else "training_model" in tree
+        if not is_averaged or (self.statistics if tree is None else tree.get(RENEWED)):
+            return ()
+        return tuple(sorted(self._run.backend.weights.statistics_names(self._run.network)))
+
+    @property
+    def _has_average(self) -> bool:
+        return self.callback is not None and self.callback.weights() is not None
+
+    # ------------------------------------------------------------------ in a checkpoint
+
+    def to_tree(self, model: Tree) -> dict[str, Any]:
+        """Return the entries of a checkpoint that tell the average from the weights that are trained.
+
+        Parameters
+        ----------
+        model
+            The weights that the network has.
+        """
+        average = self.weights()
+        if average is None:
+            return {"model": model}
+        # what is validated is what others should load
+        trained = model if self._trained is None else self._trained[1]
+        tree: dict[str, Any] = {"training_model": trained, "model": {**model, **average}}
+        if renewed := sorted(self.statistics):
+            tree[RENEWED] = renewed
+        return tree
+
+    def take(self, tree: Tree) -> None:
+        """Continue with those of a checkpoint, whose trained weights the network has by now."""
+        self._trained = None
+        self._waiting = tree["model"] if "training_model" in tree and self.callback is None else None
+        if self.callback is None:
+            return
+        self._continue(tree["model"])
+        names, state = tree.get(RENEWED) or (), tree.get("state")
+        self._statistics = {name: tree["model"][name] for name in names}
+        self._computed_at = int(state["global_step"]) if names and isinstance(state, Mapping) else None
+
+    def go_on(self, callback: Any) -> None:
+        """Let a callback that comes after the checkpoint was read continue the average in it."""
+        if callback is self.callback and self._waiting is not None:
+            self._continue(self._waiting)
+            self._waiting = None
+
+    def _continue(self, weights: Tree) -> None:
+        with self._borrowed(weights):
+            self.callback.take(self._run.network)
+
+    # ------------------------------------------------------------------ in the network
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Scope in which the network has the averaged weights, if there are any."""
+        average = self.weights()
+        if average is None:
+            yield
+            return
+        with self._borrowed({**self._run.weights, **average}):
+            yield
+
+    @contextlib.contextmanager
+    def _borrowed(self, weights: Tree) -> Iterator[None]:
+        """Scope in which the network has other weights."""
+        run = self._run
+        own = run.backend.arrays.snapshot(run.weights)
+        run.backend.checkpoints.load_state_tree({"model": weights}, run.network, {})
+        try:
+            yield
+        finally:
+            run.backend.checkpoints.load_state_tree({"model": own}, run.network, {})
+
+    def lent(self) -> dict[str, Any] | None:
+        """Return the averaged weights for good, if there are any; those that are trained are kept until taken back."""
+        run, average = self._run, self.weights()
+        if average is None:
+            return None
+        own = run.weights
+        self._trained = (run.network, run.backend.arrays.snapshot(own))
+        return {**own, **average}
+
+    @property
+    def is_lent(self) -> bool:
+        """Return True if the network has the averaged weights after a training."""
+        return self._trained is not None
+
+    def take_back(self) -> None:
+        """Give the network the weights that are trained, if it has their average."""
+        kept, self._trained = self._trained, None
+        if kept is not None and kept[0] is self._run.network:  # else a user has set another one
+            self._run.backend.checkpoints.load_state_tree({"model": kept[1]}, self._run.network, {})
+
+    def forget_trained(self) -> None:
+        """Let the weights of the network be those that are trained."""
+        self._trained = None
+
+    # ------------------------------------------------------------------ the statistics
+
+    def tell(self, data: Data) -> None:
+        """Say once if the statistics will not be those of the average."""
+        run, average = self._run, self.callback
+        if average is None or not (names := sorted(run.backend.weights.statistics_names(run.network))):
+            return
+        if not getattr(average, "update_statistics", False):
+            cure = (
+                "update_statistics=True computes them anew, by a pass over the training data before each validation "
+                "and at the end"
+            )
+        elif _is_spent(data):
+            cure = (
+                f"they cannot be computed anew, as the training data, a {type(batches_source(data)).__name__}, give "
+                "their batches once: pass a data manager, a loader or a list"
+            )
+        else:
+            return
+        run.warn_once(
+            f"{type(average).__name__}: the averaged weights are validated, tested and saved with running statistics "
+            f"({listed(names, 2)}) of the weights that are trained, which do not fit them; {cure}"
+        )
+
+    def renew(self, data: Data, epoch: int) -> bool:
+        """Compute them for the average as it is now, if that is wanted and was not done; returns whether it was.
+
+        The batches are those of the training epoch, seeded by the same counters, in training mode; nothing but the
+        statistics is left of the pass. It ends at once when a signal comes, and nothing is computed then.
+
+        Parameters
+        ----------
+        data
+            The training data.
+        epoch
+            The epoch that has ended.
+        """
+        run, backend = self._run, self._run.backend
+        if self.statistics or not self._has_average:
+            return False
+        self.tell(data)
+        names = backend.weights.statistics_names(run.network)
+        if not names or not getattr(self.callback, "update_statistics", False) or _is_spent(data):
+            return False
+        with self._aside(data), self.in_use():
+            seed_generators(backend, run.seed, run.fold, epoch, stream="statistics")
+            with backend.calls.training(run.network):
+                backend.weights.renew_statistics(run.network, self._calls(data, epoch))
+            model = run.weights
+            values = backend.arrays.snapshot({name: model[name] for name in names})
+        if run.stop_signals.received is not None:
+            return False
+        self._statistics, self._computed_at = values, run.state.global_step
+        return True
+
+    def _calls(self, data: Data, epoch: int) -> Iterator[Callable[[], Any]]:
+        """One call of the network for each batch."""
+        run = self._run
+        with self._feed.opened(batches_again(data, (run.seed, run.fold, epoch), run.state), ahead=False) as fed:
+            for number, (batch, _) in enumerate(fed):
+                if run.stop_signals.received is not None:
+                    return
+                prepared = self._feed.prepare(batch)
+                if self._step.shows_validation:
+                    run.facts[keys.BATCH] = number
+                    prepared = self._step.sampled(prepared, "on_sample_validation")
+                yield functools.partial(self._forward, prepared)
+
+    @contextlib.contextmanager
+    def _aside(self, data: Data) -> Iterator[None]:
+        """Scope after which generators, state and a loader of the user's are as they were."""
+        run, loader = self._run, batches_source(data)
+        facts, before = run.facts, dict(run.facts)
+        position = copy.deepcopy(loader.state_dict()) if is_foreign_loader(loader) else None
+        drawn = [(generator, generator.get_state()) for generator in _generators_of(loader)]
+        facts[keys.STOP_TRAINING] = False
+        try:
+            with own_generators(run.backend):
+                yield
+        finally:
+            facts.clear()
+            facts.update(before)
+            if position is not None:
+                loader.load_state_dict(position)
+            for generator, state in drawn:
+                generator.set_state(state)
+
+
+def _is_spent(data: Data) -> bool:
+    """Return True if it is an iterator, which nobody can go through twice."""
+    return hasattr(batches_source(data), "__next__")
+
+
+def _generators_of(loader: Data) -> list[Any]:
+    """Generators of its own that a loader like PyTorch's draws its order with."""
+    batches = getattr(loader, "batch_sampler", None)
+    holders = (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None))
+    found = [getattr(holder, "generator", None) for holder in holders]
+    return list({id(one): one for one in found if hasattr(one, "get_state") and hasattr(one, "set_state")}.values())
+
+
+def caveats_of_averages(folds: Sequence[Any], is_training: bool) -> list[str]:
+    """Sentences about averaged weights that were used with running statistics of others.
+
+    Parameters
+    ----------
+    folds
+        Finished ones, or the trainer of a single training.
+    is_training
+        Whether it is a single training, which has no folds to be named.
+    """
+    found = [fold for fold in folds if fold.raw_statistics]
+    if not found:
+        return []
+    who = "the network has" if is_training else f"fold {listed([one.fold for one in found], 10)}: tested with"
+    return [
+        f"{who} averaged weights with running statistics ({listed(found[0].raw_statistics, 2)}) of the weights that "
+        "were trained, which do not fit them; update_statistics=True of the callback that averages computes them anew"
+    ]
 
 
 class StopInValidation(Exception):

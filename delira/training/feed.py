@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira.contract import Array, Backend, Data, Tree
 from delira.data_loading.data_loader import EpochIterator
+from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.transforms import FittedPreprocessing
 from delira.errors import ConfigError, DataError
 from delira.utils.arrays import iterate_leaves
@@ -75,6 +76,13 @@ def batches_again(data: Data, counters: tuple[int, int, int], state: "TrainingSt
     if hasattr(data, "again"):
         return data.again(counters, state)
     return data.epoch(*counters, shuffle=True) if has_epochs(data) else data
+
+
+def close_workers(*data: Any) -> None:
+    """End the worker processes of data managers; other iterables are left alone."""
+    for manager in data:
+        if isinstance(manager, BaseDataManager):
+            manager.close()
 
 
 class EpochData:

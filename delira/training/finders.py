@@ -16,10 +16,9 @@ from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, Callback
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_whole
 from delira.training.checkpoints import losses_with_state
-from delira.training.feed import batch_length, batches_source, has_epochs, is_foreign_loader, map_samples
+from delira.training.feed import batch_length, batches_source, close_workers, has_epochs, is_foreign_loader, map_samples
 from delira.training.objective import telling_the_end
-from delira.training.process import own_generators, seed_generators
-from delira.training.run import close_workers
+from delira.training.run import own_generators, seed_generators
 from delira.training.running_epoch import RunningEpoch, StepValues
 from delira.utils.pictures import picture_class
 

@@ -1,28 +1,43 @@
-"""One training as its parts share it: what was asked for, where it stands, and all that changes while it runs."""
+"""One training as its parts share it: where it stands, what changes while it runs, and what it takes of its process."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
 import operator
+import os
+import random
+import signal
+import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import NO_HOOKS, Backend, Data, Devices, StepHooks
-from delira.data_loading.data_manager import BaseDataManager
-from delira.errors import CheckpointError, ConfigError, check_flags, check_functions, check_texts, check_whole
+from delira.errors import (
+    CheckpointError,
+    ConfigError,
+    TrainingInterrupted,
+    check_flags,
+    check_functions,
+    check_texts,
+    check_whole,
+)
 from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
 from delira.state import State
 from delira.training.feed import EpochData, is_foreign_loader
-from delira.training.process import StopSignals
 from delira.utils.optimizing import rates_of_groups
+from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
 
 if TYPE_CHECKING:
     from delira.training.running_epoch import RunningEpoch
-
 
 _log = logging.getLogger("delira")
 
@@ -70,13 +85,6 @@ class TrainingPlan:
         return self.val_data is not None and epoch % val_freq == 0
 
 
-def close_workers(*data: Any) -> None:
-    """End the worker processes of data managers; other iterables are left alone."""
-    for manager in data:
-        if isinstance(manager, BaseDataManager):
-            manager.close()
-
-
 def warn_of_score(key: str, stacklevel: int) -> None:
     """Say that a score cannot be watched; ``stacklevel`` as seen from the caller."""
     text = f"val_score_key={key!r} is ignored: there are no validation data, so the last weights are kept"
@@ -115,11 +123,7 @@ def make_plan(config: TrainerConfig, asked: TrainingPlan, *, validates_losses: b
         key = f"val_{name}"
     if asked.reduce_mode not in REDUCTIONS:
         raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {asked.reduce_mode!r}")
-    return dataclasses.replace(
-        asked,
-        num_epochs=check_epochs(asked.num_epochs),
-        val_score_key=key,
-    )
+    return dataclasses.replace(asked, num_epochs=check_epochs(asked.num_epochs), val_score_key=key)
 
 
 _COUNTS = ("epoch", "step_in_epoch", "batch_in_epoch", "global_step", "fold", "rollbacks")
@@ -204,9 +208,8 @@ class TrainingState:
             check_whole(self, at_least=1, best_epoch=self.best_epoch)
         if self.best_score is not None and (isinstance(self.best_score, bool) or not isinstance(self.best_score, Real)):
             raise ConfigError(f"TrainingState: best_score is a number, got {self.best_score!r}")
-        for name in ("score_key", "score_mode"):
-            if getattr(self, name) is not None:
-                check_texts(self, **{name: getattr(self, name)})
+        texts = {"score_key": self.score_key, "score_mode": self.score_mode}
+        check_texts(self, **{name: text for name, text in texts.items() if text is not None})
 
     @property
     def is_new(self) -> bool:
@@ -438,3 +441,157 @@ def update_best(
         return False
     state.best_score, state.best_epoch = values[key], state.epoch
     return True
+
+
+#: SIGUSR1 is what SLURM is usually told to send before the time is over; Windows has none
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
+#: seconds in which signals are one: launchers send to the process and to its group, some send two kinds
+_ONE_SIGNAL = 0.25
+
+
+@contextlib.contextmanager
+def own_generators(backend: Backend) -> Iterator[None]:
+    """Give the caller's generators back on exit."""
+    state = backend.generators.state()
+    with restored_globals():
+        try:
+            yield
+        finally:
+            backend.generators.set_state(state)
+
+
+def seed_generators(backend: Backend, seed: int, *counters: int, stream: str) -> None:
+    """Seed all generators as a function of the seed, the counters and what they are for."""
+    backend.generators.seed(derive_int(seed, *counters, stream=stream))
+    seed_globals(derive(seed, *counters, stream=f"{stream} globals"))
+
+
+def generators_state(backend: Backend) -> dict[str, Any]:
+    """State of all generators, as a checkpoint tree."""
+    version, words, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
+    return {
+        "framework": backend.generators.state(),
+        "python": {"version": version, "words": np.array(words, dtype=np.uint32), "gauss": gauss},
+        "numpy": {"name": name, "keys": keys, "rest": [int(position), int(has_gauss), float(cached)]},
+    }
+
+
+def set_generators(backend: Backend, state: Mapping[str, Any]) -> None:
+    """Give all generators the state that :func:`generators_state` told."""
+    backend.generators.set_state(state["framework"])
+    python, legacy = state["python"], state["numpy"]
+    random.setstate((python["version"], tuple(python["words"].tolist()), python["gauss"]))
+    position, has_gauss, cached = legacy["rest"]
+    np.random.set_state((legacy["name"], legacy["keys"], position, has_gauss, cached))  # noqa: NPY002
+
+
+class Scopes:
+    """Threads, exact algorithms, generators of random numbers and signals, as a run wants them.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+
+    def __init__(self, run: Run):
+        self._run = run
+        self._entered = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Scope of a training."""
+        try:
+            self._enter()
+            yield
+        finally:
+            self._entered.close()
+
+    @contextlib.contextmanager
+    def left(self) -> Iterator[None]:
+        """Scope in the midst of a training in which the process is as it was before, so that others may work there.
+
+        The generators of the run go on afterwards where they were: several trainings may take turns in one process.
+        """
+        run = self._run
+        own, received = generators_state(run.backend), run.stop_signals.received
+        self._entered.close()
+        try:
+            yield
+        finally:
+            self._enter()
+            run.stop_signals.received = received
+            set_generators(run.backend, own)
+
+    def _enter(self) -> None:
+        run, config, backend = self._run, self._run.config, self._run.backend
+        enter = self._entered.enter_context
+        enter(backend.devices.threads(config.num_threads))
+        enter(own_generators(backend))
+        if config.guards.deterministic:
+            enter(backend.devices.deterministic())
+        enter(run.stop_signals.caught(config.saving.on_signal))
+
+
+class StopSignals:
+    """Notes the first signal, so that the training can stop at a good place; the second one stops at once."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        #: the line that was written of it, whatever else is on the screen
+        self.told = ""
+        self._at = 0.0
+        self._before: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def caught(self, wanted: bool = True) -> Iterator[None]:
+        """Scope in which signals are noted; only the main thread can."""
+        self.received = None
+        for number in _SIGNALS if wanted and threading.current_thread() is threading.main_thread() else ():
+            before = signal.getsignal(number)
+            # ignored on purpose (nohup), or installed by C code, which could not be given back
+            if before is not signal.SIG_IGN and before is not None:
+                self._before[number] = signal.signal(number, self._note)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Give the signals back to those who had them before."""
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+    def stop(self, message: str) -> NoReturn:
+        """Give the signals back and end the training: raises KeyboardInterrupt or TrainingInterrupted.
+
+        A handler that the program had before is called with the signal first.
+        """
+        number = self.received or signal.SIGINT
+        handler = self._before.get(number)
+        self.release()
+        if number != signal.SIGINT:  # a traceback shows that of KeyboardInterrupt, and nobody that of SystemExit
+            _log.warning("%s", message)
+        if callable(handler) and handler is not signal.default_int_handler:
+            handler(number, None)
+        raise _exception(number, message)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received, self._at = number, time.monotonic()
+            name = signal.Signals(number).name
+            self.told = f"{name}: finishing the step, then a checkpoint is written; once more stops at once"
+            with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write
+                os.write(2, f"\n{self.told}\n".encode())
+            return
+        if time.monotonic() - self._at < _ONE_SIGNAL:
+            return
+        self.release()
+        raise _exception(number, f"{signal.Signals(number).name} came twice; stopped without a further checkpoint")
+
+
+def _exception(number: int, message: str) -> BaseException:
+    if number == signal.SIGINT:
+        return KeyboardInterrupt(message)
+    return TrainingInterrupted(number, message)

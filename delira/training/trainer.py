@@ -4,7 +4,6 @@
 """
 
 import functools
-import logging
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -25,22 +24,29 @@ from delira.settings.parts import check_verbose
 from delira.settings.signatures import TrainerKeywords, show_settings
 from delira.state import State
 from delira.training import checks
-from delira.training.averages import AveragedWeights
 from delira.training.checkpoints import Checkpoints, existing, read
-from delira.training.evaluation import Evaluator, StopInValidation
-from delira.training.feed import Feed, is_foreign_loader
+from delira.training.evaluation import AveragedWeights, Evaluator, StopInValidation
+from delira.training.feed import Feed, close_workers, is_foreign_loader
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.phase_times import PhaseTimes
 from delira.training.predictor import Predictor
-from delira.training.process import Scopes, StopSignals, seed_generators, set_generators
-from delira.training.run import Ranks, Run, TrainingPlan, TrainingState, close_workers, make_plan, update_best
+from delira.training.run import (
+    Ranks,
+    Run,
+    Scopes,
+    StopSignals,
+    TrainingPlan,
+    TrainingState,
+    make_plan,
+    seed_generators,
+    set_generators,
+    update_best,
+)
 from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
-
-_log = logging.getLogger("delira")
 
 
 def part_of(path: str) -> Any:
@@ -308,11 +314,6 @@ class BaseNetworkTrainer(Predictor):
         with lock(run, alone=True), self.files.times.phase("other"):
             self.saving.return_to_last()
             checks.check_length(run.state, plan.num_epochs)
-            if run.state.stop_training and run.state.epoch < plan.num_epochs:
-                _log.warning(
-                    "training was stopped after epoch %d of %d, so there is nothing to do; set trainer.stop_training "
-                    "= False to go on", run.state.epoch, plan.num_epochs,
-                )  # fmt: skip
             try:
                 with self.files.run_log.opened(plan.num_epochs):
                     self._train_epochs(plan, config.logging.verbose if verbose is None else verbose)

@@ -4,8 +4,7 @@ import functools
 from types import SimpleNamespace
 
 from delira.settings.config import read_settings
-from delira.training.averages import AveragedWeights
-from delira.training.evaluation import Evaluator
+from delira.training.evaluation import AveragedWeights, Evaluator
 from delira.training.feed import Feed
 from delira.training.objective import Events, Objective
 from delira.training.phase_times import PhaseTimes

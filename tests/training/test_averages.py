@@ -5,8 +5,8 @@ import pytest
 from bare_parts import Parts
 
 from delira.errors import ConfigError
-from delira.training.averages import RENEWED, caveats_of_averages
 from delira.training.callbacks import ExponentialMovingAverage
+from delira.training.evaluation import RENEWED, caveats_of_averages
 
 START = np.linspace(-0.5, 0.5, 3).reshape(-1, 1)
 

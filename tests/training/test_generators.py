@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stored_trees import through_a_file
 
-from delira.training.process import generators_state, own_generators, set_generators
+from delira.training.run import generators_state, own_generators, set_generators
 
 
 def draw(kit):

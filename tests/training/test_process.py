@@ -10,8 +10,7 @@ import pytest
 import delira.logging
 from delira.settings.config import read_settings
 from delira.training import callbacks
-from delira.training.process import Scopes, generators_state, own_generators
-from delira.training.run import Run
+from delira.training.run import Run, Scopes, generators_state, own_generators
 
 
 class Turns:

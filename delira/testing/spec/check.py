@@ -15,7 +15,7 @@ from delira.io import export
 from delira.models import load_named_weights, named_weights
 from delira.testing.spec.bench import Bench
 from delira.testing.spec.under_test import FEATURES, BackendUnderTest, check_filled_in
-from delira.training.process import own_generators
+from delira.training.run import own_generators
 
 PASSED = "passed"
 REFUSED = "refused"

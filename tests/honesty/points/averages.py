@@ -8,7 +8,7 @@ POINTS = [
     PutBack(
         point="45",
         what="averaged weights are used with the running statistics of the trained ones",
-        file="delira/training/averages.py",
+        file="delira/training/evaluation.py",
         old="        self._statistics, self._computed_at = values, run.state.global_step\n        return True",
         new="        return True",
         test=f"{_STATISTICS}::test_the_statistics_are_the_mean_over_the_batches_of_the_training_data[torch]",
@@ -24,7 +24,7 @@ POINTS = [
     PutBack(
         point="45",
         what="nothing is said where statistics are not computed anew",
-        file="delira/training/averages.py",
+        file="delira/training/evaluation.py",
         old="        run.warn_once(\n",
         new="        str(\n",
         test=f"{_STATISTICS}::test_it_is_said_once_at_the_start_where_it_is_not_made[torch]",
@@ -48,7 +48,7 @@ POINTS = [
     PutBack(
         point="45",
         what="the pass changes the order of a loader with a generator of its own",
-        file="delira/training/averages.py",
+        file="delira/training/evaluation.py",
         old="                generator.set_state(state)",
         new="                pass",
         test=f"{_STATISTICS}::test_a_loader_with_a_generator_of_its_own_goes_on_as_without_the_pass",

@@ -124,7 +124,7 @@ POINTS = [
         point="16",
         what="the same in a validation",
         file="delira/training/evaluation.py",
-        old="                self.losses.append(step.losses, n_samples, 0, self._step.loss_weights(prepared))",
+        old="                self.losses.append(step.losses, n_samples, 0, objective.step.loss_weights(prepared))",
         new="                self.losses.append(step.losses, n_samples, 0)",
         test=f"{WEIGHTS}::test_losses_of_keras_are_those_of_the_whole_data_set",
     ),

@@ -253,7 +253,7 @@ POINTS = [
     PutBack(
         point="45",
         what="the state of such a trial has lost the trained weights",
-        file="delira/training/averages.py",
+        file="delira/training/evaluation.py",
         old="model if self._trained is None else self._trained[1]",
         new="model",
         test=f"{_AVERAGES}::test_the_state_of_such_a_trial_holds_average_and_trained_weights[swa-torch]",

@@ -12,7 +12,7 @@ from delira.contract import Backend
 from delira.errors import ConfigError
 from delira.testing.spec.bench import Bench, caught
 from delira.testing.spec.check import check
-from delira.training.process import own_generators, seed_generators
+from delira.training.run import own_generators, seed_generators
 
 
 def _plain(bench: Bench) -> Any:
