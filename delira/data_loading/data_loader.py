@@ -383,9 +383,9 @@ def _failure(load: Callable[[np.ndarray], Batch], index: int) -> str | None:
     return None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(eq=False, kw_only=True)
 class EpochBatches:
-    """The batches of one epoch by their number: nothing has to be loaded to get to a later one."""
+    """The batches of one epoch by their number, each made here when it is asked for; workers run ahead."""
 
     recipe: BatchRecipe
     """How a batch is made."""
@@ -403,19 +403,12 @@ class EpochBatches:
         start = number * self.batch_size
         return BatchTask(number, self.order[start : start + self.batch_size], self.counters)
 
-
-class BatchSource:
-    """Makes the batches of an epoch: here, each when it is asked for; workers run ahead."""
-
-    def __init__(self, batches: EpochBatches) -> None:
-        self._batches = batches
-
     def get(self, number: int) -> Made:
-        """Make batch ``number``."""
-        return self._batches.recipe.make(self._batches.task(number))
+        """Make batch ``number``; nothing has to be loaded to get to a later one."""
+        return self.recipe.make(self.task(number))
 
     def close(self, error: BaseException | None = None) -> None:
-        """Let go of everything; ``error`` is what ended the iteration, if it was not its end."""
+        """Let go of what made them; ``error`` is what ended the iteration, if it was not its end."""
 
 
 class EpochIterator(Iterator[Batch]):
@@ -427,8 +420,6 @@ class EpochIterator(Iterator[Batch]):
         The batches of the epoch.
     start
         Number of the first batch wanted; earlier ones are not loaded.
-    source
-        Makes what makes the batches; by default this process.
     bad_samples
         Where samples that were left out are noted: index -> reason.
 
@@ -447,14 +438,11 @@ class EpochIterator(Iterator[Batch]):
         self,
         batches: EpochBatches,
         start: int = 0,
-        source: Callable[[EpochBatches], BatchSource] = BatchSource,
         bad_samples: MutableMapping[int, str] | None = None,
     ) -> None:
         self.bad_samples: MutableMapping[int, str] = {} if bad_samples is None else bad_samples
         self._batches = batches
         self._end = batches.n_batches  # where to stop
-        self._source: BatchSource | None = None
-        self._make_source = source
         self._lost_batches: set[int] = set()
         self._lost_samples: set[int] = set()
         self.seek(start)
@@ -505,10 +493,8 @@ class EpochIterator(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         while self.position < self._end:
-            if self._source is None:
-                self._source = self._make_source(self._batches)
             try:
-                made = self._source.get(self.position)
+                made = self._batches.get(self.position)
             except BaseException as error:
                 if not isinstance(error, Exception):  # the user interrupts: nobody will come back
                     self.close(error)
@@ -524,9 +510,7 @@ class EpochIterator(Iterator[Batch]):
     def close(self, error: BaseException | None = None) -> None:
         """End the iteration; further ``next`` calls raise StopIteration, ``position`` stays."""
         self._end = 0
-        source, self._source = self._source, None
-        if source is not None:
-            source.close(error)
+        self._batches.close(error)
 
     def __del__(self) -> None:
         self.close()

@@ -16,7 +16,6 @@ from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.data_loader import (
     BaseDataLoader,
     BatchRecipe,
-    BatchSource,
     EpochBatches,
     EpochIterator,
     check_order,
@@ -90,6 +89,8 @@ class BaseDataManager:
 
     #: fitted transformers that batches go through first; see :meth:`with_preprocessing`
     preprocessing: FittedPreprocessing | None = None
+    _batch_size: int
+    _drop_last = False
 
     def __init__(  # noqa: PLR0913  historic signature
         self,
@@ -113,7 +114,6 @@ class BaseDataManager:
         if kwargs and load_fn is None and dataset_cls is None:
             raise ConfigError(_unknown(kwargs, (*SETTINGS, *SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc")))
         check_flags(self, from_disc=from_disc)
-        self._drop_last = False
         self._keeper = PoolKeeper()
         #: samples left out so far because they cannot be loaded: index -> reason
         self.left_out: dict[int, str] = {}
@@ -141,7 +141,8 @@ class BaseDataManager:
         shuffle
             Whether to shuffle if no sampler was named; a named one always decides itself.
         """
-        return EpochIterator(self._batches(seed, fold, epoch, shuffle), start, self._source(), self.left_out)
+        batches = self._batches(seed, fold, epoch, shuffle, self._n_process_augmentation)
+        return EpochIterator(batches, start, self.left_out)
 
     def first_batch(self, seed: int, fold: int = 0, epoch: int = 0) -> Batch | None:
         """Return the first batch of an epoch in the order of the sampler, and have no other made.
@@ -151,8 +152,8 @@ class BaseDataManager:
         seed, fold, epoch
             As in :meth:`epoch`.
         """
-        batches = self._batches(seed, fold, epoch, shuffle=False)
-        with contextlib.closing(EpochIterator(batches, 0, self._source(ahead=0), self.left_out)) as iterator:
+        batches = self._batches(seed, fold, epoch, False, self._n_process_augmentation, ahead=0)
+        with contextlib.closing(EpochIterator(batches, 0, self.left_out)) as iterator:
             return next(iterator, None)
 
     def batch_at(
@@ -324,9 +325,7 @@ class BaseDataManager:
 
     @batch_size.setter
     def batch_size(self, batch_size: int) -> None:
-        batch_size = check_count(batch_size, "batch_size", 1)
-        self._check_drop_last(self._drop_last, batch_size)
-        self._batch_size = batch_size
+        self._change(_batch_size=check_count(batch_size, "batch_size", 1))
 
     @property
     def n_process_augmentation(self) -> int:
@@ -384,10 +383,9 @@ class BaseDataManager:
 
     @dataset.setter
     def dataset(self, dataset: object) -> None:
-        changed = copy.copy(self)
-        changed._dataset = _not_empty(as_dataset(dataset))
-        changed._named = self._named and self._named.for_dataset(changed._dataset)
-        self._adopt(changed)
+        samples = _not_empty(as_dataset(dataset))
+        named = self._named and self._named.for_dataset(samples)
+        self._change(_dataset=samples, _named=named, _keeper=PoolKeeper())
 
     @property
     def sampler(self) -> AbstractSampler:
@@ -396,9 +394,7 @@ class BaseDataManager:
 
     @sampler.setter
     def sampler(self, sampler: AbstractSampler | type[AbstractSampler] | None) -> None:
-        changed = copy.copy(self)
-        changed._named = name_sampler(sampler, None, None, self._dataset)
-        self._adopt(changed)
+        self._change(_named=name_sampler(sampler, None, None, self._dataset), _keeper=PoolKeeper())
 
     @property
     def drop_last(self) -> bool:
@@ -407,9 +403,7 @@ class BaseDataManager:
 
     @drop_last.setter
     def drop_last(self, drop_last: bool) -> None:
-        drop_last = check_flag(drop_last, "drop_last")
-        self._check_drop_last(drop_last, self._batch_size)
-        self._drop_last = drop_last
+        self._change(_drop_last=check_flag(drop_last, "drop_last"))
 
     @property
     def n_samples(self) -> int:
@@ -432,25 +426,21 @@ class BaseDataManager:
             sampler = self._named.cls or self._named.sampler  # only its arguments change
         self._named = name_sampler(sampler, sampler_cls, kwargs[0] if kwargs else None, self._dataset)
 
-    def _adopt(self, changed: Self) -> None:
-        """Take over the settings of a changed copy, unless they contradict each other."""
-        changed._check_drop_last(changed._drop_last, changed._batch_size)
-        self.__dict__.update(changed.__dict__)
-
-    def _check_drop_last(self, drop_last: bool, batch_size: int) -> None:
-        if drop_last and self.n_samples < batch_size:
-            raise ConfigError(
-                f"drop_last leaves no batch of {self.n_samples} samples with batch_size={batch_size}; "
+    def _change(self, **settings: object) -> None:
+        """Take over checked settings, unless ``drop_last`` then leaves no batch."""
+        before = {**self.__dict__}
+        self.__dict__.update(settings)
+        if self._drop_last and self.n_samples < self._batch_size:
+            error = ConfigError(
+                f"drop_last leaves no batch of {self.n_samples} samples with batch_size={self._batch_size}; "
                 "use a smaller batch_size or drop_last=False"
             )
+            self.__dict__ = before
+            raise error
 
-    def _source(self, ahead: int | None = None) -> Callable[[EpochBatches], BatchSource]:
-        number = self._n_process_augmentation
-        if not number or get_current_debug_mode() or not can_have_workers():
-            return BatchSource
-        return partial(WorkersAhead, keeper=self._keeper, number=number, settings=self._worker_settings, ahead=ahead)
-
-    def _batches(self, seed: int, fold: int, epoch: int, shuffle: bool) -> EpochBatches:
+    def _batches(
+        self, seed: int, fold: int, epoch: int, shuffle: bool, number: int = 0, ahead: int | None = None
+    ) -> EpochBatches:
         counters = (check_seed(seed), check_count(fold, "fold", 0), check_count(epoch, "epoch", 0))
         check_flags(self, shuffle=shuffle)
         n_samples = len(self._dataset)
@@ -463,7 +453,12 @@ class BaseDataManager:
             order = check_order(np.asarray(sampler.batched_order(rng, self._batch_size)), sampler, n_samples)
         loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size)
         plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
-        return EpochBatches(
+        make: Callable[..., EpochBatches] = EpochBatches
+        if number and not get_current_debug_mode() and can_have_workers():
+            make = partial(
+                WorkersAhead, keeper=self._keeper, number=number, settings=self._worker_settings, ahead=ahead
+            )
+        return make(
             recipe=BatchRecipe(
                 loader=loader,
                 preprocessing=self.preprocessing,

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import math
 import multiprocessing
@@ -12,23 +13,18 @@ import socket
 import sys
 import time
 import warnings
-from collections import deque
 from collections.abc import Mapping
 from multiprocessing import connection as connections
 from multiprocessing import util
 from typing import Any
 
-import numpy as np
-
 from delira.data_loading._exact import check_count
-from delira.data_loading.abstract_dataset import numbers_of
-from delira.data_loading.data_loader import BatchRecipe, BatchSource, BatchTask, EpochBatches, Made, describe_task
+from delira.data_loading.data_loader import BatchRecipe, BatchTask, EpochBatches, Made
 from delira.data_loading.workers.outline import Outline, StepWatch
-from delira.data_loading.workers.process import DUMP_SIGNAL, READY, Failure, Starter, Unreadable, receive, send
+from delira.data_loading.workers.process import GRACE, READY, Failure, Packed, Unreadable, Worker, pack, receive
 from delira.errors import ConfigError, WorkerError, check_known, did_you_mean, expect
 
 _log = logging.getLogger(__name__)
-_GRACE = 0.2  # seconds that a worker has to end by itself
 _START_LIMIT = 120.0  # seconds that a worker has to start: it may import a framework
 _LOOK = 1.0  # seconds between two looks at the clock
 
@@ -96,63 +92,6 @@ class WorkerTraceback(Exception):
         return f'\n"""\n{self.args[0].rstrip()}\n"""'
 
 
-class Worker:
-    """One worker process as the main process sees it."""
-
-    def __init__(self, starter: Starter, name: str, dataset: object = None) -> None:
-        self._dataset = dataset  # for messages
-        self.process, self.connection, self.progress, self._dump = starter.start(name)
-        self.is_ready = False
-        self.tasks: deque[tuple[int, BatchTask]] = deque()
-        """Session and task of what was handed to it and has not come back."""
-
-    def submit(self, session: int, task: BatchTask) -> None:
-        """Hand it one more task."""
-        self.tasks.append((session, task))
-        with contextlib.suppress(OSError):  # it is dead: the watch will see
-            send(self.connection, (session, task))
-
-    @property
-    def at_work_on(self) -> str:
-        """What it is doing, for messages."""
-        if not self.tasks:
-            return "while it was idle"
-        doing = describe_task(self.tasks[0][1], self._dataset)
-        if (index := self.progress.current_sample) is not None:
-            return f"while it loaded sample {numbers_of(self._dataset, np.array([index]))[0]} for {doing}"
-        return f"while the transform worked on {doing}" if self.progress.is_transforming else f"while it made {doing}"
-
-    @property
-    def is_stopped(self) -> bool:
-        """Return True if a signal has stopped it, as far as the system tells."""
-        with contextlib.suppress(OSError, AttributeError):  # no child of this process; not on every system
-            return os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
-        return False
-
-    def stack(self) -> str:
-        """Return what it wrote about a crash, or now writes about what it is doing; empty if nothing."""
-        if self.process.is_alive():
-            with contextlib.suppress(OSError):
-                os.kill(self.process.pid, DUMP_SIGNAL)
-                time.sleep(_GRACE)
-        return _essence(os.pread(self._dump, 2**16, 0).decode(errors="replace"))
-
-    def end(self, wait: float = _GRACE) -> None:
-        """End it: at once if it is idle, else by force."""
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-        self.connection.close()
-        if wait:
-            self.process.join(wait)
-        self.process.kill()  # a stopped process, too
-        self.process.join()
-        with contextlib.suppress(ValueError):  # somebody else was told that it ended
-            self.process.close()
-        if self._dump >= 0:
-            os.close(self._dump)
-            self._dump = -1
-
-
 class WorkerPool:
     """Worker processes that make the batches of one iteration after the other.
 
@@ -169,6 +108,11 @@ class WorkerPool:
     outline
         Of the recipe, as it was when they were started.
 
+    Attributes
+    ----------
+    close
+        Ends the workers; does nothing the second time, or in a process that was forked.
+
     Raises
     ------
     WorkerError
@@ -184,19 +128,23 @@ class WorkerPool:
         outline: Outline,
     ) -> None:
         self.number, self.settings, self.outline = number, settings, outline
-        self._starter, self._dataset = Starter(recipe, settings.method), recipe.loader.dataset
         self._skips_bad = recipe.skips_bad
+        packed = pack(recipe, settings.method)
+        self._make_worker = functools.partial(Worker, recipe, settings.method, packed)
         self._session = self._losses = 0
         self._deaths = deaths
         self._ready: dict[int, Made | Failure] = {}
         self._workers: list[Worker] = []
         self._pid = os.getpid()
+        # it holds the workers: a socket that the garbage collector found first would complain. At exit it runs
+        # before multiprocessing waits for its children, for a stopped one for ever
+        self.close = util.Finalize(self, _end, args=(self._workers, packed), exitpriority=100)
         try:
             for index in range(number):
-                self._workers.append(Worker(self._starter, f"delira worker {index}", self._dataset))
+                self._workers.append(self._make_worker(f"delira worker {index}"))
         except BaseException as error:
             started = len(self._workers)
-            _end(self._workers, self._starter)
+            self.close()
             if not isinstance(error, OSError):
                 raise
             raise WorkerError(
@@ -204,9 +152,6 @@ class WorkerPool:
                 f"{started * 3 // 4} or less, as batches need files too, or raise the limits of this system "
                 "(ulimit -u, ulimit -n, memory)"
             ) from error
-        # it holds the workers: a socket that the garbage collector found first would complain. At exit it runs
-        # before multiprocessing waits for its children, for a stopped one for ever
-        self._finalizer = util.Finalize(self, _end, args=(self._workers, self._starter), exitpriority=100)
 
     def begin(self) -> None:
         """Begin an iteration: what was asked for before is dropped."""
@@ -255,11 +200,6 @@ class WorkerPool:
         if isinstance(done, Failure):
             raise done.unpacked() from WorkerTraceback(done.text)
         return done
-
-    def close(self) -> None:
-        """End the workers."""
-        if self.is_usable:
-            self._finalizer()
 
     def _maker_of(self, number: int) -> Worker:
         for worker in self._workers:
@@ -316,7 +256,7 @@ class WorkerPool:
         worker.end(wait=0)
         self._losses += culprit is None or not self._skips_bad  # else it counts against the sample
         if self._losses > self.settings.replacements:
-            _end(self._workers, self._starter)
+            self.close()
             raise WorkerError(
                 f"{what}; {self._losses} workers were lost in this epoch, and replacements={self.settings.replacements}"
                 + (f"\nIt was at (most recent call first)\n{stack}" if stack else "")
@@ -324,9 +264,9 @@ class WorkerPool:
         at = f"; it was at (most recent call first)\n{stack}" if stack else ""
         _log.warning("%s; a new one makes its batches again%s", what, at)
         try:
-            new = Worker(self._starter, name, self._dataset)
+            new = self._make_worker(name)
         except OSError as error:
-            _end(self._workers, self._starter)
+            self.close()
             raise WorkerError(f"{what}, and no new one could be started: {error}") from error
         self._workers.insert(position, new)
         culprits = [] if culprit is None else [culprit]
@@ -364,23 +304,16 @@ def _cause_of(process: Any) -> str:
     return f"was ended by signal {-code}"
 
 
-def _essence(dump: str) -> str:
-    """Of what faulthandler wrote, the thread that made the batch, as far as it is the user's concern."""
-    _, _, thread = dump.partition("Current thread")
-    lines = thread.splitlines()[1:]
-    ours = (number for number, line in enumerate(lines) if os.path.join("workers", "process.py") in line)
-    return "\n".join(line for line in lines[: next(ours, len(lines))] if line.startswith("  File"))
-
-
-def _end(workers: list[Worker], starter: Starter) -> None:
+def _end(workers: list[Worker], packed: Packed | None) -> None:
     """End all workers at once, and empty the list."""
     for worker in workers:
         with contextlib.suppress(OSError):
             worker.connection.shutdown(socket.SHUT_RDWR)
-    deadline = time.monotonic() + _GRACE
+    deadline = time.monotonic() + GRACE
     while workers:
         workers.pop().end(max(0.001, deadline - time.monotonic()))
-    starter.close()
+    if packed is not None:
+        packed.close()
 
 
 _MOST_CHANGES = 2  # in one epoch; then starting workers takes longer than they save
@@ -436,40 +369,24 @@ class PoolKeeper:
             idle.close()
 
 
-class WorkersAhead(BatchSource):
-    """Has the next batches made by workers while the last one is being used.
+@dataclasses.dataclass(eq=False, kw_only=True)
+class WorkersAhead(EpochBatches):
+    """The batches of one epoch, the next ones made by workers while the last one is being used."""
 
-    Parameters
-    ----------
-    batches
-        The batches of the epoch.
-    keeper
-        Where the workers come from and go back to.
-    number
-        How many workers; no more are started than there are batches.
-    settings
-        How they are started and watched.
-    ahead
-        How many batches are made at most beside the one that is asked for; by default what the settings say.
-    """
+    keeper: PoolKeeper
+    """Where the workers come from and go back to."""
+    number: int
+    """How many workers; no more are started than there are batches."""
+    settings: WorkerSettings
+    """How they are started and watched."""
+    ahead: int | None = None
+    """How many batches are made at most beside the one that is asked for; by default what the settings say."""
 
-    def __init__(
-        self,
-        batches: EpochBatches,
-        keeper: PoolKeeper,
-        number: int,
-        settings: WorkerSettings,
-        ahead: int | None = None,
-    ) -> None:
-        super().__init__(batches)
-        self._ahead = number * settings.prefetch - 1 if ahead is None else ahead
-        self._keeper, self._settings = keeper, settings
-        self._number = min(number, batches.n_batches)
-        self._pool: WorkerPool | None = None
-        self._expected: int | None = None
-        self._asked_for = 0
-        self._watches: list[StepWatch] = []
-        self._n_changes = 0
+    _pool: WorkerPool | None = None
+    _expected: int | None = None
+    _asked_for: int = 0
+    _watches: tuple[StepWatch, ...] = ()
+    _n_changes: int = 0
 
     def get(self, number: int) -> Made:
         """Return batch ``number`` and have those behind it made.
@@ -477,22 +394,23 @@ class WorkersAhead(BatchSource):
         If the transforms or the dataset were changed since the last one, batches that were made ahead are made again.
         """
         if self._pool is not None and any(watch.has_changed() for watch in self._watches):
-            self._begin_anew()
+            self._begin_anew(self._pool)
         if self._n_changes > _MOST_CHANGES:
             return super().get(number)
         if self._pool is None or not self._pool.is_usable:  # a forked process inherits what it cannot use
-            recipe = self._batches.recipe
             # before the workers are started: what changes meanwhile is a change
-            self._watches = [StepWatch(recipe.transform, _WATCHED[0]), StepWatch(recipe.loader.dataset, _WATCHED[1])]
-            self._pool = self._keeper.borrow(recipe, self._number, self._settings)
+            watched = zip((self.recipe.transform, self.recipe.loader.dataset), _WATCHED, strict=True)
+            self._watches = tuple(StepWatch(value, most) for value, most in watched)
+            self._pool = self.keeper.borrow(self.recipe, min(self.number, self.n_batches), self.settings)
             self._expected = None
         pool = self._pool
         if number != self._expected:
             pool.begin()
             self._asked_for = number
         self._expected = None
-        while self._asked_for < min(number + 1 + self._ahead, self._batches.n_batches):
-            pool.submit(self._batches.task(self._asked_for))
+        ahead = self.number * self.settings.prefetch - 1 if self.ahead is None else self.ahead
+        while self._asked_for < min(number + 1 + ahead, self.n_batches):
+            pool.submit(self.task(self._asked_for))
             self._asked_for += 1
         try:
             made = pool.result(number)
@@ -502,14 +420,13 @@ class WorkersAhead(BatchSource):
             raise
         self._expected = number + 1
         if made.drew:
-            self._keeper.warn_of_generators(made.drew)
+            self.keeper.warn_of_generators(made.drew)
         return made
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, pool: WorkerPool) -> None:
         """Let go of workers whose copies of the transforms or the dataset are no longer what they were."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+        pool.close()
+        self._pool = None
         self._n_changes += 1
         if self._n_changes > _MOST_CHANGES:
             _log.warning(
@@ -522,6 +439,6 @@ class WorkersAhead(BatchSource):
         """Give the workers back, or end them after an interrupt."""
         pool, self._pool = self._pool, None
         if pool is not None and error is None and pool.is_usable:
-            self._keeper.give_back(pool)
+            self.keeper.give_back(pool)
         elif pool is not None:
             pool.close()

@@ -21,16 +21,23 @@ import time
 import traceback
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from delira.data_loading.data_loader import BatchRecipe, BatchTask, Made
+import numpy as np
+
+from delira.data_loading.abstract_dataset import numbers_of
+from delira.data_loading.data_loader import BatchRecipe, BatchTask, Made, describe_task
 from delira.data_loading.transforms import use_one_thread
 from delira.data_loading.workers.outline import generators_in, own_state
 from delira.errors import ConfigError, DataError
 
 #: makes a worker write down what each of its threads is doing
 DUMP_SIGNAL = signal.SIGUSR2
+
+#: seconds that a worker has to end by itself
+GRACE = 0.2
 
 #: number of the answer that says that a worker is ready
 READY = -1
@@ -42,7 +49,7 @@ _WATCHED_BATCHES = 3  # of each worker; then it is known whether a generator is 
 
 _DEEPEST = 20  # attributes of attributes that are looked into for what cannot be pickled
 
-_NOTHING, _TRANSFORMING = 0, -1  # instead of the number, counted from 1, of the sample that is being loaded
+_NOTHING, _TRANSFORMING = 0, -1  # what a worker does beside loading samples
 
 _log = logging.getLogger(__name__)
 
@@ -137,11 +144,8 @@ class Packed:
 
 def send(connection: socket.socket, value: object, tag: tuple[int, int] = (0, 0)) -> None:
     """Send one object; raises OSError if nobody is there to receive it any more."""
-    packed = Packed(value)
-    try:
+    with contextlib.closing(Packed(value)) as packed:
         packed.send(connection, tag)
-    finally:
-        packed.close()
 
 
 def receive(connection: socket.socket, *, private: bool = False) -> Any:
@@ -274,32 +278,25 @@ class Progress(ctypes.Structure):
     ----------
     session : int
         The iteration that batches are made for; tasks of older ones are dropped.
+    doing : int
+        The number, counted from 1, of the sample that is being loaded; else one of the constants above.
     """
 
-    _fields_ = (("session", ctypes.c_int64), ("_doing", ctypes.c_int64))
+    _fields_ = (("session", ctypes.c_int64), ("doing", ctypes.c_int64))
 
     @classmethod
     def in_file(cls, file: int) -> "Progress":
-        """Open those in a file, which is as long as they are."""
+        """Open those that a file begins with."""
         return cls.from_buffer(mmap.mmap(file, ctypes.sizeof(cls)))
 
     def note(self, index: int | None) -> None:
         """Sample ``index`` is being loaded; None: the transform is at work."""
-        self._doing = _TRANSFORMING if index is None else int(index) + 1
-
-    def rest(self) -> None:
-        """Nothing is going on."""
-        self._doing = _NOTHING
+        self.doing = _TRANSFORMING if index is None else int(index) + 1
 
     @property
     def current_sample(self) -> int | None:
         """The sample being loaded, if that is what is going on."""
-        return int(self._doing) - 1 if self._doing > 0 else None
-
-    @property
-    def is_transforming(self) -> bool:
-        """Return True if the transform is at work."""
-        return bool(self._doing == _TRANSFORMING)
+        return int(self.doing) - 1 if self.doing > 0 else None
 
 
 def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int | None = None) -> None:
@@ -308,8 +305,7 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
     Parameters
     ----------
     connection
-        Where the tasks come from; the first message is two files: one for the progress, one for the stack
-        of a crash.
+        Where the tasks come from; the first message is a file for the progress and, behind it, the stack of a crash.
     recipe
         How batches are made; if None it is the second message.
     dies_with
@@ -317,10 +313,10 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
     """
     _settle_in(dies_with)
     with contextlib.suppress(EOFError, OSError):  # the main process is gone, or wants no more
-        _, (progress_file, dump_file), _, _ = socket.recv_fds(connection, 1, 2)
-        faulthandler.enable(dump_file)
-        faulthandler.register(DUMP_SIGNAL, dump_file)
-        progress = Progress.in_file(progress_file)
+        _, (file,), _, _ = socket.recv_fds(connection, 1, 1)
+        faulthandler.enable(file)
+        faulthandler.register(DUMP_SIGNAL, file)
+        progress = Progress.in_file(file)
         try:
             recipe = receive(connection, private=True) if recipe is None else recipe
         except Exception as unreadable:
@@ -338,7 +334,7 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
             result = _carry_out(recipe, task, progress, kept) if session == progress.session else None
             if n_made >= _WATCHED_BATCHES:
                 kept = {}
-            progress.rest()
+            progress.doing = _NOTHING
             _answer(connection, session, task.number, result)
 
 
@@ -412,8 +408,8 @@ def _watch_parent(parent: int) -> None:
 # ------------------------------------------------------------------ how it comes to life
 
 
-class Starter:
-    """Starts workers for one recipe.
+class Worker:
+    """One worker process as the main process sees it.
 
     Parameters
     ----------
@@ -421,69 +417,102 @@ class Starter:
         How batches are made.
     method
         ``"fork"``, ``"forkserver"`` or ``"spawn"``.
+    packed
+        The recipe, where processes do not inherit it: what :func:`pack` made.
+    name
+        Of the process.
 
     Raises
     ------
-    ConfigError
-        If the method is not fork and the recipe cannot be pickled, or the script that runs has no guard.
+    OSError
+        If the system gives no further process or file.
     """
 
-    def __init__(self, recipe: BatchRecipe, method: str) -> None:
-        self._context: Any = multiprocessing.get_context(method)
-        self._packed = None if method == "fork" else _pack(recipe, method)
-        self._recipe = recipe if self._packed is None else None
-
-    def start(self, name: str) -> "tuple[Any, socket.socket, Progress, int]":
-        """Start one process.
-
-        Returns
-        -------
-        tuple
-            The process, our end of its socket, its progress, and the file that it writes its stack to.
-
-        Raises
-        ------
-        OSError
-            If the system gives no further process or file.
-        """
-        with contextlib.ExitStack() as at_end, contextlib.ExitStack() as if_it_fails:
-            ours, theirs = socket.socketpair()
-            at_end.callback(theirs.close)
-            if_it_fails.callback(ours.close)
-            shared = anonymous_file()
-            at_end.callback(os.close, shared)
-            dump = anonymous_file()
-            if_it_fails.callback(os.close, dump)
-            os.ftruncate(shared, ctypes.sizeof(Progress))
-            progress = Progress.in_file(shared)
-            process = self._started(theirs, name)
-            socket.send_fds(ours, [b"f"], [shared, dump])
-            if self._packed is not None:
-                self._packed.send(ours)
+    def __init__(self, recipe: BatchRecipe, method: str, packed: Packed | None, name: str) -> None:
+        self._dataset = recipe.loader.dataset  # for messages
+        self.is_ready = False
+        self.tasks: deque[tuple[int, BatchTask]] = deque()
+        """Session and task of what was handed to it and has not come back."""
+        self.connection, theirs = socket.socketpair()
+        with theirs, contextlib.ExitStack() as if_it_fails:
+            if_it_fails.callback(self.connection.close)
+            self._file = anonymous_file()
+            if_it_fails.callback(os.close, self._file)
+            os.write(self._file, bytes(ctypes.sizeof(Progress)))  # behind it comes the stack of a crash
+            self.progress = Progress.in_file(self._file)
+            self.process = _started(method, name, theirs, recipe if packed is None else None)
+            socket.send_fds(self.connection, [b"f"], [self._file])
+            if packed is not None:
+                packed.send(self.connection)
             if_it_fails.pop_all()
-        return process, ours, progress, dump
 
-    def _started(self, theirs: socket.socket, name: str) -> Any:
-        dies_with = os.getpid() if threading.current_thread() is threading.main_thread() else None
-        process = self._context.Process(target=serve, args=(theirs, self._recipe, dies_with), name=name, daemon=False)
-        config: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
-        with contextlib.ExitStack() as at_end, warnings.catch_warnings():
-            if config.get("daemon"):  # a process of a pool, which may have no children: ours end when it ends
-                config["daemon"] = False
-                at_end.callback(config.update, daemon=True)
-            # of a fork beside other threads; workers call none of them
-            warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.simplefilter("ignore", RuntimeWarning)
-            process.start()
-        # at its exit multiprocessing ends or awaits the children it knows of; a fork of this process would end ours
-        getattr(multiprocessing.process, "_children", set()).discard(process)
-        return process
+    def submit(self, session: int, task: BatchTask) -> None:
+        """Hand it one more task."""
+        self.tasks.append((session, task))
+        with contextlib.suppress(OSError):  # it is dead: the watch will see
+            send(self.connection, (session, task))
 
-    def close(self) -> None:
-        """Free what is kept for starting further workers."""
-        self._recipe = None
-        if self._packed is not None:
-            self._packed.close()
+    @property
+    def at_work_on(self) -> str:
+        """What it is doing, for messages."""
+        if not self.tasks:
+            return "while it was idle"
+        doing = describe_task(self.tasks[0][1], self._dataset)
+        if (index := self.progress.current_sample) is not None:
+            return f"while it loaded sample {numbers_of(self._dataset, np.array([index]))[0]} for {doing}"
+        is_transforming = self.progress.doing == _TRANSFORMING
+        return f"while the transform worked on {doing}" if is_transforming else f"while it made {doing}"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return True if a signal has stopped it, as far as the system tells."""
+        with contextlib.suppress(OSError, AttributeError):  # no child of this process; not on every system
+            return os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        return False
+
+    def stack(self) -> str:
+        """Return what it wrote of the user's code at a crash, or now writes of it; empty if nothing."""
+        if self.process.is_alive():
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, DUMP_SIGNAL)
+                time.sleep(GRACE)
+        dump = os.pread(self._file, 2**16, ctypes.sizeof(Progress)).decode(errors="replace")
+        lines = dump.partition("Current thread")[2].splitlines()[1:]  # the thread that made the batch
+        ours = (number for number, line in enumerate(lines) if os.path.join("workers", "process.py") in line)
+        return "\n".join(line for line in lines[: next(ours, len(lines))] if line.startswith("  File"))
+
+    def end(self, wait: float = GRACE) -> None:
+        """End it: at once if it is idle, else by force."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+        if wait:
+            self.process.join(wait)
+        self.process.kill()  # a stopped process, too
+        self.process.join()
+        with contextlib.suppress(ValueError):  # somebody else was told that it ended
+            self.process.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _started(method: str, name: str, theirs: socket.socket, recipe: BatchRecipe | None) -> Any:
+    dies_with = os.getpid() if threading.current_thread() is threading.main_thread() else None
+    context: Any = multiprocessing.get_context(method)
+    process = context.Process(target=serve, args=(theirs, recipe, dies_with), name=name, daemon=False)
+    config: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    with contextlib.ExitStack() as at_end, warnings.catch_warnings():
+        if config.get("daemon"):  # a process of a pool, which may have no children: ours end when it ends
+            config["daemon"] = False
+            at_end.callback(config.update, daemon=True)
+        # of a fork beside other threads; workers call none of them
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        process.start()
+    # at its exit multiprocessing ends or awaits the children it knows of; a fork of this process would end ours
+    getattr(multiprocessing.process, "_children", set()).discard(process)
+    return process
 
 
 def can_have_workers() -> bool:
@@ -518,7 +547,16 @@ def refuse_unguarded_script(method: str) -> None:
         )
 
 
-def _pack(recipe: BatchRecipe, method: str) -> Packed:
+def pack(recipe: BatchRecipe, method: str) -> Packed | None:
+    """Pack a recipe for workers that are started in another way than by fork.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be pickled, or the script that runs has no guard.
+    """
+    if method == "fork":
+        return None
     import cloudpickle  # carries lambdas, and classes of notebooks
 
     refuse_unguarded_script(method)
