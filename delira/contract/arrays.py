@@ -9,7 +9,7 @@ import numpy as np
 
 from delira.contract.kinds import Array, ByName, Role, Tree
 from delira.errors import NetworkError
-from delira.utils.arrays import map_leaves
+from delira.utils.arrays import map_leaves, ops_of
 
 
 class ArraysRole(Role):
@@ -34,7 +34,7 @@ class ArraysRole(Role):
     @staticmethod
     def join(arrays: Sequence[Any]) -> Any:
         """Arrays of the framework as one, along the samples."""
-        return np.concatenate(arrays)
+        return ops_of(arrays[0]).concatenate(arrays)
 
     @classmethod
     def to_numpy(cls, tree: Tree) -> Any:

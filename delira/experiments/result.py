@@ -11,8 +11,8 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
 from delira.experiments.stored_result import read_result
-from delira.metrics.forms import kind_of
 from delira.metrics.gather import scratch_array
+from delira.metrics.metric_set import kind_of
 from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.evaluation import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics

@@ -14,7 +14,7 @@ from delira.contract.kinds import Tree
 from delira.errors import CheckpointError, ConfigError, UnreadableError, check_known
 from delira.experiments.parameters import Parameters
 from delira.experiments.splits import tell_missing
-from delira.metrics.forms import in_form
+from delira.metrics.metric_set import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.runs.results import (
     RESULT_FILE,
@@ -334,7 +334,7 @@ def _find(name: str) -> Any:
     module, _, function = name.partition(":")
     if not module.startswith("sklearn.metrics"):
         return _known_metrics().get(name)
-    from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
+    from delira.metrics.of_arrays import KNOWN_FUNCTIONS
 
     if function not in KNOWN_FUNCTIONS:
         return None

@@ -14,15 +14,13 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "delira.callbacks.profiler": "TimerMetric",
-        "delira.metrics.forms": "kind_of score",
-        "delira.metrics.functions": "accuracy dice",
         "delira.metrics.gather": "Gatherer",
-        "delira.metrics.metric_set": "MetricSet",
+        "delira.metrics.metric_set": "MetricSet kind_of score",
         "delira.metrics.scoring": "PerSample per_sample",
-        "delira.metrics.sklearn_metrics": (
+        "delira.metrics.of_arrays": (
             "AurocMetric SklearnAccuracyScore SklearnBalancedAccuracyScore SklearnClassificationMetric "
             "SklearnF1Score SklearnFBetaScore SklearnHammingLoss SklearnJaccardSimilarityScore SklearnLogLoss "
-            "SklearnMatthewsCorrCoeff SklearnPrecisionScore SklearnRecallScore SklearnZeroOneLoss"
+            "SklearnMatthewsCorrCoeff SklearnPrecisionScore SklearnRecallScore SklearnZeroOneLoss accuracy dice"
         ),
         "delira.metrics.tree.accuracies": (
             "BinaryAccuracy CategoricalAccuracy DefaultAccuracy MeanAbsoluteError MeanSquaredError MixupAcc "

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from delira.errors import ConfigError
-from delira.metrics.forms import SklearnFunction, TreeMetric
-from delira.metrics.functions import accuracy, dice
+from delira.metrics.metric_set import SklearnFunction, TreeMetric
+from delira.metrics.of_arrays import KNOWN_FUNCTIONS, SklearnClassificationMetric, accuracy, dice, sklearn_function
 from delira.metrics.scoring import PerSample, is_torchmetrics
-from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS, SklearnClassificationMetric, sklearn_function
 from delira.metrics.tree.accuracies import DefaultAccuracy
 from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric
 from delira.metrics.tree.aggregators import Std, Var

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.metrics.forms import SklearnFunction, TreeMetric, in_form
-from delira.metrics.functions import AlongAxis, accuracy, hits
-from delira.metrics.sklearn_metrics import AurocMetric, SklearnClassificationMetric, is_known, unwrapped
+from delira.metrics.metric_set import SklearnFunction, TreeMetric, in_form
+from delira.metrics.of_arrays import AurocMetric, SklearnClassificationMetric, accuracy, hits, is_known, unwrapped
 from delira.metrics.tree.accuracies import (
     BinaryAccuracy,
     CategoricalAccuracy,
@@ -25,7 +24,7 @@ from delira.metrics.tree.accuracies import (
     MeanSquaredError,
     TopKCategoricalAccuracy,
 )
-from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric
+from delira.metrics.tree.adapters import AlongAxis, ArrayMetric, SklearnMetric
 from delira.metrics.tree.aggregators import Mean
 from delira.metrics.tree.counts import Counting
 from delira.metrics.tree.criteria import read_values

@@ -17,7 +17,7 @@ import numpy as np
 
 from delira.errors import DataError, MissingKeyError, import_optional
 from delira.metrics.direction import higher_is_better
-from delira.metrics.functions import dice
+from delira.metrics.of_arrays import dice
 from delira.metrics.scoring import lookup
 from delira.report.parts import entry_pairs, true_and_predicted
 from delira.report.predictions import Classified, class_names, classify, known_of_pair, regressed

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.metrics.forms import TreeMetric, in_form
+from delira.metrics.metric_set import TreeMetric, in_form
 from delira.report.bootstrap import N_DRAWS
 from delira.report.parts import Part, arrays_of
 from delira.runs.code_of import function_identity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.metrics.forms import evaluator
+from delira.metrics.metric_set import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases
 from delira.report.bootstrap import (
     N_DRAWS,

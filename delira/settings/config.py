@@ -13,7 +13,7 @@ from typing import Any
 from delira.contract import DEFAULT_LOSS_KEYS, Backend, CompileConfig, UpdateConfig
 from delira.errors import ConfigError, did_you_mean, expect, is_count, positive
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
-from delira.metrics.forms import in_form, is_in_reach
+from delira.metrics.metric_set import in_form, is_in_reach
 from delira.metrics.scoring import keys_of, predicted_key
 from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion
 from delira.metrics.tree.criteria import with_output as with_setting

@@ -9,7 +9,7 @@ import numpy as np
 from delira.contract import Backend
 from delira.errors import MissingKeyError
 from delira.metrics import MetricSet
-from delira.metrics.forms import TreeMetric, settled
+from delira.metrics.metric_set import TreeMetric, settled
 from delira.metrics.scoring import keys_of, lookup, predicted_key
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.labels import named_samples

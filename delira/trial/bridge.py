@@ -13,7 +13,7 @@ from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_
 from delira.errors import ConfigError, NetworkError
 from delira.frameworks import NAMES, PACKAGES
 from delira.metrics import MetricList
-from delira.metrics.forms import in_form
+from delira.metrics.metric_set import in_form
 from delira.metrics.tree.criteria import known_of
 
 

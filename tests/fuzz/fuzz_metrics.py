@@ -103,7 +103,7 @@ def of_trial(
 
 def of_experiment(metric: Any, data: Any, known: Mapping[Any, Any]) -> Any:
     """The value that an experiment reports."""
-    from delira.metrics.forms import in_form
+    from delira.metrics.metric_set import in_form
     from delira.metrics.tree.criteria import known_of
 
     metrics = MetricSet({"metric": in_form(metric, "metric", known_of(known))})

@@ -7,7 +7,7 @@ import pytest
 
 from delira.errors import DataError
 from delira.metrics import MetricList, MetricSet, accuracy, dice
-from delira.metrics.forms import in_form
+from delira.metrics.metric_set import in_form
 from delira.state import CRITERION, EPOCH, Y_PRED, Y_TRUE, State, X
 
 sk = pytest.importorskip("sklearn.metrics", reason="the numbers are compared with those of scikit-learn")

@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 
 from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import AurocMetric, MetricSet, SklearnF1Score, accuracy, per_sample
-from delira.metrics.forms import evaluator, in_form
+from delira.metrics.metric_set import evaluator, in_form
 from delira.metrics.of_cases import case_values, is_mean_of_cases, statistic_of
 from delira.report import runs_page
 from delira.report.examples import rank

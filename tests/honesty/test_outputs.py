@@ -13,7 +13,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.experiments.result import KFoldResult
 from delira.metrics import MetricSet, accuracy, dice, score
-from delira.metrics.forms import evaluator, in_form
+from delira.metrics.metric_set import evaluator, in_form
 from delira.metrics.tree.criteria import describe_criterion
 from delira.report.predictions import classify, reliability
 from delira.settings.config import read_settings

@@ -12,8 +12,8 @@ from delira import metrics as ours
 from delira.errors import ConfigError
 from delira.experiments.run_request import merged
 from delira.metrics.direction import higher_is_better
-from delira.metrics.forms import TreeMetric
-from delira.metrics.sklearn_metrics import KNOWN_FUNCTIONS
+from delira.metrics.metric_set import TreeMetric
+from delira.metrics.of_arrays import KNOWN_FUNCTIONS
 from delira.training.callbacks import Best, EarlyStopping, ReduceLROnPlateau
 
 BOTH_SPELLINGS = r"val_score_mode='min' \(also called 'lowest'\) or val_score_mode='max' \(also called 'highest'\)"
@@ -152,7 +152,7 @@ def test_functions_of_scikit_learn_have_the_direction_that_they_show(name):
             "multilabel_confusion_matrix", "pair_confusion_matrix", "precision_recall_fscore_support",
         }  # fmt: skip
         return
-    if name in ours.sklearn_metrics.OF_NUMBERS:
+    if name in ours.of_arrays.OF_NUMBERS:
         true = np.linspace(1.0, 4.0, 24)
         good, bad = true + 0.01, true[::-1] + 0.5
     else:

@@ -17,7 +17,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.io.container import read_tree, write_tree
 from delira.metrics import FBeta, Hausdorff, MetricSet, kind_of, known_keys, lambda_metric, mean, per_sample, score, std
-from delira.metrics.forms import SklearnFunction, TreeMetric, evaluator, in_form
+from delira.metrics.metric_set import SklearnFunction, TreeMetric, evaluator, in_form
 from delira.settings.config import TrainerConfig
 from delira.state import LOSS, state_key
 

@@ -5,7 +5,7 @@ import pytest
 
 from delira.errors import DataError
 from delira.metrics import MetricSet, accuracy, dice
-from delira.metrics.functions import MAX_CLASSES
+from delira.metrics.of_arrays import MAX_CLASSES
 
 SCORES = np.array([[0.1, 2.0, 0.3], [5.0, 1.0, 1.0], [0.0, 0.0, 1.0], [1.0, 2.0, 3.0]])  # 1, 0, 2, 2
 LABELS = np.array([1, 0, 2, 0])

@@ -463,7 +463,7 @@ def test_functions_of_numbers_get_them_as_they_are(convert):
 
 def test_what_each_function_of_scikit_learn_compares_is_known():
     """The table of names, against the names of the arguments and what scikit-learn does with scores."""
-    from delira.metrics.sklearn_metrics import OF_LABELS, OF_NUMBERS, OF_PROBABILITIES, OF_SCORES
+    from delira.metrics.of_arrays import OF_LABELS, OF_NUMBERS, OF_PROBABILITIES, OF_SCORES
 
     kinds = [OF_LABELS, OF_PROBABILITIES, OF_SCORES, OF_NUMBERS]
     listed = set().union(*kinds)
@@ -486,7 +486,7 @@ def test_what_each_function_of_scikit_learn_compares_is_known():
     assert listed <= {*sk.__all__, "d2_brier_score", "root_mean_squared_error"}  # of newer versions
 
 
-@pytest.mark.parametrize("name", sorted(delira.metrics.sklearn_metrics.OF_LABELS))
+@pytest.mark.parametrize("name", sorted(delira.metrics.of_arrays.OF_LABELS))
 def test_functions_of_labels_refuse_scores_themselves(name):
     labels, scores = np.array([0, 1, 2]), np.array([[0.2, 0.5, 0.3], [0.1, 0.4, 0.5], [0.6, 0.3, 0.1]])
     with pytest.raises((ValueError, TypeError)):

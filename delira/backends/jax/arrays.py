@@ -35,10 +35,6 @@ class JaxArrays(ArraysRole):
         array = to_host(value)  # what asarray gives cannot be written to
         return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
 
-    @staticmethod
-    def join(arrays: Sequence[jax.Array]) -> jax.Array:
-        return jnp.concatenate(list(arrays))
-
     def snapshot(self, tree: object, previous: object = None) -> Any:
         return map_leaves(lambda leaf: to_host(leaf) if isinstance(leaf, (jax.Array, np.ndarray)) else leaf, tree)
 

@@ -36,10 +36,6 @@ class TfArrays(ArraysRole):
         array = exact(value)
         return array.astype(np.float32) if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16" else array
 
-    @staticmethod
-    def join(arrays: Sequence[Any]) -> tf.Tensor:
-        return tf.concat(list(arrays), axis=0)
-
     def on_host(self, values: Sequence[Any]) -> Sequence[Any]:
         """Single values of an accelerator in one transfer."""
         tensors = [value for value in values if isinstance(value, tf.Tensor)]

@@ -27,10 +27,6 @@ class TorchArrays(ArraysRole):
             value = value.float()
         return value.cpu().numpy()
 
-    @staticmethod
-    def join(arrays: Sequence[torch.Tensor]) -> torch.Tensor:
-        return torch.cat(list(arrays))
-
     def on_host(self, values: Sequence[Any]) -> Any:
         """Single values of an accelerator in one transfer."""
         tensors = [value for value in values if isinstance(value, torch.Tensor)]

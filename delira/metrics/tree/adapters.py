@@ -1,5 +1,7 @@
 """Metrics of other libraries: told apart by what is given, and put into a list of metrics."""
 
+import copy
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
@@ -7,9 +9,9 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from delira.errors import ConfigError, DataError, check_functions
+from delira.metrics import of_arrays as kinds
 from delira.metrics import scoring
-from delira.metrics import sklearn_metrics as kinds
-from delira.metrics.functions import with_known
+from delira.metrics.of_arrays import AurocMetric, SklearnLogLoss, accuracy, dice
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import (
     Criterion,
@@ -34,8 +36,8 @@ Given = Literal[
 
 
 def _is_of_arrays(given: object) -> bool:
-    is_object = isinstance(given, (kinds.SklearnClassificationMetric, kinds.AurocMetric, scoring.PerSample))
-    return is_object or getattr(given, "__module__", "") == "delira.metrics.functions"
+    is_object = isinstance(given, (kinds.SklearnClassificationMetric, AurocMetric, scoring.PerSample))
+    return is_object or (getattr(given, "__module__", "") == kinds.__name__ and not isinstance(given, type))
 
 
 def _is_other_sklearn(given: object) -> bool:
@@ -254,6 +256,44 @@ class ArrayMetric(OverDataset):
         super().merge(other)
         if self.known.class_axis is None:
             self.known = self.known._replace(class_axis=other.known.class_axis)
+
+
+def with_known(metric: object, known: Criterion) -> Any:
+    """A metric of delira that is told whether scores are logits, and where their classes lie; any other as it is."""
+    if isinstance(metric, (SklearnLogLoss, AurocMetric)) and metric.output is None and known.output is not None:
+        metric = copy.copy(metric)
+        metric.output = known.output
+    return AlongAxis(metric) if known.class_axis == -1 and metric in (accuracy, dice) else metric
+
+
+class AlongAxis:
+    """A function of delira whose class scores have their classes on the last axis, or on the first where only it fits.
+
+    Parameters
+    ----------
+    function
+        With a ``class_axis``, of all samples, or of one (:class:`~delira.metrics.PerSample`).
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        functools.update_wrapper(self, function)
+        #: ``"sample"`` or ``"dataset"``, as the function has it
+        self.over = getattr(function, "over", "dataset")
+
+    def __call__(self, y_true: Array, y_pred: Array) -> Any:
+        """Return the value for labels and predictions."""
+        true, pred = np.asarray(y_true), np.asarray(y_pred)
+        first = 0 if self.over == "sample" else 1
+        if pred.ndim < first + 2 or pred.dtype.kind != "f" or pred.ndim < true.ndim:
+            return self.function(y_true, y_pred)
+        fits = [-1]
+        if pred.ndim == true.ndim + 1:  # where the other axes are those of the target
+            fits = [at for at in (-1, first) if tuple(np.delete(pred.shape, at)) == true.shape] or fits
+        return self.function(y_true, y_pred, class_axis=fits[0])
+
+    def __repr__(self) -> str:
+        return f"AlongAxis({self.function!r}, -1)"
 
 
 class TorchMetric(Stateless):

@@ -24,7 +24,7 @@ POINTS = [
     PutBack(
         point="16",
         what="weights of samples do not reach scikit-learn",
-        file="delira/metrics/sklearn_metrics.py",
+        file="delira/metrics/of_arrays.py",
         old="            return float(self.score_fn(y_true=true, y_pred=pred, **{**self.kwargs, **kwargs}))",
         new='            kwargs = {**self.kwargs, **kwargs, "sample_weight": None}\n'
         "            return float(self.score_fn(y_true=true, y_pred=pred, **kwargs))",

@@ -10,7 +10,7 @@ POINTS = [
     PutBack(
         point="8",
         what="delira.metrics.accuracy takes NaN for class 0",
-        file="delira/metrics/functions.py",
+        file="delira/metrics/of_arrays.py",
         old="    return np.where(is_lost, np.nan, found) if is_lost.any() else found",
         new="    return found",
         test=f"{VALUES}::test_a_prediction_that_is_not_finite_makes_the_number_none",
@@ -90,7 +90,7 @@ POINTS = [
     PutBack(
         point="40",
         what="accuracy takes the argmax over time",
-        file="delira/metrics/functions.py",
+        file="delira/metrics/tree/adapters.py",
         old="    return AlongAxis(metric) if known.class_axis == -1 and metric in (accuracy, dice) else metric",
         new="    return AlongAxis(metric) if known.class_axis == -2 and metric in (accuracy, dice) else metric",
         test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
