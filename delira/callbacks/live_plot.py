@@ -5,19 +5,14 @@ import sys
 import time
 from collections.abc import Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from delira.callbacks.abstract_callback import Callback, trainer_of
+from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
 from delira.callbacks.progress import Panel, ProgressBar, Tqdm, in_notebook
 from delira.callbacks.tensorboard import values_of
 from delira.errors import ConfigError, check_flags, check_whole
 from delira.state import BATCH, EPOCH, HISTORY, PHASE, State
-from delira.utils.pictures import picture_class
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from delira.training.trainer import BaseNetworkTrainer
+from delira.utils.pictures import Figure, picture_class
 
 #: places and values
 Curve = tuple[list[int], list[float]]
@@ -187,7 +182,7 @@ def _groups(curves: Mapping[str, Curve], unit: str) -> list[tuple[str, str, dict
     return [(title, unit, group) for title, group in found.items()]
 
 
-def live_view(trainer: "BaseNetworkTrainer", verbose: int, num_epochs: int) -> list[Any]:
+def live_view(trainer: Trainer, verbose: int, num_epochs: int) -> list[Any]:
     """The callbacks that show a training.
 
     Parameters

@@ -3,16 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from delira.data_loading._exact import check_count
 from delira.errors import DataError, MissingKeyError, check_names
-from delira.utils.pictures import picture_class
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from delira.utils.pictures import Figure, picture_class
 
 INK, MUTED, RULE, PAPER = "#1f2328", "#6b7280", "#e3e5e8", "#ffffff"
 # Okabe and Ito's palette, told apart with every kind of colour vision; one is kept for what is no number.

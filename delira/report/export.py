@@ -15,11 +15,9 @@ from delira.report.sections import drawn_folds, sections
 from delira.report.summary import check_result, fold_values
 from delira.report.table import Seconds, Table, fold_table
 from delira.utils.files import publish, publish_text
-from delira.utils.pictures import picture_class
+from delira.utils.pictures import Figure, picture_class
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from delira.experiments.result import KFoldResult
 
 TABLES, PLOTS = ("csv", "tex"), ("png", "svg", "pdf")

@@ -5,7 +5,7 @@ import datetime
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +30,7 @@ from delira.report.table import (
     number_format,
 )
 from delira.utils.files import publish_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from delira.utils.pictures import Figure
 
 STRIP = (220, 26)
 """Width and height of the drawing beside a metric, in pixels."""

@@ -11,11 +11,10 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError
 from delira.report.predictions import N_BINS, Band, Reliability, curve_band
-from delira.utils.pictures import picture_class
+from delira.utils.pictures import Figure, picture_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # Blue and vermillion of Okabe and Ito's palette, told apart with every kind of colour vision.

@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,7 @@ from delira.report.predictions import (
 from delira.report.table import DASH, Seconds, Section, Share, Table
 from delira.runs.results import TIMES_FILE, VERSION
 from delira.utils.files import mapping, read_json, unsealed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from delira.utils.pictures import Figure
 
 MAX_CLASSES = 30
 """A confusion matrix larger than that cannot be read."""

@@ -4,7 +4,7 @@ import html
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from delira.errors import ConfigError, did_you_mean
 from delira.report.bootstrap import N_DRAWS
 from delira.report.summary import check_result, fold_values
 from delira.utils.cells import as_text, csv_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from delira.utils.pictures import Figure
 
 DASH = "–"
 _LATEX = str.maketrans(

@@ -7,12 +7,12 @@ import itertools
 import logging
 import math
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from delira import state as keys
-from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, CallbackList
+from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, CallbackList, Trainer
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_whole
 from delira.training.checkpoints import losses_with_state
@@ -20,12 +20,7 @@ from delira.training.feed import batch_length, batches_source, close_workers, ha
 from delira.training.objective import telling_the_end
 from delira.training.run import own_generators, seed_generators
 from delira.training.running_epoch import RunningEpoch, StepValues
-from delira.utils.pictures import picture_class
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from delira.training.trainer import BaseNetworkTrainer
+from delira.utils.pictures import Figure, picture_class
 
 __all__ = ["RateSearch", "find_batch_size", "find_learning_rate"]
 
@@ -194,7 +189,7 @@ def find_learning_rate(
     return RateSearch(tried[: len(losses)], np.array(losses), np.array(smoothed), round(1 / (1 - smoothing)) - 1)
 
 
-def _set_rates(trainer: "BaseNetworkTrainer", rate: float) -> None:
+def _set_rates(trainer: Trainer, rate: float) -> None:
     for optimizer in trainer.optimizers.values():
         for group in getattr(optimizer, "param_groups", ()):
             if hasattr(group["lr"], "fill_"):  # a tensor, which a compiled update reads
@@ -208,7 +203,7 @@ def _set_rates(trainer: "BaseNetworkTrainer", rate: float) -> None:
 
 
 @contextlib.contextmanager
-def _rates_kept(trainer: "BaseNetworkTrainer") -> Iterator[None]:
+def _rates_kept(trainer: Trainer) -> Iterator[None]:
     """Scope after which optimizers have their rates: those of JAX remember the one that was set last."""
     before = {name: getattr(optimizer, "rate", None) for name, optimizer in trainer.optimizers.items()}
     try:
@@ -328,7 +323,7 @@ def _next(good: int, bad: int | None, limit: int | None, start: int, is_exact: b
     return None
 
 
-def _fits(trainer: "BaseNetworkTrainer", rehearsal: "Rehearsal", first: Any, size: int, steps: int) -> bool:
+def _fits(trainer: Trainer, rehearsal: "Rehearsal", first: Any, size: int, steps: int) -> bool:
     """Return True if the device has memory for batches of a size, which repeat the samples of the first one."""
     batch = resized(first, batch_length(first), size)
     is_good = True
@@ -372,7 +367,7 @@ def resized(batch: Tree, n_samples: int, size: int) -> Any:
     return type(batch)(changed) if isinstance(batch, dict) and hasattr(batch, "n_samples") else changed
 
 
-def _check_limit(trainer: "BaseNetworkTrainer", start: int, limit: int | None) -> None:
+def _check_limit(trainer: Trainer, start: int, limit: int | None) -> None:
     if trainer.config.guards.micro_batches == "auto":
         raise ConfigError("micro_batches='auto' divides batches that do not fit, so all sizes do; set it to 1")
     if limit is not None and limit < start:
@@ -448,7 +443,7 @@ def participants(of: Any, data: Data) -> tuple[Any, Any]:
 class Rehearsal:
     """Steps of a trainer that are undone: see :func:`rehearsing`."""
 
-    def __init__(self, trainer: "BaseNetworkTrainer", data: Data):
+    def __init__(self, trainer: Trainer, data: Data):
         self._trainer, self.batches = trainer, _batches(trainer, data)
         self._running = RunningEpoch.of(trainer.run, trainer.readings)
         #: the state that :meth:`put_back` returns to
@@ -478,7 +473,7 @@ class Rehearsal:
 
 
 @contextlib.contextmanager
-def rehearsing(trainer: "BaseNetworkTrainer", data: Data) -> Iterator[Rehearsal]:
+def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
     """Scope whose steps leave no trace: weights, optimizers, generators, history and state are as they were after it.
 
     Callbacks that change what a step computes take part in it; nothing else of them is called, and no file is written.
@@ -524,7 +519,7 @@ def rehearsing(trainer: "BaseNetworkTrainer", data: Data) -> Iterator[Rehearsal]
 
 
 @contextlib.contextmanager
-def _begun(trainer: "BaseNetworkTrainer", data: Data, callbacks: CallbackList) -> Iterator[None]:
+def _begun(trainer: Trainer, data: Data, callbacks: CallbackList) -> Iterator[None]:
     """Scope of a training pass, as those callbacks are told that act inside the step; the trainer has no other."""
     facts, epoch = trainer.facts, trainer.state.epoch
     trainer.callbacks, trainer.run.phase = callbacks, "fit"
@@ -537,7 +532,7 @@ def _begun(trainer: "BaseNetworkTrainer", data: Data, callbacks: CallbackList) -
             yield
 
 
-def _batches(trainer: "BaseNetworkTrainer", data: Data) -> Generator[Any]:
+def _batches(trainer: Trainer, data: Data) -> Generator[Any]:
     """The batches to train on, from those of the next epoch on, over and over."""
     for epoch in itertools.count(trainer.state.epoch + 1):
         is_empty = True
@@ -553,7 +548,7 @@ def _batches(trainer: "BaseNetworkTrainer", data: Data) -> Generator[Any]:
             raise DataError(f"the data to train on, a {type(data).__name__}, gave no batch")
 
 
-def _give_shapes(trainer: "BaseNetworkTrainer", data: Data) -> None:
+def _give_shapes(trainer: Trainer, data: Data) -> None:
     """Call a network whose weights have no shape yet, as the first step would."""
     module = trainer.module
     if hasattr(module, "named_parameters"):

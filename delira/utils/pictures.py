@@ -4,7 +4,7 @@ import functools
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from delira.errors import ConfigError, import_optional
 from delira.utils.files import publish
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
-
+#: of matplotlib, which only a plot imports
+Figure: TypeAlias = "matplotlib.figure.Figure"
 #: number of channels -> what Pillow calls it
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
@@ -90,7 +91,7 @@ def write_picture(path: Path, picture: np.ndarray, who: str) -> Path:
 
 
 @functools.cache
-def picture_class() -> type["Figure"]:
+def picture_class() -> "type[Figure]":
     """Return a figure that notebooks show although pyplot, which would draw it for them, was never imported.
 
     Raises
