@@ -132,7 +132,7 @@ class Checkpoints:
     def _consistent_tree(self) -> dict[str, Any]:
         """Collect what a file of the user's holds: never weights of one epoch with counters of another."""
         run = self._run
-        if run.plan is not None or run.is_whole or self._averages.is_lent:
+        if run.plan is not None or run.is_whole or self._averages.trained is not None:
             return self.tree()
         if self._shown is not None and self._shown.exists():
             return self.folder.load(self._shown)
@@ -181,7 +181,7 @@ class Checkpoints:
     def load_weights(self, weights: Tree) -> None:
         """Give the network weights by name; they are what is trained from now on."""
         self._run.backend.checkpoints.load_state_tree({"model": weights}, self._run.network, {})
-        self._averages.forget_trained()
+        self._averages.trained = None
 
     def continue_from(self, path: Path, tree: Tree) -> None:
         """Take the checkpoint of a file over."""

@@ -50,7 +50,7 @@ class AveragedWeights:
     #: averaged weights of the checkpoint that was continued from, while nobody averages
     _waiting: Tree | None = None
     #: the network, and the weights that are trained, while it has their average after a training
-    _trained: tuple[Any, Tree] | None = None
+    trained: tuple[Any, Tree] | None = None
 
     def __init__(self, run: Run, feed: Feed, step: TrainingStep, forward: Callable[[Tree], Any], shown: Any):
         self._run, self._feed, self._step, self._forward, self._shown = run, feed, step, forward, shown
@@ -116,7 +116,7 @@ class AveragedWeights:
         if average is None:
             return {"model": model}
         # what is validated is what others should load
-        trained = model if self._trained is None else self._trained[1]
+        trained = model if self.trained is None else self.trained[1]
         tree: dict[str, Any] = {"training_model": trained, "model": {**model, **average}}
         if renewed := sorted(self.statistics):
             tree[RENEWED] = renewed
@@ -124,7 +124,7 @@ class AveragedWeights:
 
     def take(self, tree: Tree) -> None:
         """Continue with those of a checkpoint, whose trained weights the network has by now."""
-        self._trained = None
+        self.trained = None
         self._waiting = tree["model"] if "training_model" in tree and self.callback is None else None
         if self.callback is None:
             return
@@ -172,23 +172,14 @@ class AveragedWeights:
         if average is None:
             return None
         own = run.weights
-        self._trained = (run.network, run.backend.arrays.snapshot(own))
+        self.trained = (run.network, run.backend.arrays.snapshot(own))
         return {**own, **average}
-
-    @property
-    def is_lent(self) -> bool:
-        """Return True if the network has the averaged weights after a training."""
-        return self._trained is not None
 
     def take_back(self) -> None:
         """Give the network the weights that are trained, if it has their average."""
-        kept, self._trained = self._trained, None
+        kept, self.trained = self.trained, None
         if kept is not None and kept[0] is self._run.network:  # else a user has set another one
             self._run.backend.checkpoints.load_state_tree({"model": kept[1]}, self._run.network, {})
-
-    def forget_trained(self) -> None:
-        """Let the weights of the network be those that are trained."""
-        self._trained = None
 
     # ------------------------------------------------------------------ the statistics
 

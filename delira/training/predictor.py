@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -67,6 +68,22 @@ def named_in(positions: Sequence[int], data: Data, batches: Data) -> tuple[int, 
     return tuple(sorted(named))
 
 
+def part_of(path: str, doc: str = "") -> Any:
+    """Make an attribute that is one of a part; to set it sets that of the part.
+
+    Parameters
+    ----------
+    path
+        Path of the attribute from the object, e.g. ``"run.config"``.
+    doc
+        What it is.
+    """
+    part, _, name = path.rpartition(".")
+    find = operator.attrgetter(part)
+    # without a text it would have that of attrgetter
+    return property(operator.attrgetter(path), lambda whole, value: setattr(find(whole), name, value), doc=doc)
+
+
 class Predictor:
     """Predicts with a trained network; evaluation mode and no gradients, both given back afterwards.
 
@@ -96,6 +113,10 @@ class Predictor:
     _told: frozenset[str] = frozenset()
     #: outputs of which nobody says what they are
     readings: OutputReadings | None = None
+    preprocessing: FittedPreprocessing | None = part_of(
+        "feed.preprocessing",
+        "What inputs went through in the training of the network, done to batches unless a manager does it itself.",
+    )
 
     def __init__(
         self,
@@ -130,15 +151,6 @@ class Predictor:
         #: gives the network its batches
         self.feed = Feed(self.backend, prepare_batch_fn)
         self.preprocessing = attached(model) if preprocessing is None else preprocessing
-
-    @property
-    def preprocessing(self) -> FittedPreprocessing | None:
-        """What inputs went through in the training of the network, done to batches unless a manager does it itself."""
-        return self.feed.preprocessing
-
-    @preprocessing.setter
-    def preprocessing(self, fitted: FittedPreprocessing | None) -> None:
-        self.feed.preprocessing = fitted
 
     def __call__(self, data: Data, **kwargs: Any) -> Any:
         """Same as :meth:`predict`."""

@@ -44,6 +44,8 @@ class Saver:
         The backend's ``snapshot(tree, previous)``.
     inspect
         Refuses, by an error, a tree that must not be written.
+    writes
+        Whether anything is written at all: not without a folder, nor where another process does it.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class Saver:
         config: SavingConfig,
         copy: Callable[[Any, Any], Any],
         inspect: Callable[[Tree], None],
+        writes: bool = True,
     ):
-        self.folder, self.config = folder, config
+        self.folder, self.config, self.writes = folder, config, writes
         self._copy, self._inspect = copy, inspect
         self._snapshot: Any = None
         self._thread: threading.Thread | None = None
@@ -67,18 +70,18 @@ class Saver:
     def watches_steps(self) -> bool:
         """Return True if there may be something to do after a step."""
         config = self.config
-        return config.background or config.steps is not None or config.minutes is not None
+        return self.writes and (config.background or config.steps is not None or config.minutes is not None)
 
     @property
     def is_late(self) -> bool:
         """Return True if the last checkpoint is older than ``save_freq_minutes``."""
-        minutes = self.config.minutes
+        minutes = self.config.minutes if self.writes else None
         return minutes is not None and time.monotonic() - self._written_at >= 60 * minutes
 
     def begin(self, make_tree: Callable[[], Tree]) -> None:
         """Start the clock of ``save_freq_minutes``; take the memory of the copies now, not in the midst of things."""
         self._written_at = time.monotonic()
-        if self.config.background and self._snapshot is None:
+        if self.writes and self.config.background and self._snapshot is None:
             with contextlib.suppress(CheckpointError):  # weights that get their shape with the first batch
                 self._snapshot = self._copy(make_tree(), None)
 
@@ -101,6 +104,8 @@ class Saver:
         NonFiniteLossError
             If the weights are not finite.
         """
+        if not self.writes:
+            return
         self._written_at = time.monotonic()
         if not self.config.background:
             self._write(tree, names)
@@ -206,7 +211,7 @@ class Saver:
             Naming the file.
         """
         path = self.folder.path("last")
-        if path.exists() and self._stamp_of_last() != self._stamp:
+        if self.writes and path.exists() and self._stamp_of_last() != self._stamp:
             raise CheckpointError(
                 f"{path} was written by another training since this trainer looked; build a new trainer, which "
                 "continues from there, or use another save_path"
@@ -229,22 +234,6 @@ def _best_epochs(state: Tree) -> list[int]:
 
 #: where no file can be
 NOWHERE = Path(os.devnull)
-
-
-class NoSaver(Saver):
-    """Writes nothing."""
-
-    watches_steps = False
-    is_late = False
-
-    def begin(self, make_tree: Any) -> None:
-        """Nothing is to be prepared."""
-
-    def save(self, tree: Tree, names: Any) -> None:
-        """Nothing is to be written."""
-
-    def check_alone(self) -> None:
-        """Another process may write here."""
 
 
 def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
@@ -300,11 +289,9 @@ class RunFiles:
             backend.checkpoints.read,
             backend.checkpoints.further_files(run.network),
         )
-        saver = NoSaver if folder is None or not writes else Saver
-        self.saver = saver(
-            checkpoints, config.saving, backend.arrays.snapshot, functools.partial(checks.refuse_nonfinite, run)
-        )
         own = folder if writes else None
+        inspect = functools.partial(checks.refuse_nonfinite, run)
+        self.saver = Saver(checkpoints, config.saving, backend.arrays.snapshot, inspect, writes=own is not None)
         self.times = PhaseTimes(own, functools.partial(backend.devices.synchronize, run.devices))
         self.guard_log = GuardLog(own)
 

@@ -4,7 +4,6 @@
 """
 
 import functools
-import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ from delira.training.feed import Feed, close_workers, is_foreign_loader
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.phase_times import PhaseTimes
-from delira.training.predictor import Predictor
+from delira.training.predictor import Predictor, part_of
 from delira.training.run import (
     Ranks,
     Run,
@@ -47,20 +46,6 @@ from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
-
-
-def part_of(path: str) -> Any:
-    """Make an attribute that is one of a part; to set it sets that of the part.
-
-    Parameters
-    ----------
-    path
-        Path of the attribute from the object, e.g. ``"run.config"``.
-    """
-    part, _, name = path.rpartition(".")
-    find = operator.attrgetter(part)
-    # without a text it would have that of attrgetter
-    return property(operator.attrgetter(path), lambda whole, value: setattr(find(whole), name, value), doc="")
 
 
 class BaseNetworkTrainer(Predictor):

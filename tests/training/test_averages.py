@@ -403,11 +403,11 @@ def test_weights_that_were_lent_are_given_back(kit, averaged):
     parts, own = averaged
     lent = parts.averages.lent()
     parts.run.backend.checkpoints.load_state_tree({"model": lent}, parts.run.network, {})
-    assert parts.averages.is_lent
+    assert parts.averages.trained is not None
     assert np.array_equal(kit.weight_in(parts.averages.to_tree(parts.run.weights)["training_model"]), own)
     parts.averages.take_back()
     assert np.array_equal(kit.read(parts.run.network), own)
-    assert not parts.averages.is_lent
+    assert parts.averages.trained is None
 
 
 def test_another_network_is_given_nothing_back(kit, averaged):

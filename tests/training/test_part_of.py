@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from delira.training.trainer import part_of
+from delira.training.predictor import part_of
 
 
 class Whole:
