@@ -17,9 +17,8 @@ from delira.training import checks
 from delira.training.evaluation import AveragedWeights
 from delira.training.feed import can_be_entered, is_foreign_loader
 from delira.training.objective import Objective
-from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run, TrainingState, Tree, generators_state
-from delira.training.saving import Saver
+from delira.training.saving import PhaseTimes, Saver
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import class_on_disk
 

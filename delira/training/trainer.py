@@ -28,7 +28,6 @@ from delira.training.evaluation import AveragedWeights, Evaluator, StopInValidat
 from delira.training.feed import Feed, close_workers, is_foreign_loader
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
-from delira.training.phase_times import PhaseTimes
 from delira.training.predictor import Predictor, part_of
 from delira.training.run import (
     Ranks,
@@ -43,7 +42,7 @@ from delira.training.run import (
     update_best,
 )
 from delira.training.running_epoch import RunningEpoch
-from delira.training.saving import RunFiles, Saver, check_score, lock
+from delira.training.saving import PhaseTimes, RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
 
@@ -545,7 +544,7 @@ class BaseNetworkTrainer(Predictor):
 
     @property
     def timings(self) -> dict[str, Any]:
-        """Where the time went so far; see :class:`delira.training.phase_times.PhaseTimes`."""
+        """Where the time went so far; see :class:`delira.training.saving.PhaseTimes`."""
         return self.times.to_dict()
 
     @property

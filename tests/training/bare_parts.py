@@ -7,9 +7,9 @@ from delira.settings.config import read_settings
 from delira.training.evaluation import AveragedWeights, Evaluator
 from delira.training.feed import Feed
 from delira.training.objective import Events, Objective
-from delira.training.phase_times import PhaseTimes
 from delira.training.run import Run, TrainingPlan
 from delira.training.running_epoch import RunningEpoch
+from delira.training.saving import PhaseTimes
 from delira.training.step import TrainingStep
 
 #: what callbacks of the events ``at_*`` get in place of a trainer

@@ -13,7 +13,7 @@ from delira.contract import mark
 from delira.data_loading import BaseDataManager
 from delira.models import named_weights
 from delira.testing.toy import ToyExperiment, ToyNetwork, ToyTrainer, mean_squared_error
-from delira.training.phase_times import PhaseTimes, read_timings
+from delira.training.saving import PhaseTimes, read_timings
 
 DIVIDED = {"data", "forward", "backward", "update", "validation", "checkpoint", "test", "other"}
 ONE_STEP = DIVIDED - {"forward", "backward", "update"} | {"step"}
@@ -234,7 +234,5 @@ def test_phases_inside_of_others_count_once():
 
 
 def test_nothing_is_imported_for_it():
-    program = (
-        "import sys, delira.training.phase_times; sys.exit(bool({'torch', 'tensorflow', 'jax'} & set(sys.modules)))"
-    )
+    program = "import sys, delira.training.saving; sys.exit(bool({'torch', 'tensorflow', 'jax'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
