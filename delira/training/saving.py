@@ -9,7 +9,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -236,7 +235,7 @@ def _best_epochs(state: Tree) -> list[int]:
 NOWHERE = Path(os.devnull)
 
 
-def lock(run: Run, *, alone: bool = False) -> AbstractContextManager[Any]:
+def lock(run: Run, *, alone: bool = False) -> contextlib.AbstractContextManager[Any]:
     """Scope in which the folder of a run is nobody else's; it is made again if it is gone.
 
     Raises
