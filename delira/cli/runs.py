@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.cli.output import DASH, Answer, duration, table, wrapped
-from delira.errors import ConfigError, did_you_mean
+from delira.errors import ConfigError, did_you_mean, expect
 from delira.runs.results import RESULT_FILE, SUMMARY
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
 from delira.utils.files import harmless, open_regular
@@ -54,8 +54,7 @@ def list_runs(
     ConfigError
         If there is no such folder, or no run has the metric that was asked for.
     """
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit must be at least 1, got {limit}")
+    expect(("--limit", limit, limit is None or limit >= 1, "at least 1"))
     found = [_read(path) for path in find_runs(root)]
     runs = [run for run in found if _is_listed(run, name or "", states, since)]
     if best is not None:

@@ -291,21 +291,15 @@ def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold |
     if "last" in needed and run.manifest.get("states") and settings.get("on_save_error") != "warn":
         needed["previous"] = "it is the state before checkpoint_last, should that be damaged"
     there = {name: _endings(folder / "checkpoints", f"checkpoint_{name}") for name in ("best", "last", "previous")}
-    if is_finished:
-        yield from _check_independent(folder / "checkpoints", there["last"] & there["previous"], place)
+    for ending in sorted(there["last"] & there["previous"]) if is_finished else ():
+        last, previous = (folder / "checkpoints" / f"checkpoint_{name}{ending}" for name in ("last", "previous"))
+        if last.exists() and previous.exists() and last.samefile(previous):  # one damaged file must not be both
+            told = f"it is another name of {last.name}, so that damage to one is damage to both; copy the file"
+            yield Check(f"{place}/checkpoints/{previous.name}", BROKEN, told)
     for name, detail in needed.items():
         # one of TorchScript is two files
         for ending in sorted((set().union(*there.values()) or {""}) - there[name]):
             yield Check(f"{place}/checkpoints/checkpoint_{name}{ending}", MISSING, detail)
-
-
-def _check_independent(folder: Path, endings: set[str], place: str) -> Iterator[Check]:
-    """Check that the last state and the one before it are two files: one damaged file must not be both."""
-    for ending in sorted(endings):
-        last, previous = (folder / f"checkpoint_{name}{ending}" for name in ("last", "previous"))
-        if last.exists() and previous.exists() and last.samefile(previous):
-            told = f"it is another name of {last.name}, so that damage to one is damage to both; copy the file"
-            yield Check(f"{place}/checkpoints/{previous.name}", BROKEN, told)
 
 
 def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:

@@ -62,21 +62,13 @@ class CrossValidation:
     experiment: Any
     data: BaseDataManager
     request: Any
-    """The experiment's resolved settings."""
+    """The experiment's resolved settings, and the changes of the manager for training, and for testing."""
     split: SplitConfig
     metrics: Mapping[str, Any]
     """Test metrics by name, as they were given."""
     metric_keys: Mapping[str, Any]
-    train_kwargs: Mapping[str, Any]
-    """Changes of the manager for training, e.g. ``{"transforms": …}``."""
-    test_kwargs: Mapping[str, Any]
-    """Changes of the manager for validation and testing."""
     chosen: tuple[int, ...] | None
     """Numbers of the folds to run; ``None``: all."""
-    resume: str | Path | None
-    """``None``, ``"auto"`` or a run folder."""
-    allow_changes: bool = False
-    """Whether a run that is continued may differ, but for its splits."""
 
     @functools.cached_property
     def bound_metrics(self) -> dict[str, Any]:
@@ -89,15 +81,23 @@ class CrossValidation:
         keys = keys_of(self.bound_metrics, self.metric_keys)
         return self.request.config.known_outputs(self.bound_metrics, keys, self.experiment.trainer_cls.backend)
 
-    def run(self) -> KFoldResult:
-        """Train and test every fold."""
+    def run(self, resume: str | Path | None = None, allow_changes: bool = False) -> KFoldResult:
+        """Train and test every fold.
+
+        Parameters
+        ----------
+        resume
+            ``None``, ``"auto"`` or a run folder.
+        allow_changes
+            Whether a run that is continued may differ, but for its splits.
+        """
         if not isinstance(self.data, BaseDataManager):
             raise ConfigError(
                 f"kfold divides the data itself, so it needs a BaseDataManager, got {type(self.data).__name__}"
             )
         dataset = self.data.dataset
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
-        if not (self.data.transforms or any("transforms" in changes for changes in self._changes().values())):
+        if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
             check_label_key(self.data, self.split.label_key)  # a transform may make the entry
         splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
@@ -109,11 +109,11 @@ class CrossValidation:
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
         with self.experiment.open_folder(
-            dataclasses.replace(self.request, changes=self._changes()),
+            self.request,
             self.data,
-            self.resume,
+            resume,
             kind="kfold",
-            allow_changes=self.allow_changes,
+            allow_changes=allow_changes,
             num_splits=len(splits),
             split_type=self.split.describe(),
             splits=fingerprint(splits),
@@ -197,12 +197,9 @@ class CrossValidation:
     def _is_chosen(self, number: int) -> bool:
         return self.chosen is None or number in self.chosen
 
-    def _changes(self) -> dict[str, Any]:
-        return {"train_kwargs": dict(self.train_kwargs), "test_kwargs": dict(self.test_kwargs)}
-
     def _options(self) -> dict[str, Any]:
         """Return what was asked for besides the settings of the trainer, for the manifest."""
-        return {**vars(self.split), **self._changes(), "metrics": dict(self.metrics)}
+        return {**vars(self.split), **self.request.changes, "metrics": dict(self.metrics)}
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """Return what the report says about the run: the manifest, with the settings as they are written in YAML."""
@@ -292,8 +289,9 @@ class CrossValidation:
         self._check_epochs(number, trainer.state.epoch)
         table.begin(number, trainer)
         with trainer.times.phase("other", since=started):
-            val = None if split.val is None else self._manager(split.val, self.test_kwargs, held_out=True)
-            train, test = self._manager(split.train, self.train_kwargs), self._test_manager(split)
+            changes = request.changes
+            val = None if split.val is None else self._manager(split.val, changes["test_kwargs"], held_out=True)
+            train, test = self._manager(split.train, changes["train_kwargs"]), self._test_manager(split)
             if request.preprocessing is not None:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, test = train.with_preprocessing(fitted), test.with_preprocessing(fitted)
@@ -355,7 +353,7 @@ class CrossValidation:
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         # every sample once and in order: a sampler in test_kwargs holds for validation only
-        changes = {name: value for name, value in self.test_kwargs.items() if name not in _ORDERING}
+        changes = {name: value for name, value in self.request.changes["test_kwargs"].items() if name not in _ORDERING}
         return self._manager(split.test, changes, held_out=True)
 
     def _test(self, trainer: BaseNetworkTrainer, manager: BaseDataManager) -> Evaluation:

@@ -389,7 +389,8 @@ class BaseExperiment(Generic[NetworkT]):
         config = SplitConfig(num_splits=num_splits, **split)
         request = self._resolve(params, asked, seed=config.random_seed)
         refuse_fold(asked, request.fold)
-        request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing))
+        changes = {"train_kwargs": dict(train_kwargs or {}), "test_kwargs": dict(test_kwargs or {})}
+        request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing), changes=changes)
         tested = request.config.epoch_metrics if metrics is None else metrics
         return CrossValidation(
             experiment=self,
@@ -398,12 +399,8 @@ class BaseExperiment(Generic[NetworkT]):
             split=config,
             metrics=copy.deepcopy(dict(tested)),
             metric_keys=request.config.keys_of(tested) if metric_keys is None else metric_keys,
-            train_kwargs=train_kwargs or {},
-            test_kwargs=test_kwargs or {},
             chosen=chosen,
-            resume=resume,
-            allow_changes=allow_changes,
-        ).run()
+        ).run(resume, allow_changes)
 
     def setup(
         self, params: Parameters | Mapping[str, Any] | None = None, training: bool = True, **kwargs: Any

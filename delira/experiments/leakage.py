@@ -66,47 +66,30 @@ def on_two_sides(codes: np.ndarray, split: "Split") -> np.ndarray:
     return found[counts > 1]
 
 
-def refuse_shared_samples(n_samples: int, split: "Split", fold: int) -> None:
-    """Refuse a fold that has one of ``n_samples`` samples on two sides.
-
-    Raises
-    ------
-    ConfigError
-        Naming the first such sample and its sides.
-    """
-    codes = np.arange(n_samples)
-    if (shared := on_two_sides(codes, split)).size:
-        raise ConfigError(
-            f"sample {shared[0]} is in {_sides(codes, shared[0], split)} part of fold {fold}; "
-            "a splitter must put a sample into one part"
-        )
-
-
-def refuse_shared_groups(groups: np.ndarray, split: "Split", fold: int, key: str) -> None:
-    """Refuse a fold that has a group on two sides.
+def refuse_shared(what: str, values: np.ndarray, split: "Split", fold: int, cure: str) -> None:
+    """Refuse a fold that has a value on two sides.
 
     Parameters
     ----------
-    groups : ndarray of shape (n,)
-        The group of each sample.
+    what
+        What the values are called, e.g. ``"the patient"``.
+    values : ndarray of shape (n,)
+        That of each sample.
     split, fold
         The parts of the fold, and its number.
-    key
-        What the groups are called, e.g. ``"patient"``.
+    cure
+        What to do about it.
 
     Raises
     ------
     ConfigError
-        Naming the first such group and its sides.
+        Naming the first such value and its sides.
     """
-    codes = codes_of(groups)
+    codes = codes_of(values)
     if (shared := on_two_sides(codes, split)).size:
-        group = groups.tolist()[int(np.argmax(codes == shared[0]))]
-        raise ConfigError(
-            f"the {key} {group!r} is in {_sides(codes, shared[0], split)} part of fold {fold}; use "
-            "split_type='random' or 'stratified', or a splitter of scikit-learn with Group in its name: these keep "
-            "groups together"
-        )
+        value = values.tolist()[int(np.argmax(codes == shared[0]))]
+        sides = " and ".join(f"the {name}" for name, part in _parts(split) if shared[0] in codes[part])
+        raise ConfigError(f"{what} {value!r} is in {sides} part of fold {fold}; {cure}")
 
 
 def find_leaks(
@@ -173,10 +156,6 @@ def identity_keys(keys: Iterable[Any]) -> list[str]:
 def _parts(split: "Split") -> list[tuple[str, np.ndarray]]:
     validation = [] if split.val is None else [("validation", split.val)]
     return [("training", split.train), *validation, ("test", split.test)]
-
-
-def _sides(codes: np.ndarray, code: int, split: "Split") -> str:
-    return " and ".join(f"the {name}" for name, part in _parts(split) if code in codes[part])
 
 
 def _first(data: BaseDataManager) -> Mapping[str, Any]:

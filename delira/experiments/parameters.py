@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from delira.errors import ConfigError, did_you_mean
+from delira.errors import ConfigError, did_you_mean, expect
 from delira.utils import yaml_codec
 from delira.utils.config import LookupConfig
 from delira.utils.files import open_regular, publish_text, writable_folder
@@ -305,14 +305,12 @@ class Parameters(LookupConfig):
 
 def _filled(argument: str, given: Mapping[str, Any] | None) -> LookupConfig:
     """Copy the dictionaries and add the parts that are missing."""
-    if not isinstance(given, Mapping | None):
-        raise ConfigError(f"{argument} must be a dictionary {{'model': {{...}}, 'training': {{...}}}}, got {given!r}")
+    expect((argument, given, isinstance(given, Mapping | None), "a dictionary {'model': {...}, 'training': {...}}"))
     filled = LookupConfig()
     filled.update(given or {})
     for part in PARTS:
         content = dict.get(filled, part)
-        if not isinstance(content, Mapping | None):
-            raise ConfigError(f"{argument}[{part!r}] must be a dictionary, got {content!r}")
+        expect((f"{argument}[{part!r}]", content, isinstance(content, Mapping | None), "a dictionary"))
         dict.__setitem__(filled, part, content if isinstance(content, LookupConfig) else LookupConfig(content or {}))
     return filled
 

@@ -323,8 +323,8 @@ def _checked_trusted(trusted: object) -> tuple[Any, ...]:
     if isinstance(trusted, str):
         raise ConfigError(f"trusted must be a list of names, got {trusted!r}; write trusted=[{trusted!r}]")
     names = tuple(trusted) if isinstance(trusted, Iterable) else (trusted,)
-    if not isinstance(trusted, Iterable) or not all(isinstance(one, str) or hasattr(one, "__name__") for one in names):
-        raise ConfigError(f"trusted must be a list of names, or of classes and functions, got {trusted!r}")
+    are_names = isinstance(trusted, Iterable) and all(isinstance(one, str) or hasattr(one, "__name__") for one in names)
+    expect(("trusted", trusted, are_names, "a list of names, or of classes and functions"))
     return names
 
 

@@ -417,8 +417,8 @@ def _named(callback: object) -> Iterable[str]:
     """Return the attributes that a callback says are shared."""
     names = getattr(callback, "shared", ())
     who = type(callback).__name__
-    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{who}.shared must be a tuple of names of attributes, e.g. ('trial',), got {names!r}")
+    are_names = isinstance(names, (tuple, list)) and all(isinstance(name, str) for name in names)
+    expect((f"{who}.shared", names, are_names, "a tuple of names of attributes, e.g. ('trial',)"))
     for name in names:
         if not hasattr(callback, name):
             guess = did_you_mean(name, vars(callback))

@@ -15,10 +15,14 @@ from delira.data_loading._exact import check_range
 from delira.data_loading.abstract_dataset import AbstractDataset, name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError, did_you_mean, expect, flag
-from delira.experiments.leakage import refuse_shared_groups, refuse_shared_samples
+from delira.experiments.leakage import refuse_shared
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 
 SPLIT_TYPES = ("random", "stratified")
+_KEEPS_GROUPS = (
+    "use split_type='random' or 'stratified', or a splitter of scikit-learn with Group in its name: these keep groups "
+    "together"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,9 +133,11 @@ class Splitter:
         for fold, (rest, test) in enumerate(self._outer()):
             train, val = (rest, None) if self.config.val_split is None else self._inner(np.asarray(rest), fold)
             split = Split(self._indices(train), None if val is None else self._indices(val), self._indices(test))
-            refuse_shared_samples(self.n_samples, split, fold)
+            refuse_shared(
+                "sample", np.arange(self.n_samples), split, fold, "a splitter must put a sample into one part"
+            )
             if self.groups is not None:
-                refuse_shared_groups(self.groups, split, fold, str(self.config.groups_key))
+                refuse_shared(f"the {self.config.groups_key}", self.groups, split, fold, _KEEPS_GROUPS)
             yield split
 
     def _indices(self, part: object) -> np.ndarray:
@@ -300,8 +306,8 @@ def check_chosen(folds: Any) -> tuple[int, ...] | None:
             f"folds must be a list of the numbers of those folds that are to be run, from 0, e.g. folds=[1], got "
             f"{folds!r}; num_splits says how many folds there are"
         )
-    if len(set(found)) < len(found) or min(found) < 0:
-        raise ConfigError(f"folds must be different numbers from 0, got {folds!r}")
+    are_right = len(set(found)) == len(found) and min(found) >= 0
+    expect(("folds", folds, are_right, "different numbers from 0"))
     return tuple(sorted(map(int, found)))
 
 
