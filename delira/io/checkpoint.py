@@ -73,7 +73,7 @@ class CheckpointFolder:
         first, *others = [name for name in names if name != LAST] or [NEXT]
         path = self.publish(self.path(first), tree)
         for other in others:
-            self._link(path, self.path(other))
+            self._put(publish_link, path, self.path(other))
         if LAST in names:
             self._make_last(path)
         return self.path(LAST) if first == NEXT else path
@@ -82,24 +82,23 @@ class CheckpointFolder:
         """Let ``path`` be the last, and what was that, the one before; at no time do both names mean one file only."""
         last, previous = self.path(LAST), self.path(PREVIOUS)
         if path == previous:  # all that is left: it stays, and the last becomes a file of its own
-            self._copy(path, last)
+            self._put(publish_copy, path, last)
         elif not _is_same(path, last):
             if is_there(last):
-                self._link(last, previous, durable=False)  # the folder is synced with the next name
+                self._put(functools.partial(publish_link, durable=False), last, previous)  # synced with the next name
             if path == self.path(NEXT):
-                self._put_beside(publish_link, path, last)  # while the names change both must be whole
-                os.replace(path, last)
+                self._put(publish_link, path, last, os.replace)  # while the names change both must be whole
                 sync_folder(self.folder)
                 self._remove_next()
             else:
-                self._link(path, last)
+                self._put(publish_link, path, last)
         if _is_same(previous, last) or not is_there(previous):
-            self._copy(last, previous)
+            self._put(publish_copy, last, previous)
 
     def renew_previous(self) -> None:
         """Let the state before the last be a copy of the last: what it was belongs to a training that was left."""
         if is_there(self.path(LAST)):
-            self._copy(self.path(LAST), self.path(PREVIOUS))
+            self._put(publish_copy, self.path(LAST), self.path(PREVIOUS))
 
     def _remove_next(self) -> None:
         """Take the name away that a crash left; its state has others by now."""
@@ -120,19 +119,18 @@ class CheckpointFolder:
         base, found, aside = path.name.partition(self.suffix)
         return path.with_name(base + ending + aside if found else path.stem + ending)
 
-    def _link(self, source: Path, target: Path, *, durable: bool = True) -> None:
-        self._put_beside(publish_link, source, target)
-        publish_link(source, target, durable=durable)
-
-    def _put_beside(self, put: Callable[[Path, Path], object], source: Path, target: Path) -> None:
-        """Link or copy what lies beside a checkpoint, to lie beside another one."""
+    def _put(
+        self,
+        put: Callable[[Path, Path], object],
+        source: Path,
+        target: Path,
+        put_itself: Callable[[Path, Path], object] | None = None,
+    ) -> None:
+        """Link or copy a checkpoint under another name, and before it what lies beside it."""
         for ending in self.beside:
             if (beside := self._beside(source, ending)).exists():
                 put(beside, self._beside(target, ending))
-
-    def _copy(self, source: Path, target: Path) -> None:
-        self._put_beside(publish_copy, source, target)
-        publish_copy(source, target)
+        (put_itself or put)(source, target)
 
     def _rename(self, path: Path, ending: str) -> Path | None:
         """Set a checkpoint aside, under a name that is free; ``None`` if that is not possible."""
@@ -199,7 +197,7 @@ class CheckpointFolder:
             for name in tree.get("names", [LAST]):
                 target = self.path(str(name))
                 if _NAME.fullmatch(str(name)) and name != LAST and target != path:
-                    self._link(path, target)
+                    self._put(publish_link, path, target)
         self._make_last(path)
         self._remove_next()
 
@@ -217,7 +215,7 @@ class CheckpointFolder:
         """Make ``path``, with content ``tree``, the newest: later checkpoints are renamed (``.superseded``)."""
         self.set_aside_after(place_of(tree))
         if not _is_same(path, self.path(LAST)):
-            self._link(path, self.path(LAST))
+            self._put(publish_link, path, self.path(LAST))
         self._make_last(self.path(LAST))
 
     def set_aside_after(self, place: tuple[int, int]) -> None:
@@ -352,11 +350,8 @@ def place_of(tree: Mapping[str, Any]) -> tuple[int, int]:
 
 def _rename(path: Path, ending: str) -> Path | None:
     """Take a file out of the way, under a name that is free; ``None`` if that is not possible."""
-    for number in itertools.count():
-        aside = path.with_name(f"{path.name}.{ending}{number or ''}")
-        if not os.path.lexists(aside):
-            break
+    names = (path.with_name(f"{path.name}.{ending}{number or ''}") for number in itertools.count())
     try:
-        return path.rename(aside)
+        return path.rename(next(name for name in names if not os.path.lexists(name)))
     except OSError:
         return None

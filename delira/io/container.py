@@ -148,36 +148,25 @@ def read_record(file: io.BufferedReader, record: Record) -> bytearray:
 
 
 def _is_whole(file: io.BufferedReader, record: Record) -> bool:
+    file.seek(record.start)
     if record.packed is not None:
-        return _unpacks(file, record, record.packed)
-    buffer = memoryview(bytearray(min(_CHUNK, record.size)))
-    file.seek(record.start)
+        # no packer makes so much more of it: what is longer is there to fill the memory
+        return record.packed <= 2 * record.size + _DESCRIPTOR and _unpacks(file.read(record.packed), record)
     left, crc = record.size, 0
-    while left:
-        count = file.readinto(buffer[:left])
-        if not count:
-            return False
-        crc, left = zlib.crc32(buffer[:count], crc), left - count
-    return crc == record.crc
+    while content := file.read(min(_CHUNK, left)):
+        crc, left = zlib.crc32(content, crc), left - len(content)
+    return not left and crc == record.crc
 
 
-def _unpacks(file: io.BufferedReader, record: Record, left: int) -> bool:
-    """Return True if the ``left`` bytes of a compressed record unpack into what it must be, never into more at once."""
-    file.seek(record.start)
-    unpacker, size, crc, waiting = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, b""
-    while not unpacker.eof:
-        if not waiting:
-            waiting = file.read(min(_CHUNK, left))
-            left -= len(waiting)
-        try:
-            content = unpacker.decompress(waiting, _CHUNK)
-        except zlib.error:
-            return False
-        size, crc = size + len(content), zlib.crc32(content, crc)
-        if size > record.size or not (waiting or content):
-            return False
-        waiting = unpacker.unconsumed_tail
-    return not (left or unpacker.unused_data) and (size, crc) == (record.size, record.crc)
+def _unpacks(packed: bytes, record: Record) -> bool:
+    """Return True if all bytes of a compressed record unpack into what it must be, never into more."""
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        content = unpacker.decompress(packed, record.size + 1)
+    except zlib.error:
+        return False
+    is_at_end = unpacker.eof and not unpacker.unused_data
+    return is_at_end and (len(content), zlib.crc32(content)) == (record.size, record.crc)
 
 
 def _check_end(file: io.BufferedReader) -> int:

@@ -32,15 +32,15 @@ POINTS = [
         what="one damaged inode is best, last and epoch file at once, and nothing else is there",
         file="delira/io/checkpoint.py",
         old="        if LAST in names:\n            self._make_last(path)\n",
-        new="        if LAST in names:\n            self._link(path, self.path(LAST))\n",
+        new="        if LAST in names:\n            self._put(publish_link, path, self.path(LAST))\n",
         test="tests/io/test_previous_checkpoint.py::test_one_damaged_file_with_all_its_names_loses_one_save_at_most",
     ),
     PutBack(
         point="25",
         what="the state before is a link to the last",
         file="delira/io/checkpoint.py",
-        old="        if _is_same(previous, last) or not is_there(previous):\n            self._copy(last, previous)\n",
-        new="        if not is_there(previous):\n            self._link(last, previous)\n",
+        old="        if _is_same(previous, last) or not is_there(previous):\n            self._put(publish_copy, last, previous)\n",
+        new="        if not is_there(previous):\n            self._put(publish_link, last, previous)\n",
         test="tests/io/test_previous_checkpoint.py::test_a_run_that_saves_once_has_two_files",
     ),
     PutBack(
