@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import random
-import re
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
+from delira.utils.references import strip_addresses
 from delira.utils.user_code import is_foreign, is_own_file
 
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
@@ -52,7 +52,7 @@ def fingerprint_of(content: object) -> str:
 
 def describe_callable(function: object) -> str:
     """Name a function so that moving it to another module does not change the name."""
-    return str(getattr(function, "__qualname__", None) or _stable_repr(function))
+    return str(getattr(function, "__qualname__", None) or strip_addresses(repr(function)))
 
 
 def _add(digest: Any, value: Any) -> None:
@@ -68,7 +68,7 @@ def _add(digest: Any, value: Any) -> None:
     elif isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         _add_array(digest, np.asarray(value))
     else:
-        text = f"{type(value).__name__} {_stable_repr(value)}".encode()
+        text = f"{type(value).__name__} {strip_addresses(repr(value))}".encode()
         digest.update(b"value %d;%s" % (len(text), text))
 
 
@@ -87,11 +87,6 @@ def _add_array(digest: Any, array: np.ndarray) -> None:
     for start in range(0, len(rows), step):
         chunk = np.ascontiguousarray(rows[start : start + step])
         digest.update(chunk.reshape(-1).view(np.uint8).data)
-
-
-def _stable_repr(value: object) -> str:
-    """``repr`` without memory addresses, which differ from process to process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 # ------------------------------------------------------------------ items that samples are loaded from

@@ -7,7 +7,6 @@ import json
 import mmap
 import os
 import struct
-import uuid
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,9 +112,12 @@ class Entry:
     _values: memoryview
     """The part behind the header, in memory or mapped; changes of it do not reach the file."""
 
-    def sample(self) -> dict[str, Any]:
-        """Return the sample, its leaves arrays that may be written to."""
-        return self._tree(self._entries)
+    def sample(self, entries: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the sample, its leaves arrays that may be written to; or what ``entries``, a part of it, stand for."""
+        return {
+            key: self.sample(value) if isinstance(value, Mapping) else self._leaf(value)
+            for key, value in (self._entries if entries is None else entries).items()
+        }
 
     def array(self, key: str, index: int) -> np.ndarray:
         """Return a copy of one entry after having checked its checksum; ``index`` is for messages.
@@ -133,31 +135,22 @@ class Entry:
             )
         if isinstance(self._entries[key], Mapping):
             raise DataError(f"entry {key!r} of sample {index} is a dict; name an entry that is an array")
-        self._check(self._entries[key], key)
+        self.check({key: self._entries[key]})
         return self._leaf(self._entries[key]).copy()  # does not keep the whole file
 
-    def check(self) -> None:
-        """Compare all entries with their checksums.
+    def check(self, entries: Mapping[str, Any] | None = None, path: str = "") -> None:
+        """Compare all entries, or those of a part whose names begin with ``path``, with their checksums.
 
         Raises
         ------
         DamagedEntryError
             If one is not what was written.
         """
-        self._check(self._entries, "")
-
-    def _check(self, part: Any, name: str) -> None:
-        if isinstance(part, Mapping):
-            for key, value in part.items():
-                self._check(value, f"{name}/{key}" if name else key)
-        elif hashlib.sha256(_bytes_of(self._leaf(part))).hexdigest() != part[3]:
-            raise DamagedEntryError(f"the checksum of entry {name!r} is wrong")
-
-    def _tree(self, entries: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            key: self._tree(value) if isinstance(value, Mapping) else self._leaf(value)
-            for key, value in entries.items()
-        }
+        for key, value in (self._entries if entries is None else entries).items():
+            if isinstance(value, Mapping):
+                self.check(value, f"{path}{key}/")
+            elif hashlib.sha256(_bytes_of(self._leaf(value))).hexdigest() != value[3]:
+                raise DamagedEntryError(f"the checksum of entry {path + key!r} is wrong")
 
     def _leaf(self, leaf: Any) -> np.ndarray:
         dtype, shape, start, _ = leaf
@@ -441,7 +434,7 @@ class CachedDataset(AbstractDataset):
             entry, damage = self._find(place, check=True)
             if damage:
                 warnings.warn(f"{place.file} is damaged: {damage}; the sample is made again", stacklevel=2)
-            entry = entry or self._write(place, is_alone=lock.is_locked)
+            entry = entry or self._write(place)
             if lock.is_locked:
                 with contextlib.suppress(OSError):
                     place.lock.unlink()  # who waits for it, or locks a new one, finds the entry
@@ -449,21 +442,7 @@ class CachedDataset(AbstractDataset):
         finally:
             lock.release()
 
-    def _write(self, place: "_Place", is_alone: bool) -> Entry:
-        pieces = self._load(place)
-        with _writing(place):
-            target = place.file
-            if is_alone:
-                for debris in target.parent.glob(f"{target.name}.*"):  # of a process that was killed
-                    debris.unlink(missing_ok=True)
-            else:  # another name, else the process that holds the lock would take it for debris
-                target = target.with_suffix(f".{uuid.uuid4().hex[:8]}")
-            publish(target, lambda file: file.writelines(pieces), durable=False)
-            if not is_alone:
-                os.replace(target, place.file)
-            return open_entry(place.file)
-
-    def _load(self, place: "_Place") -> list[bytes | memoryview]:
+    def _write(self, place: "_Place") -> Entry:
         # whoever makes it, the same is drawn; and the caller's generators stay as they are
         with seeded_globals(derive(0, int(place.file.stem[:8], 16), stream="cache")):
             opened: list[str] = []
@@ -473,7 +452,10 @@ class CachedDataset(AbstractDataset):
             ):
                 sample = self.dataset[place.index]
         others = (path for path in opened if path not in place.files and not path.startswith(f"{self.path}{os.sep}"))
-        return pack(sample, place.index, place.content, self._hashes.stamps_of(others))
+        pieces = pack(sample, place.index, place.content, self._hashes.stamps_of(others))
+        with _writing(place):
+            publish(place.file, lambda file: file.writelines(pieces), durable=False)
+            return open_entry(place.file)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError, check_flags, check_names, check_whole
-from delira.utils.files import as_path, open_regular, read_patiently
+from delira.utils.files import as_path, check_unpacked, open_regular, read_patiently
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _END = struct.Struct("<4s4H2LH")
@@ -29,8 +29,6 @@ _LOCATOR = struct.Struct("<4sLQL")
 _LONG_END = struct.Struct("<4sQ2H2L4Q")
 _DESCRIPTOR = 24  # bytes that PyTorch writes after each record
 _CHUNK = 1 << 18
-#: bytes that all compressed records of a file together may unpack into: TorchScript compresses its code only
-_MOST_UNPACKED = 1 << 28
 _OUTSIDE = re.compile(r"/|[A-Za-z]:|.*\\|(.*/)?\.\.(/|$)", re.DOTALL)
 _PICKLE = (
     "it is a pickle, which could run code when loaded, so it was not loaded. If you trust its source, read it "
@@ -127,8 +125,8 @@ def stored_records(file: io.BufferedReader, *, compressed: bool = False) -> dict
         packed = entry.compress_size if entry.compress_type else None
         records[entry.filename.lower()] = Record(start, entry.file_size, entry.CRC, packed)
         position, room = start + entry.compress_size, _DESCRIPTOR
-    if sum(entry.file_size for entry in entries if entry.compress_type) > _MOST_UNPACKED:
-        raise zipfile.BadZipFile(f"its compressed records unpack into more than {_MOST_UNPACKED >> 20} MiB")
+    if compressed:
+        check_unpacked(file)
     return {entry.filename: records[entry.filename.lower()] for entry in entries}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.utils.references import walk
 from delira.utils.user_code import codes_inside, content_of, is_foreign, is_own_file, names_used
 
 #: of the byte code; that of another version says nothing
@@ -80,15 +81,11 @@ class _Reader:
         """What was read, as manifests have it."""
         return {"python": PYTHON, "functions": dict(sorted(self.found.items())), "missing": sorted(self.missing)}
 
-    def read_classes(self, classes: Iterable[type]) -> None:
-        """The functions and plain attributes of those classes that are the user's."""
-        for cls in classes:
-            if id(cls) not in self._seen:
-                self._seen.add(id(cls))
-                if is_own(cls):
-                    self._read_class(cls)
-
-    def _read_class(self, cls: type) -> None:
+    def read_class(self, cls: type) -> None:
+        """The functions and plain attributes of a class, if it is the user's."""
+        if id(cls) in self._seen or not is_own(cls):
+            return
+        self._seen.add(id(cls))
         plain = {}
         for name, value in vars(cls).items():
             place = f"{cls.__qualname__}.{name}"
@@ -96,7 +93,7 @@ class _Reader:
             if name in _GENERATED:
                 continue
             if isinstance(value, type) and not is_special:
-                self.read_classes([value])
+                self.read_class(value)
             elif (function := _function_in(value)) is not None:
                 self.read_function(function, place)
             elif isinstance(value, Mapping) and any(hasattr(one, "original_method") for one in value.values()):
@@ -172,7 +169,8 @@ class _Reader:
                     if not isinstance(vars(value)[name], types.ModuleType):
                         self.follow(vars(value)[name])
         elif isinstance(value, type):
-            self.read_classes(reversed(value.__mro__))
+            for cls in reversed(value.__mro__):
+                self.read_class(cls)
         elif (function := _function_in(value)) is not None and is_own(function):
             self.read_function(function, function.__qualname__)
 
@@ -374,10 +372,7 @@ def _of_installed(value: object) -> Any:
     """Return a class or function of an installed package by its name, where it is found under it."""
     module = str(getattr(value, "__module__", None))
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
-    found: Any = sys.modules.get(module)
-    for part in str(name).split("."):
-        found = getattr(found, part, None)
-    if found is not value or not callable(value):
+    if walk(module, str(name)) is not value or not callable(value):
         raise _Untold
     return [module, name, _of_package(module)]
 
