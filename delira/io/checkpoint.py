@@ -107,10 +107,10 @@ class CheckpointFolder:
 
     def publish(self, path: Path, tree: Mapping[str, Any]) -> Path:
         """Serialise ``tree``; the files beside it go first, and it names their checksums."""
-        digests = {}
-        for ending, write in self.beside.items():
-            file = publish(self._beside(path, ending), functools.partial(_fill, write, tree))
-            digests[ending] = digest_of(file)
+        digests = {
+            ending: digest_of(publish(self._beside(path, ending), functools.partial(_fill, write, tree)))
+            for ending, write in self.beside.items()
+        }
         whole = {**tree, BESIDE: digests} if digests else tree
         return publish(path, lambda file: self.write(file, whole))
 

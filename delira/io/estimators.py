@@ -4,7 +4,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,8 +76,7 @@ def strange(names: Iterable[str], trusted: Iterable[Any]) -> list[str]:
 
 def _canonical(content: bytes) -> bytes:
     """Return the same file without addresses, random names and the time of day: equal estimators give equal bytes."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries = _unpacked(content)
     numbers: dict[int, int] = {}
     names: dict[str, str] = {}
 
@@ -94,20 +93,23 @@ def _canonical(content: bytes) -> bytes:
         return changed
 
     schema = json.dumps(renamed(json.loads(entries.pop(_SCHEMA))))
+    # sparse arrays are archives themselves
+    plain = {name: _stored(_unpacked(each)) if name.endswith(".npz") else each for name, each in entries.items()}
+    return _stored({**{new: plain[old] for old, new in names.items()}, _SCHEMA: schema})
+
+
+def _unpacked(content: bytes) -> dict[str, bytes]:
+    """Return what is in an archive."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _stored(entries: Mapping[str, bytes | str]) -> bytes:
+    """Return an archive without compression and times."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for old, new in names.items():
-            archive.writestr(zipfile.ZipInfo(new), _stored(entries[old]) if old.endswith(".npz") else entries[old])
-        archive.writestr(zipfile.ZipInfo(_SCHEMA), schema)
-    return buffer.getvalue()
-
-
-def _stored(packed: bytes) -> bytes:
-    """Return an archive of arrays, without compression and times."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(packed)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as new:
-        for name in old.namelist():
-            new.writestr(zipfile.ZipInfo(name), old.read(name))
+        for name, content in entries.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
     return buffer.getvalue()
 
 

@@ -29,25 +29,20 @@ def is_same_score(key: object, other: object) -> bool:
 
 def check_epochs(num_epochs: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    if isinstance(num_epochs, bool) or not isinstance(num_epochs, numbers.Integral) or num_epochs < 0:
-        raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
+    expect(("num_epochs", num_epochs, is_count(num_epochs), "an integer of at least 0 (epochs in total)"))
     return int(num_epochs)
 
 
 def check_start(start_epoch: Any) -> int:
     """Refuse anything but a positive integer."""
-    if isinstance(start_epoch, bool) or not isinstance(start_epoch, numbers.Integral) or start_epoch < 1:
-        raise ConfigError(
-            f"start_epoch must be an integer of at least 1 (number of the first epoch), got {start_epoch!r}"
-        )
+    expect(positive("start_epoch", start_epoch, "number of the first epoch"))
     return int(start_epoch)
 
 
 def check_fold(fold: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    if isinstance(fold, bool) or not isinstance(fold, numbers.Integral) or fold < 0:
-        what = "at least 0" if isinstance(fold, numbers.Integral) and not isinstance(fold, bool) else "an integer"
-        raise ConfigError(f"fold must be {what}, got {fold!r}")
+    is_whole = isinstance(fold, numbers.Integral) and not isinstance(fold, bool)
+    expect(("fold", fold, is_count(fold), "at least 0" if is_whole else "an integer"))
     return int(fold)
 
 
@@ -429,10 +424,10 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
     flat = {name: value for name, value in flat.items() if value is not None or name in _NONE_IS_MEANT}
     if isinstance(precision := flat.get("mixed_precision"), bool):
         flat["mixed_precision"] = "auto" if precision else "32"
-    parts: dict[str, dict[str, Any]] = {part: {} for part in PART_CLASSES}
-    for name, (part, field) in PARTS.items():
-        if name in flat:
-            parts[part][field] = flat[name]
+    parts = {
+        part: {field: flat[name] for name, (owner, field) in PARTS.items() if owner == part and name in flat}
+        for part in PART_CLASSES
+    }
     in_parts = flat.get("micro_batches", 1)
     parts["update"]["skip_nonfinite"] = flat.get("nonfinite") == "skip"
     parts["update"]["in_parts"] = not (isinstance(in_parts, int) and in_parts == 1)

@@ -18,8 +18,6 @@ from delira.errors import DataError
 
 #: an array of numpy or of a framework, which have no type in common
 Array: TypeAlias = Any
-#: package in which the type of an array is defined -> framework
-_ROOTS = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax"}
 #: packages whose variables hold an array
 _VARIABLES = ("keras", "flax")
 #: what is exact enough to calculate with
@@ -338,6 +336,13 @@ class _Numpy(Ops):
 
 
 _NUMPY = _Numpy()
+#: package in which the type of an array is defined -> its operations, and the module with the functions
+_OPS: dict[str, tuple[type[Ops], str]] = {
+    "torch": (_Torch, "torch"),
+    "tensorflow": (_TensorFlow, "tensorflow"),
+    "jax": (_Jax, "jax.numpy"),
+    "jaxlib": (_Jax, "jax.numpy"),
+}
 
 
 def tensor_class() -> Any:
@@ -360,13 +365,10 @@ def _is_float(dtype: object) -> bool:
 def ops_of_type(kind: type) -> Ops:
     """Return the operations on arrays of a type, see :func:`ops_of`."""
     for parent in kind.__mro__:
-        root = _ROOTS.get(parent.__module__.partition(".")[0])
-        if root == "torch":
-            return _Torch(sys.modules["torch"])
-        if root == "tensorflow":
-            return _TensorFlow(sys.modules["tensorflow"])
-        if root == "jax":
-            return _Jax(sys.modules["jax"].numpy)
+        package = parent.__module__.partition(".")[0]
+        if package in _OPS:
+            operations, namespace = _OPS[package]
+            return operations(sys.modules[namespace])
     return _NUMPY
 
 

@@ -50,8 +50,7 @@ class LookupConfig(dict[Any, Any]):
             given = dict(*args, **kwargs)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{type(self).__name__} is made of one dictionary and keywords, got {args!r}") from error
-        for key, value in given.items():
-            dict.__setitem__(self, key, _converted(value))
+        dict.update(self, {key: _converted(value) for key, value in given.items()})
 
     # ---- items
 
@@ -96,8 +95,7 @@ class LookupConfig(dict[Any, Any]):
         return self[key]
 
     def __ior__(self, other: Any) -> Self:  # type: ignore[misc]  # dict's overloads say nothing more
-        for key, value in dict(other).items():
-            dict.__setitem__(self, key, _converted(value))
+        dict.update(self, {key: _converted(value) for key, value in dict(other).items()})
         return self
 
     # ---- attributes

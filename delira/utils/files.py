@@ -421,12 +421,9 @@ def read_json_lines(path: str | Path, most: int = MOST_OF_MANY) -> tuple[list[di
     lines = read_bytes(path, most).splitlines()
     found = []
     for line in lines:
-        try:
+        with contextlib.suppress(ValueError):
             entry = parse_json(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            found.append(entry)
+            found += [entry] if isinstance(entry, dict) else []
     return found, len(lines)
 
 

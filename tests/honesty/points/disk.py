@@ -39,8 +39,8 @@ POINTS = [
         point="25",
         what="the state before is a link to the last",
         file="delira/io/checkpoint.py",
-        old="        if _is_same(previous, last) or not is_there(previous):\n            self._put(publish_copy, last, previous)\n",
-        new="        if not is_there(previous):\n            self._put(publish_link, last, previous)\n",
+        old="        if _is_same(previous, last) or not is_there(previous):\n            self._put(publish_copy, last,",
+        new="        if not is_there(previous):\n            self._put(publish_link, last,",
         test="tests/io/test_previous_checkpoint.py::test_a_run_that_saves_once_has_two_files",
     ),
     PutBack(
