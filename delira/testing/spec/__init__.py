@@ -3,8 +3,7 @@
 :class:`BackendUnderTest` says what has to be filled in; :func:`check_backend` runs the checks and gives a table.
 """
 
-from delira.testing.spec.check import Check
-from delira.testing.spec.runner import Outcome, SpecReport, check_backend, spec_checks
+from delira.testing.spec.check import Check, Outcome, SpecReport, check_backend, spec_checks
 from delira.testing.spec.under_test import FEATURES, BackendUnderTest
 from delira.utils.lazy import public_names
 

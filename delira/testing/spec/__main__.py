@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delira.errors import ConfigError
-from delira.testing.spec.runner import check_backend, compare
+from delira.testing.spec.check import check_backend, compare
 from delira.testing.spec.under_test import BackendUnderTest
 from delira.utils.files import publish_text
 

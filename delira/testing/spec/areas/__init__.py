@@ -1,21 +1,21 @@
 """The checks, by area, from the plain to the special: the order is that of the tables."""
 
-#: the areas, which are the modules beside this one
-AREAS = (
-    "learning",
-    "steps",
-    "updates",
-    "evaluation",
-    "data",
-    "seeds",
-    "events",
-    "average",
-    "guards",
-    "checkpoints",
-    "resume",
-    "experiments",
-    "weights",
-    "errors",
-)
+#: area -> the module beside this one that holds its checks
+AREAS = {
+    "learning": "training",
+    "steps": "training",
+    "updates": "training",
+    "evaluation": "running",
+    "data": "running",
+    "seeds": "running",
+    "events": "using",
+    "average": "keeping",
+    "guards": "keeping",
+    "checkpoints": "keeping",
+    "resume": "keeping",
+    "experiments": "using",
+    "weights": "using",
+    "errors": "using",
+}
 
 __all__ = ["AREAS"]
