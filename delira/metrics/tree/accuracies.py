@@ -82,14 +82,9 @@ class Stateless(Keeping):
     def state_dict(self) -> dict[str, Any]:
         return {name: seen.state_dict() for name, seen in self._seen.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._clear()
+    def take_in(self, state: Mapping[str, Any]) -> None:
         for name in state.keys() & {"seen", *self._seen}:  # those of older versions have fewer
-            self._seen.setdefault(name, Seen(self.name)).load_state_dict(state[name])
-
-    def merge(self, other: Self) -> None:
-        for name, theirs in other._seen.items():
-            self._seen.setdefault(name, Seen(self.name)).merge(theirs)
+            self._seen.setdefault(name, Seen(self.name)).take_in(state[name])
 
 
 @default_for_key("cat_acc")

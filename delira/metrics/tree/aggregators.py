@@ -3,7 +3,7 @@
 import functools
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -63,12 +63,8 @@ class _Aggregator(Keeping):
     def state_dict(self) -> dict[str, Any]:
         return self._moments.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._clear()
-        self._moments.load_state_dict(state)
-
-    def merge(self, other: Self) -> None:
-        self._moments.merge(other._moments)
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        self._moments.take_in(state)
 
 
 class Mean(_Aggregator):
@@ -230,17 +226,12 @@ class RunningMetric(Keeping):
         kept = {"window": [np.asarray(mean) for mean, _ in found], "counted": [counts for _, counts in found]}
         return read_lazy({**kept, "batches": self._n_batches, "value": self._value})
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._clear()
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        """Take in the last batches of a state; what it has reported last is what is reported."""
         kept = zip(state["window"], state["counted"], strict=True)
         self._window.extend(Batch.of_mean(np.asarray(mean), int(count)) for mean, count in kept)
-        self._n_batches, self._value = int(state["batches"]), state["value"]
-
-    def merge(self, other: Self) -> None:
-        """Take in the last batches of another one; what it has reported last is what is reported."""
-        self._window.extend(other._window)
-        self._n_batches += other._n_batches
-        self._value = other._value if other._n_batches else self._value
+        self._n_batches += int(state["batches"])
+        self._value = state["value"] if state["batches"] else self._value
 
 
 class RunningMean(RunningMetric):

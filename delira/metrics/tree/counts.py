@@ -149,20 +149,15 @@ class Counting(Stateless):
             "lost": np.array(self._lost, dtype=np.int64),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._clear()
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        self._read()
         self._counts.update({(true, pred): number for true, pred, number in np.asarray(state["pairs"]).tolist()})
-        self._n_classes, self._n_samples = int(state["classes"]), int(state.get("n_samples", 0))
-        self._lost = np.asarray(state.get("lost", ())).astype(int).tolist()
+        self._lost += (self._n_samples + np.asarray(state.get("lost", ())).astype(int)).tolist()
+        self._n_samples += int(state.get("n_samples", 0))
+        self._n_classes = max(self._n_classes, int(state["classes"]))
 
     def merge(self, other: Self) -> None:
         super().merge(other)
-        self._read()
-        other._read()
-        self._counts.update(other._counts)
-        self._lost += [self._n_samples + position for position in other._lost]
-        self._n_samples += other._n_samples
-        self._n_classes = max(self._n_classes, other._n_classes)
         self.classes = self.classes or other.classes
 
 

@@ -125,7 +125,7 @@ class OverDataset(Stateless):
             self.n_samples = len(state["pred"])  # of pixels more; then the row is named
 
     def merge(self, other: Self) -> None:
-        super().merge(other)
+        self.seen.take_in(other.seen.state_dict())
         self._read()
         other._read()
         if found := other._gathered.result():

@@ -397,8 +397,7 @@ class EpochLambda(Keeping):
         host = map_leaves(lambda leaf: read_arrays([leaf])[0], kept)
         return read_lazy({"batches": self._n_batches, "value": self._value, **host})
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._clear()
+    def take_in(self, state: Mapping[str, Any]) -> None:
         self._n_batches, self._value = int(state["batches"]), state["value"]
         if self._n_batches:
             self._batches = [(state["predictions"], state["targets"])]

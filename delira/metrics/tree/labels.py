@@ -120,22 +120,16 @@ class Seen:
                     self.lost += (np.flatnonzero(by_sample(is_lost)) + start).tolist()
         self.lost.sort()
 
-    def merge(self, other: "Seen") -> None:
-        """Take in what another one has seen, as if it had come after."""
-        self.check()
-        other.check()
-        self.lost += [self._n_samples + position for position in other.lost]
-        self._n_samples += other._n_samples
-
     def state_dict(self) -> dict[str, Any]:
         """Return how many samples were seen, and which were lost."""
         self.check()
         return {"n_samples": self._n_samples, "lost": np.array(self.lost, dtype=np.int64)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the batches that a state has seen."""
-        self._pending = []
-        self._n_samples, self.lost = int(state["n_samples"]), np.asarray(state["lost"]).tolist()
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        """Take in what a state has seen, as if it had come after."""
+        self.check()
+        self.lost += [self._n_samples + position for position in np.asarray(state["lost"]).tolist()]
+        self._n_samples += int(state["n_samples"])
 
 
 def wrong_labels(true: np.ndarray, n_classes: int, ignore_index: int | None = None) -> np.ndarray:

@@ -180,6 +180,17 @@ class Keeping(Metric):
     def reset(self, state: State) -> None:
         self._clear()
 
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._clear()
+        self.take_in(state)
+
+    def merge(self, other: Self) -> None:
+        self.take_in(other.state_dict())
+
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        """Take in what the batches of a state have brought, as if they had come after the own."""
+        raise NotImplementedError
+
 
 class AdvancedMetric(Metric):
     """A metric that is computed otherwise in training than in evaluation.

@@ -39,6 +39,7 @@ LARGE = 4096
 
 #: count, mean, sum of squared deviations, smallest and largest of the numbers of one batch
 Row = tuple[Any, Any, Any, Any, Any]
+_NAMES = ("count", "mean", "squares", "least", "largest")
 
 
 class Unlike(NamedTuple):
@@ -122,12 +123,6 @@ class Moments:
             self._add(rows)
         return self
 
-    def merge(self, other: Self) -> None:
-        """Take in the numbers of another one, as if they had come after."""
-        self.read()
-        other.read()
-        self._add([(other.count, other.mean, other.squares, other.least, other.largest)])
-
     def _add(self, rows: Iterable[Row]) -> None:
         """Take in numbers of which only these are known, one row after the other."""
         total, mean, squares, least, largest = self.count, self.mean, self.squares, self.least, self.largest
@@ -160,13 +155,14 @@ class Moments:
     def state_dict(self) -> dict[str, Any]:
         """Everything, as a checkpoint tree."""
         self.read()
-        return {name: np.array(getattr(self, name)) for name in ("count", "mean", "squares", "least", "largest")}
+        return {name: np.array(getattr(self, name)) for name in _NAMES}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after what a state has seen."""
-        for name, value in state.items():
-            array = np.array(value, dtype=np.float64)
-            setattr(self, name, array if array.shape else array.item())
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        """Take in the numbers of a state, as if they had come after."""
+        self.read()
+        arrays = [np.array(state[name], dtype=np.float64) for name in _NAMES]
+        count, mean, squares, least, largest = (array if array.shape else array.item() for array in arrays)
+        self._add([(count, mean, squares, least, largest)])
 
 
 def check_dim(owner: object, dim: object) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -292,18 +292,12 @@ class Hausdorff(OfMasks):
         values, counts = self.values
         return {**super().state_dict(), "values": values, "counts": counts}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._values = np.asarray(state["values"]).tolist()
-        # those of older versions have only the distances that count
-        self._counts = np.asarray(state.get("counts", np.full(len(self._values), True))).tolist()
-
-    def merge(self, other: Self) -> None:
-        super().merge(other)
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        super().take_in(state)
         self._read()
-        other._read()
-        self._values += other._values
-        self._counts += other._counts
+        self._values += np.asarray(state["values"]).tolist()
+        # those of older versions have only the distances that count
+        self._counts += np.asarray(state.get("counts", np.full(len(state["values"]), True))).tolist()
 
 
 def _is_spacing(value: object) -> bool:
