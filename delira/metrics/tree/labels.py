@@ -84,8 +84,8 @@ class Seen:
         n_samples = shape[0] if shape else 1
         is_large = (n_samples if len(shape) == 1 else math.prod(shape)) > LARGE
         if is_large:
-            true = _reduced_labels(true, n_classes, ignore_index)
-            scores = None if scores is None else _reduced_scores(scores)
+            true = _reduced(wrong_labels(true, n_classes, ignore_index))
+            scores = None if scores is None else _reduced(~ops_of(scores).is_finite(scores))
         else:  # of labels that somebody writes into there is a copy; scores were just computed
             true = ops_of(true).keep(true)
         self._pending.append((self._n_samples, _Kind(n_classes, ignore_index, is_large), true, scores))
@@ -132,29 +132,33 @@ class Seen:
         self._n_samples += int(state["n_samples"])
 
 
-def wrong_labels(true: np.ndarray, n_classes: int, ignore_index: int | None = None) -> np.ndarray:
-    """Return which targets are none of the classes.
+def wrong_labels(true: Array, n_classes: int, ignore_index: int | None = None) -> Any:
+    """Return which targets are none of the classes, on their device.
 
     Parameters
     ----------
     true
-        Numbers.
+        Numbers; of truth values and texts none is wrong.
     n_classes
         How many classes there are, from 0; 0: any whole number is one; or ``YES_OR_NO``.
     ignore_index
         The target that does not count.
     """
-    if true.dtype.kind not in "iuf":
-        return np.zeros(true.shape, bool)
+    ops = ops_of(true)
+    is_float = ops.is_float(true)
+    if not is_float and "int" not in str(true.dtype):
+        return ops.asarray(np.zeros(shape_of(true), bool), true)
+    # types of frameworks may be too small for the number of classes
+    values = true if is_float or not ops.is_of_framework else ops.to_integer(true)
     if n_classes == YES_OR_NO:
-        is_right = (true >= 0) & (true <= 1)
+        is_right = (values >= 0) & (values <= 1)
     else:
-        is_right = np.ones(true.shape, bool) if true.dtype.kind != "f" else true == np.floor(true)
+        is_right = values == (ops.xp.floor(values) if is_float else values)
         if n_classes:
-            is_right &= (true >= 0) & (true < n_classes)
-        elif true.dtype.kind == "f":
-            is_right &= np.isfinite(true)
-    return ~is_right if ignore_index is None else ~is_right & (true != ignore_index)
+            is_right = is_right & (values >= 0) & (values < n_classes)
+        elif is_float:
+            is_right = is_right & ops.is_finite(values)
+    return ~is_right if ignore_index is None else ~is_right & (values != ignore_index)
 
 
 def check_labels(name: str, true: np.ndarray, n_classes: int, ignore_index: int | None = None, start: int = 0) -> None:
@@ -222,27 +226,10 @@ def named_samples(positions: Array) -> str:
     return ", ".join(map(str, numbers[:MOST_NAMED])) + more
 
 
-def _reduced_labels(true: Array, n_classes: int, ignore_index: int | None) -> Any:
-    """Of each sample whether a target is wrong, on the device, shape ``(B,)``; many numbers are not brought over."""
-    ops = ops_of(true)
-    shape = shape_of(true)
-    if "bool" in str(true.dtype):
-        return ops.reshape(ops.to_integer(true), (shape[0], -1))[:, 0] * 0
-    values = true if ops.is_float(true) else ops.to_integer(true)
-    is_wrong = (values < 0) | (values > 1) if n_classes == YES_OR_NO else values != values
-    if n_classes != YES_OR_NO:
-        if n_classes:
-            is_wrong = is_wrong | (values < 0) | (values >= n_classes)
-        if ops.is_float(true):
-            is_wrong = is_wrong | ~ops.equal(values, ops.to_integer(values))
-    if ignore_index is not None:
-        is_wrong = is_wrong & (values != ignore_index)
-    return ops.largest(ops.to_integer(ops.reshape(is_wrong, (shape[0], -1))), 1)
-
-
-def _reduced_scores(scores: Array) -> Any:
-    ops = ops_of(scores)
-    return ops.largest(ops.to_integer(ops.reshape(~ops.is_finite(scores), (shape_of(scores)[0], -1))), 1)
+def _reduced(flags: Array) -> Any:
+    """Of each sample whether any flag is up, on the device, shape ``(B,)``; many numbers are not brought over."""
+    ops = ops_of(flags)
+    return ops.largest(ops.to_integer(ops.reshape(flags, (shape_of(flags)[0], -1))), 1)
 
 
 def check_settings(owner: str, *, class_axis: object = None, **given: Any) -> None:

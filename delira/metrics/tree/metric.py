@@ -290,10 +290,6 @@ class Readings:
         given = {way: tree.process(as_read(state, known, way)) for way, tree in self.trees.items()}
         return given[self._likely]
 
-    def process_final(self, state: State, known: Criterion) -> dict[str, Any]:
-        """End the pass."""
-        return self.tree.process_final(as_read(state, known, self.way))
-
     @property
     def _likely(self) -> str:
         """The way that everything read so far leaves."""
@@ -316,18 +312,6 @@ class Readings:
         other._read()
         self.is_outside |= other.is_outside
         self.is_not_one_hot |= other.is_not_one_hot
-
-    def merge(self, other: Self) -> None:
-        """Take in what others have seen of the pass, way by way."""
-        # a way that is none to them is none any more
-        self.trees = {way: tree for way, tree in self.trees.items() if way in other.trees}
-        for way, tree in self.trees.items():
-            tree.merge(other.trees[way])
-
-    def settle(self) -> "MetricTree":
-        """Leave the likely way alone; returns its metric."""
-        self.trees = {self.way: self.tree}
-        return self.tree
 
     def _read(self) -> None:
         """Let batches that wait on the device tell."""
@@ -470,7 +454,8 @@ class MetricTree(Metric):
             Values of the pass by name: numbers, and lists of numbers.
         """
         if self._readings.trees:
-            return self._readings.process_final(args[0], known_of(args[0]))
+            state = as_read(args[0], known_of(args[0]), self._readings.way)
+            return self._readings.tree.process_final(state)
         value = self.root.process_final(*args)
         if not self.children:
             return by_name(self.root, value)
@@ -543,10 +528,12 @@ class MetricTree(Metric):
             return
         own, theirs = self._readings, other._readings
         own.learn(theirs)
-        if own.trees and theirs.trees:
-            own.merge(theirs)
-        elif own.trees:  # the other knew before the pass how predictions are read
-            own.settle().merge(other)
+        if own.trees:
+            # a way that is none to the other, which may have known before the pass, is none any more
+            trees = theirs.trees or {own.way: other}
+            own.trees = {way: tree for way, tree in own.trees.items() if way in trees}
+            for way, tree in own.trees.items():
+                tree.merge(trees[way])
         elif theirs.trees and not self._has_seen:
             own.trees = copy.deepcopy(theirs.trees)
         else:

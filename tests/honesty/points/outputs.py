@@ -51,8 +51,8 @@ POINTS = [
         point="9",
         what="f1 truncates the label 0.9 to 0",
         file="delira/metrics/tree/labels.py",
-        old='        is_right = np.ones(true.shape, bool) if true.dtype.kind != "f" else true == np.floor(true)',
-        new="        is_right = np.ones(true.shape, bool)",
+        old="        is_right = values == (ops.xp.floor(values) if is_float else values)",
+        new="        is_right = values == values",
         test=f"{VALUES}::test_a_label_that_is_no_whole_number_is_refused",
     ),
     PutBack(
