@@ -127,10 +127,35 @@ class TrialData:
         return isinstance(self.generator, BaseDataManager)
 
     def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, shuffle: bool = False) -> Iterator[Batch]:
-        """The batches of an epoch, from one on."""
-        is_plain = self.steps is None and self.loader is None and not self.keeps_iterator
-        draw = self._managed if is_plain and isinstance(self.generator, BaseDataManager) else self._drawn
-        return draw((seed, fold, epoch), start, shuffle)
+        """The batches of an epoch, from one on.
+
+        As many as there are steps; else those of a data manager as they come, and of a generator of which nobody knows
+        the number all of them; or without end.
+        """
+        state, counters, is_plain = self.state, (seed, fold, epoch), self.steps is None and self.loader is None
+        is_managed = is_plain and isinstance(self.generator, BaseDataManager) and not self.keeps_iterator
+        number = None if is_managed else self.n_batches
+        is_open = self.steps is None and number is None
+        if is_managed:
+            source = self.generator.epoch(*counters, start=start, shuffle=shuffle)
+        elif is_open:
+            source = itertools.islice(self.generator, start, None)
+        else:
+            source = self._source(counters, start, shuffle)
+        with contextlib.closing(source) if is_managed else contextlib.nullcontext():
+            for _ in itertools.count() if number is None else range(start, number):
+                state[keys.ITERATOR] = source
+                try:
+                    batch = self._next(source)
+                except StopIteration:
+                    if is_open:
+                        return
+                    why = "; a generator gives its batches once: pass a list, or a loader"
+                    once = why if hasattr(self.generator, "__next__") else ""
+                    raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
+                yield batch
+                if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
+                    return
 
     def anew(self) -> "TrialData":
         """Return the same data without the iterator that a fit goes on with."""
@@ -143,31 +168,6 @@ class TrialData:
             return batches
         n_steps = state.step_in_epoch or (state.history[-1]["train_steps"] if state.history else 1)
         return itertools.islice(batches, int(n_steps))
-
-    def _managed(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
-        """The batches of a data manager, as they come."""
-        with contextlib.closing(self.generator.epoch(*counters, start=start, shuffle=shuffle)) as batches:
-            self.state[keys.ITERATOR] = batches
-            yield from map(as_batch, batches)
-
-    def _drawn(self, counters: tuple[int, int, int], start: int, shuffle: bool) -> Iterator[Batch]:
-        """As many batches as there are steps; of a generator of which nobody knows the number, all; or without end."""
-        state, number = self.state, self.n_batches
-        is_open = self.steps is None and number is None
-        source = itertools.islice(self.generator, start, None) if is_open else self._source(counters, start, shuffle)
-        for _ in itertools.count() if number is None else range(start, number):
-            state[keys.ITERATOR] = source
-            try:
-                batch = self._next(source)
-            except StopIteration:
-                if is_open:
-                    return
-                why = "; a generator gives its batches once: pass a list, or a loader"
-                once = why if hasattr(self.generator, "__next__") else ""
-                raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
-            yield batch
-            if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
-                return
 
     def _next(self, source: Iterator[Any] | None) -> Batch:
         """The next batch; what a loader of the user's leaves out is not that of the batch before."""
