@@ -432,12 +432,7 @@ def report_left_out(run: Run, log: GuardLog, epoch: int) -> None:
         )  # fmt: skip
 
 
-def roll_back(
-    run: Run,
-    log: GuardLog,
-    error: NonFiniteLossError,
-    return_to_last: Callable[[], None],
-) -> None:
+def roll_back(run: Run, log: GuardLog, error: NonFiniteLossError, return_to_last: Callable[[], None]) -> None:
     """Return to the last checkpoint and make the learning rates smaller; raises ``error`` if that is not wanted.
 
     Parameters

@@ -396,9 +396,7 @@ class Predictor:
 
     @staticmethod
     def calc_metrics(
-        batch: Mapping[str, Any],
-        metrics: Mapping[str, Any] | None = None,
-        metric_keys: Mapping[str, Any] | None = None,
+        batch: Mapping[str, Any], metrics: Mapping[str, Any] | None = None, metric_keys: Mapping[str, Any] | None = None
     ) -> dict[str, np.ndarray]:
         """Metrics of one batch that holds inputs, targets and predictions as numpy arrays."""
         if not metrics:
