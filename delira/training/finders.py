@@ -14,7 +14,7 @@ import numpy as np
 from delira import state as keys
 from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, CallbackList, Trainer
 from delira.contract.kinds import Data, Tree
-from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_whole
+from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_that, check_whole
 from delira.training.checkpoints import losses_with_state
 from delira.training.feed import batch_length, batches_source, close_workers, has_epochs, is_foreign_loader, map_samples
 from delira.training.objective import telling_the_end
@@ -229,8 +229,7 @@ def _check(start: float, end: float, steps: int, smoothing: float, divergence: f
     check_whole(who, at_least=3, steps=steps)
     check_numbers(who, at_least=0, smoothing=smoothing)
     check_numbers(who, above=1, divergence=divergence)
-    if not smoothing < 1:
-        raise ConfigError(f"{who}: smoothing is at least 0 and below 1, got {smoothing!r}")
+    check_that(smoothing < 1, who, "smoothing is at least 0 and below 1", smoothing)
 
 
 # ---- a size of batches
@@ -302,7 +301,7 @@ def find_batch_size(
                 good = size
             else:
                 bad = size
-            size = _next(good, bad, max_batch_size, start, is_exact)
+            size = _next(good, bad, max_batch_size, is_exact)
     if not good:
         raise ConfigError(
             f"the device has not the memory for a batch of {start} samples; begin with a smaller start, or see "
@@ -311,16 +310,12 @@ def find_batch_size(
     return int(good)
 
 
-def _next(good: int, bad: int | None, limit: int | None, start: int, is_exact: bool) -> int | None:
+def _next(good: int, bad: int | None, limit: int | None, is_exact: bool) -> int | None:
     """The size to try after the largest that fitted and the smallest that did not."""
-    if bad is None:
-        size = 2 * good
-        if limit is not None and size > limit:
-            return limit if good < limit else None
-        return size
-    if is_exact and good and bad - good > 1:
-        return (good + bad) // 2
-    return None
+    if bad is not None:
+        return (good + bad) // 2 if is_exact and good and bad - good > 1 else None
+    size = 2 * good if limit is None else min(2 * good, limit)
+    return size if size > good else None
 
 
 def _fits(trainer: Trainer, rehearsal: "Rehearsal", first: Any, size: int, steps: int) -> bool:

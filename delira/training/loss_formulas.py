@@ -8,7 +8,7 @@ precision.
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, expect
 from delira.utils.arrays import Array, Ops
 
 
@@ -91,10 +91,8 @@ class BCEFocalLoss(BackendLoss):
 
     def __init__(self, alpha: float | None = None, gamma: float = 2, reduction: str = "elementwise_mean") -> None:
         super().__init__()
-        if alpha is not None and not 0 <= alpha <= 1:
-            raise ConfigError(f"alpha must be between 0 and 1 (or None for no weights), got {alpha!r}")
-        if not gamma >= 0:
-            raise ConfigError(f"gamma must be at least 0, got {gamma!r}")
+        expect(("alpha", alpha, alpha is None or 0 <= alpha <= 1, "between 0 and 1 (or None for no weights)"))
+        expect(("gamma", gamma, gamma >= 0, "at least 0"))
         self.alpha, self.gamma, self.reduction = alpha, gamma, _checked(reduction)
 
     def forward(self, p: Any, t: Any) -> Any:
@@ -154,10 +152,9 @@ class _OverlapLoss(BackendLoss):
         self, activation: str | None, include_background: bool, smooth: float, batch: bool, reduction: str
     ) -> None:
         super().__init__()
-        if activation not in ("auto", "softmax", "sigmoid", None):
-            raise ConfigError(f"activation must be 'auto', 'softmax', 'sigmoid' or None, got {activation!r}")
-        if not smooth >= 0:
-            raise ConfigError(f"smooth must be at least 0, got {smooth!r}")
+        is_known = activation in ("auto", "softmax", "sigmoid", None)
+        expect(("activation", activation, is_known, "'auto', 'softmax', 'sigmoid' or None"))
+        expect(("smooth", smooth, smooth >= 0, "at least 0"))
         self.activation, self.include_background = activation, include_background
         self.smooth, self.batch, self.reduction = smooth, batch, _checked(reduction)
 
@@ -312,8 +309,8 @@ class DiceCELoss(BackendLoss):
         squared: bool = False,
     ) -> None:
         super().__init__()
-        if activation not in ("auto", "softmax", "sigmoid"):
-            raise ConfigError(f"activation must be 'auto', 'softmax' or 'sigmoid', got {activation!r}")
+        is_known = activation in ("auto", "softmax", "sigmoid")
+        expect(("activation", activation, is_known, "'auto', 'softmax' or 'sigmoid'"))
         self.dice_weight, self.ce_weight, self.activation = dice_weight, ce_weight, activation
         self.dice = self._dice_cls(activation, include_background, smooth, batch, squared)
 
@@ -343,6 +340,6 @@ def _activation_for(activation: str | None, prediction: Any) -> str | None:
 
 
 def _checked(reduction: str) -> str:
-    if reduction not in ("none", "mean", "elementwise_mean", "sum"):
-        raise ConfigError(f"reduction must be 'none', 'mean', 'elementwise_mean' or 'sum', got {reduction!r}")
+    is_known = reduction in ("none", "mean", "elementwise_mean", "sum")
+    expect(("reduction", reduction, is_known, "'none', 'mean', 'elementwise_mean' or 'sum'"))
     return reduction

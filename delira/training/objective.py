@@ -232,13 +232,9 @@ class Objective:
         """Return True if the training pass was ended before its time, so that there is no epoch to record."""
         return False
 
-    def shown_of_epoch(self, epoch: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of an epoch as its end shows them."""
-        return {"epoch": epoch, **values}
-
-    def record(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of an epoch as the history has them."""
-        return values
+    def end_epoch(self, epoch: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Tell the values of an epoch; returns them as the history has them."""
+        return self.events.end_pass({"epoch": epoch, **values}, "on_end_epoch")
 
     def kept_values(self) -> dict[str, Any]:
         """Return what a checkpoint inside an epoch holds besides the values of its steps."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from delira.contract import Backend, Tree
-from delira.errors import CheckpointError, ConfigError, NonFiniteLossError
+from delira.errors import CheckpointError, NonFiniteLossError, expect
 from delira.metrics import MetricSet, kind_of
 from delira.settings.config import REDUCTIONS, TrainerConfig
 from delira.training.outputs import OutputReadings
@@ -161,8 +161,7 @@ def reduce_values(values: Tree, mode: str = "mean", sizes: np.ndarray | None = N
     if mode == "mean" and sizes is not None:
         counts = sizes > 0  # the mean of nothing is no number
         return float(np.average(array[counts], weights=sizes[counts])) if counts.any() else math.nan
-    if mode not in REDUCTIONS:
-        raise ConfigError(f"reduce_mode must be one of {REDUCTIONS}, got {mode!r}")
+    expect(("reduce_mode", mode, mode in REDUCTIONS, f"one of {REDUCTIONS}"))
     if mode in ("mean", "sum"):
         return float(array.mean() if mode == "mean" else array.sum())
     return float(array[0 if mode == "first_only" else -1])

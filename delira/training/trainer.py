@@ -379,8 +379,7 @@ class BaseNetworkTrainer(Predictor):
             values |= self._validate(plan, epoch)
         values |= {name: rate for name, rate in running.rates.items() if name not in values}
         checks.report_left_out(run, self.guard_log, epoch)
-        values = events.end_pass(objective.shown_of_epoch(epoch, values), "on_end_epoch")
-        values = objective.record(values)
+        values = objective.end_epoch(epoch, values)
         state.epoch, state.step_in_epoch, state.has_all_steps = epoch, 0, False
         run.running = run.epoch_data = None
         state.history.append(values)

@@ -14,7 +14,15 @@ from delira.callbacks.imaging.callback import ImagingCallback
 from delira.callbacks.imaging.grid import stretched
 from delira.contract.calls import ModelCall
 from delira.contract.kinds import Array, Network
-from delira.errors import ConfigError, check_flags, check_functions, check_numbers, check_whole, did_you_mean
+from delira.errors import (
+    ConfigError,
+    check_flags,
+    check_functions,
+    check_numbers,
+    check_that,
+    check_whole,
+    did_you_mean,
+)
 from delira.state import State
 from delira.trial.trial import Trial
 from delira.utils.arrays import as_array, ops_of, read_arrays
@@ -179,10 +187,9 @@ def _check(nclasses: int, input_size: Any, steps: int, target: Array, decay: flo
     who = "ClassAppearanceModel"
     check_whole(who, at_least=1, nclasses=nclasses, steps=steps)
     check_numbers(who, at_least=0, decay=decay)
-    if not isinstance(input_size, (tuple, list)) or len(input_size) != 3:
-        raise ConfigError(f"{who}: input_size is (channels, height, width), got {input_size!r}")
+    is_size = isinstance(input_size, (tuple, list)) and len(input_size) == 3
+    check_that(is_size, who, "input_size is (channels, height, width)", input_size)
     for length in input_size:
         check_whole(who, at_least=1, input_size=length)
     is_class = isinstance(target, Integral) and not isinstance(target, bool) and 0 <= int(target) < nclasses
-    if target != RANDOM and not is_class:
-        raise ConfigError(f"{who}: target is RANDOM or a class from 0 to {nclasses - 1}, got {target!r}")
+    check_that(target == RANDOM or is_class, who, f"target is RANDOM or a class from 0 to {nclasses - 1}", target)

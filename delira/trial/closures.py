@@ -8,7 +8,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract.calls import ModelCall, takes_state_only
 from delira.contract.kinds import Array, Criterion, Network, Optimizer, Tree
-from delira.errors import ConfigError, check_functions, check_texts, did_you_mean
+from delira.errors import ConfigError, check_functions, check_texts, check_that, did_you_mean
 from delira.state import State, StateFunction, StateKey
 from delira.training.step import SETTLED, written
 from delira.utils.arrays import map_leaves, ops_of
@@ -105,8 +105,8 @@ class Closure:
     """
 
     def __init__(self, sources: Mapping[str, StateFunction], y_pred: StateKey, loss: StateKey, optimizer: str):
-        if not isinstance(sources, Mapping) or not sources.keys() >= {"x", "model", "y_true", "criterion"}:
-            raise ConfigError(f"Closure: sources says where x, model, y_true and criterion are, got {sources!r}")
+        is_right = isinstance(sources, Mapping) and sources.keys() >= {"x", "model", "y_true", "criterion"}
+        check_that(is_right, self, "sources says where x, model, y_true and criterion are", sources)
         check_functions(self, **{f"sources {name}": source for name, source in sources.items()})
         check_texts(self, y_pred=y_pred, loss=loss, optimizer=optimizer)
         self._sources, self._y_pred = sources, y_pred

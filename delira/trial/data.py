@@ -12,7 +12,7 @@ from delira import state as keys
 from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading.data_loader import EpochIterator
-from delira.errors import ConfigError, DataError, check_flags, check_functions
+from delira.errors import ConfigError, DataError, check_flags, check_functions, check_that, expect
 from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.feed import has_epochs, is_foreign_loader
@@ -245,8 +245,8 @@ def check_steps(steps: Any) -> int | None:
     if steps is None:
         return None
     is_number = isinstance(steps, (int, float, np.number)) and not isinstance(steps, bool)
-    if not is_number or steps % 1 != 0 or steps < ENDLESS or steps == 0:
-        raise ConfigError(f"steps must be a positive whole number, or -1 for no end, got {steps!r}")
+    is_right = is_number and steps % 1 == 0 and steps >= ENDLESS and steps != 0
+    expect(("steps", steps, is_right, "a positive whole number, or -1 for no end"))
     return int(steps)
 
 
@@ -281,8 +281,7 @@ def deep_to(batch: Tree, device: Any = None, dtype: Any = None) -> Any:
 
 
 def _moved(tensor: Array, device: Any) -> Any:
-    if isinstance(device, bool):
-        raise ConfigError(f"deep_to: device is one of PyTorch, got {device!r}")
+    check_that(not isinstance(device, bool), "deep_to", "device is one of PyTorch", device)
     try:
         return tensor.to(device=device)
     except Exception as error:  # each kind of device has its own

@@ -381,15 +381,15 @@ class TrialObjective(Objective):
                     f"{tree.root.name!r} takes them for {tree.way}; say output='logits', 'probabilities' or 'labels'"
                 )
 
-    def shown_of_epoch(self, epoch: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of an epoch as its end shows them; a metric called ``epoch`` counts from 0."""
-        return {name: value for name, value in values.items() if name != "epoch"}
+    def end_epoch(self, epoch: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Tell the values of an epoch; returns them as the history has them, with its steps.
 
-    def record(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of an epoch as the history has them, with its steps."""
+        A metric called ``epoch`` counts from 0.
+        """
+        told = self.events.end_pass({name: one for name, one in values.items() if name != "epoch"}, "on_end_epoch")
         steps = {"train_steps": self.run.state.step_in_epoch, "validation_steps": self._validation_steps}
-        values.pop("epoch", None)
-        return {"epoch": self.run.facts[keys.EPOCH] + 1, **values, **steps}
+        told.pop("epoch", None)
+        return {"epoch": self.run.facts[keys.EPOCH] + 1, **told, **steps}
 
     def _of_pass(self) -> dict[str, Any]:
         """Return what the metrics have seen of the pass, and what they showed at its last batch."""

@@ -11,7 +11,7 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend, Criterion, Network, Optimizer, Tree
 from delira.contract.calls import bind_criterion
-from delira.errors import ConfigError, check_flags
+from delira.errors import ConfigError, check_flags, check_that
 from delira.metrics.tree.metric_list import MetricList
 from delira.settings.config import SETTINGS, check_names, check_output
 from delira.settings.parts import check_verbose
@@ -300,8 +300,8 @@ class Trial(Passes):
             )
         check_flags("load_state_dict", resume=resume)
         tree = dict(state_dict)
-        if not isinstance(tree.get("state", tree), Mapping):
-            raise ConfigError(f"load_state_dict: the entry 'state' of a state_dict is a dict, got {tree['state']!r}")
+        own = tree.get("state", tree)
+        check_that(isinstance(own, Mapping), "load_state_dict", "the entry 'state' of a state_dict is a dict", own)
         is_state = resume and "state" in tree
         if is_state and (written := tree.get("version", _version())) != _version():
             warnings.warn(f"the state was written by delira {written}, and this is {_version()}", stacklevel=2)
