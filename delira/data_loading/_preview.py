@@ -135,80 +135,31 @@ def _as_cell(index: int | None, sample: Mapping[str, np.ndarray], data_key: str)
             f"entry {data_key!r} cannot be drawn: its dtype is {image.dtype} and its shape {image.shape}; "
             "name an entry of numbers as data_key"
         )
-    view = _view(image.shape)
+    kind, axis, space, note = _layout(image.shape)
     labels = {key: label for key, label in sample.items() if key != data_key}
     shown = ", ".join(f"{key} {text}" for key, label in labels.items() if (text := _text(label)))
+    masks = (_classes_of(label, space, image.shape) for label in labels.values() if kind != "lines")
     return _Cell(
         title=shown if index is None else f"#{index}  {shown}",
-        values=view.of(image),
-        kind=view.kind,
-        mask=next((mask for label in labels.values() if (mask := view.classes_of(label)) is not None), None),
-        note=view.note,
+        values=_values(image, kind, axis, space),
+        kind=kind,
+        mask=next((mask for mask in masks if mask is not None), None),
+        note=note,
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _View:
-    """How arrays of one shape become a picture."""
-
-    kind: str
-    space: tuple[int, ...]
-    """Shape without channels."""
-    channel_axis: int | None = None
-    shape: tuple[int, ...] = ()
-    note: str = ""
-
-    def of(self, image: np.ndarray) -> np.ndarray:
-        """Return what is drawn: (H, W), (H, W, 3) or (lines, length)."""
-        if self.kind == "lines":
-            lines = np.atleast_2d(image)
-            return lines if self.channel_axis in (None, 0) else lines.T
-        if self.channel_axis is None:
-            return self._slice(image.reshape(self.space))
-        channels = np.moveaxis(image, self.channel_axis, 0)
-        return np.stack([*channels], axis=-1)[self._step()] if self.kind == "colour" else self._slice(channels[0])
-
-    def classes_of(self, label: np.ndarray) -> np.ndarray | None:
-        """Return the class of each pixel if ``label`` is a mask of these images, else None."""
-        if self.kind == "lines" or label.dtype.kind not in "biuf":
-            return None
-        shapes = (self.space, self.shape, (1, *self.space), (*self.space, 1))
-        if label.size == math.prod(self.space) and label.shape in shapes:
-            mask = self._slice(label.reshape(self.space)).astype(np.float64)
-        elif label.shape[1:] == self.space and len(label) <= MAX_CHANNELS:  # one channel for each class
-            channels = np.stack([self._slice(channel) for channel in label]).astype(np.float64)
-            if not np.isin(channels, (0, 1)).all():
-                return None
-            first = 0 if (channels.sum(axis=0) == 1).all() else 1  # one-hot has a channel for the background
-            mask = (channels * np.arange(first, first + len(label)).reshape(-1, 1, 1)).max(axis=0)
-        else:
-            return None
-        if not (mask == np.round(mask)).all() or len(np.unique(mask)) > MAX_CLASSES:
-            return None
-        return np.maximum(mask, 0).astype(np.int64)  # transforms mark what lies outside with -1
-
-    def _slice(self, values: np.ndarray) -> np.ndarray:
-        while values.ndim > 2:
-            values = values[len(values) // 2]
-        return values[self._step()]
-
-    def _step(self) -> tuple[slice, slice]:
-        rows, columns = (slice(None, None, -(-length // MAX_PIXELS)) for length in self.space[-2:])
-        return rows, columns
-
-
-def _view(shape: tuple[int, ...]) -> _View:
+def _layout(shape: tuple[int, ...]) -> tuple[str, int | None, tuple[int, ...], str]:
+    """Return how arrays of one shape are drawn: the kind, the axis of channels, the shape without it, and a note."""
     size = " × ".join(map(str, shape))
     if len(shape) <= 1:
         side = math.isqrt(math.prod(shape))
         if side >= 8 and side * side == math.prod(shape):
-            return _View(kind="gray", space=(side, side), shape=shape, note=f"{size} values as {side} × {side}")
-        return _View(kind="lines", space=shape, shape=shape, note=f"{size or 1} values")
+            return "gray", None, (side, side), f"{size} values as {side} × {side}"
+        return "lines", None, shape, f"{size or 1} values"
     if len(shape) == 2:
         few, many = sorted(shape)
-        if few > MAX_CHANNELS or many < 8 * few:
-            return _View(kind="gray", space=shape, shape=shape, note=size)
-        return _View(kind="lines", space=(many,), channel_axis=shape.index(few), shape=shape, note=size)
+        is_image = few > MAX_CHANNELS or many < 8 * few
+        return ("gray", None, shape, size) if is_image else ("lines", shape.index(few), (many,), size)
     is_first = shape[0] in (1, 3) or (shape[0] <= MAX_CHANNELS and shape[-1] not in (1, 3))
     axis = 0 if is_first else len(shape) - 1 if shape[-1] in (1, 3) else None
     space = shape if axis is None else shape[1:] if axis == 0 else shape[:-1]
@@ -218,9 +169,44 @@ def _view(shape: tuple[int, ...]) -> _View:
         notes.append(f"channel 0 of {shape[axis]}")
     if len(space) > 2:
         notes.append(f"slice {', '.join(str(length // 2) for length in space[:-2])}")
-    return _View(
-        kind="colour" if is_colour else "gray", space=space, channel_axis=axis, shape=shape, note=", ".join(notes)
-    )
+    return "colour" if is_colour else "gray", axis, space, ", ".join(notes)
+
+
+def _values(image: np.ndarray, kind: str, axis: int | None, space: tuple[int, ...]) -> np.ndarray:
+    """Return what is drawn: (H, W), (H, W, 3) or (lines, length)."""
+    if kind == "lines":
+        lines = np.atleast_2d(image)
+        return lines.T if axis == 1 else lines
+    if kind == "colour":
+        return _slice(np.moveaxis(image, axis or 0, -1), 3)
+    return _slice(image.reshape(space) if axis is None else image.take(0, axis))
+
+
+def _classes_of(label: np.ndarray, space: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray | None:
+    """Return the class of each pixel if ``label`` is a mask of images of a shape, else None."""
+    if label.dtype.kind not in "biuf":
+        return None
+    if label.size == math.prod(space) and label.shape in (space, shape, (1, *space), (*space, 1)):
+        mask = _slice(label.reshape(space)).astype(np.float64)
+    elif label.shape[1:] == space and len(label) <= MAX_CHANNELS:  # one channel for each class
+        channels = np.stack([_slice(channel) for channel in label]).astype(np.float64)
+        if not np.isin(channels, (0, 1)).all():
+            return None
+        first = 0 if (channels.sum(axis=0) == 1).all() else 1  # one-hot has a channel for the background
+        mask = (channels * np.arange(first, first + len(label)).reshape(-1, 1, 1)).max(axis=0)
+    else:
+        return None
+    if not (mask == np.round(mask)).all() or len(np.unique(mask)) > MAX_CLASSES:
+        return None
+    return np.maximum(mask, 0).astype(np.int64)  # transforms mark what lies outside with -1
+
+
+def _slice(values: np.ndarray, n_axes: int = 2) -> np.ndarray:
+    """Return the central slice, thinned out."""
+    while values.ndim > n_axes:
+        values = values[len(values) // 2]
+    rows, columns = (-(-length // MAX_PIXELS) for length in values.shape[:2])
+    return values[::rows, ::columns]
 
 
 def _text(label: np.ndarray) -> str:

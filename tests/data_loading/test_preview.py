@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from delira.data_loading import BaseDataManager, BaseLazyDataset, SequentialSampler
-from delira.data_loading._preview import BAD, CLASSES, _scale, _view, preview
+from delira.data_loading._preview import BAD, CLASSES, _as_cell, _scale, preview
 from delira.errors import ConfigError, DataError, MissingKeyError
 
 N = 12
@@ -156,8 +156,8 @@ def test_samples_that_a_transform_multiplies_have_no_number():
     ],
 )
 def test_the_shape_decides_how_a_sample_is_drawn(shape, kind, drawn, note):
-    view = _view(shape)
-    assert (view.kind, view.of(np.zeros(shape)).shape, view.note) == (kind, drawn, note)
+    cell = _as_cell(0, {"data": np.zeros(shape)}, "data")
+    assert (cell.kind, cell.values.shape, cell.note) == (kind, drawn, note)
 
 
 def test_colours_stay_in_their_channels_wherever_these_are():
