@@ -52,10 +52,8 @@ def exact_array(values: object, what: str) -> np.ndarray:
     refuse_masked(values, what)
     if hasattr(values, "toarray"):
         raise DataError(f"{what} are a sparse matrix ({type(values).__name__}), and batches are dense: pass .toarray()")
-    if hasattr(values, "detach"):  # a tensor that asks for gradients refuses to be an array
-        values = values.detach()
     try:
-        array = np.asarray(values)
+        array = as_array(values)
     except (TypeError, ValueError) as error:
         cure = "; give all of them one shape" if "inhomogeneous" in str(error) else ""
         raise DataError(f"{what} make no array: {error}{cure}") from error

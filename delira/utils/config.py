@@ -220,8 +220,7 @@ class LookupConfig(dict[Any, Any]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = memo[id(self)] = type(self).__new__(type(self))
-        for key, value in self.items():
-            dict.__setitem__(twin, copy.deepcopy(key, memo), copy.deepcopy(value, memo))
+        dict.update(twin, {copy.deepcopy(key, memo): copy.deepcopy(value, memo) for key, value in self.items()})
         return twin
 
     def __reduce__(self) -> Any:

@@ -1,7 +1,6 @@
 """One process for each folder: a lock that dies with its owner."""
 
 import contextlib
-import dataclasses
 import datetime
 import json
 import os
@@ -21,17 +20,9 @@ _PATIENCE = 3.0
 _POLL = 0.05  # seconds between two tries
 
 
-@dataclasses.dataclass
-class _Hold:
-    lock: Any
-    """``None`` where the file system has no locks."""
-    count: int = 0
-    is_taken: bool = False
-    """Whether one of the scopes is ``alone``."""
-
-
-#: by process and folder: what a process forks does not own its locks
-_holds: dict[tuple[int, str], _Hold] = {}
+#: by process and folder (what a process forks does not own its locks): the lock, ``None`` where the file system has
+#: none, and of each scope that holds it whether it is ``alone``
+_holds: dict[tuple[int, str], tuple[Any, list[bool]]] = {}
 _guard = threading.RLock()
 #: devices whose file systems have no locks, as far as was said
 _without_locks: set[int] = set()
@@ -67,26 +58,24 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
             if hasattr(os, "O_DIRECTORY"):
                 with contextlib.suppress(OSError):
                     homes[key] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            _holds[key] = _Hold(lock)
-        hold = _holds[key]
-        if alone and hold.is_taken:
+            _holds[key] = lock, []
+        lock, scopes = _holds[key]
+        if alone and any(scopes):
             raise FolderInUseError(
                 f"{str(folder)!r} is in use by this process, {key[0]}, already; wait until that has ended, or choose "
                 "another save_path"
             )
-        hold.count += 1
-        hold.is_taken |= alone
+        scopes.append(alone)
     try:
         yield
     finally:
         if os.getpid() == key[0]:  # what a fork left of the scope must not free the lock of its parent
             with _guard:
-                hold.count -= 1
-                hold.is_taken &= not alone
-                if not hold.count:
+                scopes.remove(alone)
+                if not scopes:
                     del _holds[key]
                     home = homes.pop(key, None)
-                    _release(hold.lock, folder)
+                    _release(lock, folder)
                     if home is not None:
                         os.close(home)
 
@@ -127,7 +116,10 @@ def _acquire(folder: Path, patience: float) -> Any:
             "save_path"
         ) from None
     except (OSError, NotImplementedError) as error:  # ENOLCK, ENOTSUP, EROFS, the file of another user
-        _warn(folder, error)
+        if (device := folder.stat().st_dev) not in _without_locks:
+            _without_locks.add(device)
+            text = f"{str(folder)!r} cannot be locked ({error}); make sure yourself that no second process uses it"
+            warnings.warn(text, stacklevel=4)
         return None
     with contextlib.suppress(OSError):  # it is for messages only, and not worth a run on a full disk
         since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
@@ -157,14 +149,3 @@ def _describe_owner(folder: Path) -> str:
         return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
     except (OSError, ValueError, LookupError, TypeError):  # it has only just begun
         return "another process"
-
-
-def _warn(folder: Path, error: Exception) -> None:
-    device = folder.stat().st_dev
-    if device in _without_locks:
-        return
-    _without_locks.add(device)
-    warnings.warn(
-        f"{str(folder)!r} cannot be locked ({error}); make sure yourself that no second process uses it",
-        stacklevel=5,
-    )

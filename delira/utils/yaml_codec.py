@@ -151,29 +151,21 @@ def _describe_array(value: object, active: frozenset[int]) -> Any:
     return {"$repr": references.strip_addresses(f"{kind} {value.dtype} {shape} {content}")}
 
 
-def _encode_object(value: object, active: frozenset[int]) -> Any:
+def _encode_object(value: Any, active: frozenset[int]) -> Any:
     if name := references.name_of(value):
         return {"$object": name}
-    if isinstance(value, functools.partial):
-        if (name := references.name_of(value.func)) is None:
-            return NOTHING
-        positional = {"args": [encode(item, active) for item in value.args]} if value.args else {}
-        arguments = {key: encode(item, active) for key, item in value.keywords.items()}
-        return {"$partial": name, **positional, "arguments": arguments}
-    return _encode_instance(value, active)
-
-
-def _encode_instance(value: object, active: frozenset[int]) -> Any:
     if isinstance(value, type) or type(value).__module__ == "builtins":  # functions, methods, ranges
         return NOTHING
-    name = references.name_of(type(value))
-    arguments = references.constructor_arguments(value) if name else None
-    if arguments is None:
+    is_partial = isinstance(value, functools.partial)
+    name = references.name_of(value.func if is_partial else type(value))
+    arguments = value.keywords if is_partial else references.constructor_arguments(value) if name else None
+    if name is None or arguments is None:
         return NOTHING
+    positional = {"args": [encode(item, active) for item in value.args]} if is_partial and value.args else {}
     plain = {key: encode(item, active) for key, item in arguments.items()}
-    if len(text := _canonical(plain)) > _MAX_ARGUMENTS:  # a dataset with its samples is no setting
+    if not is_partial and len(text := _canonical(plain)) > _MAX_ARGUMENTS:  # a dataset with its samples is no setting
         return {"$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"}
-    return {"$call": name, "arguments": plain}
+    return {"$partial" if is_partial else "$call": name, **positional, "arguments": plain}
 
 
 _Encoder = Callable[[Any, frozenset[int]], Any]
@@ -299,8 +291,7 @@ def _decode_repr(plain: dict[str, Any], text: Any, objects: Mapping[str, Any]) -
     if _text(text) in objects:
         return objects[text]
     return Unresolved(
-        plain,
-        f"it has no name to be found by: set the entry anew, or pass objects={{{text!r}: ...}} when loading",
+        plain, f"it has no name to be found by: set the entry anew, or pass objects={{{text!r}: ...}} when loading"
     )
 
 
