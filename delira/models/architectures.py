@@ -128,7 +128,7 @@ class VGG3D(Architecture):
             channels = (before, factor * start_filts)
             convolution = make.convolution(channels, 3, padding=1, n_axes=3, start="he", **sources)
             setattr(self, f"conv{number}", convolution)
-            setattr(self, f"bn{number}", make.batch_norm(channels[1], **sources))
+            setattr(self, f"bn{number}", make.batch_norm(channels[1], n_axes=3, **sources))
             before = channels[1]
         self.fc1 = make.linear(before, before, **sources)
         self.fc2 = make.linear(before, n_outputs, **sources)

@@ -117,11 +117,13 @@ class BatchNorm(nnx.BatchNorm):
         Channels, which are the last axis.
     rngs
         What the weights are drawn from.
+    n_axes
+        2 for images, 3 for volumes: it is the same for both.
     deviation
         Standard deviation of the scale, which starts around 1; None: it is 1.
     """
 
-    def __init__(self, n_channels: int, *, rngs: nnx.Rngs, deviation: float | None = None) -> None:
+    def __init__(self, n_channels: int, *, rngs: nnx.Rngs, n_axes: int = 2, deviation: float | None = None) -> None:
         start = {} if deviation is None else {"scale_init": drawn("normal", 1.0, deviation)}
         # the fast variance, E[x^2] - E[x]^2, loses the digits that a large mean takes
         super().__init__(n_channels, momentum=0.9, epsilon=1e-5, use_fast_variance=False, rngs=rngs, **start)

@@ -116,8 +116,8 @@ def linear(n_inputs: int, n_outputs: int) -> keras.layers.Layer:
     return _build(keras.layers.Dense(n_outputs, **start), (n_inputs,))
 
 
-def batch_norm(n_channels: int, deviation: float | None = None) -> keras.layers.Layer:
-    """Batch normalisation with its weights; its scale starts as 1, or around it with a standard deviation."""
+def batch_norm(n_channels: int, n_axes: int = 2, deviation: float | None = None) -> keras.layers.Layer:
+    """Batch normalisation with its weights, of any axes; its scale starts as 1, or around it with a deviation."""
     start = {} if deviation is None else {"gamma_initializer": keras.initializers.RandomNormal(1.0, deviation)}
     return _build(_BatchNorm(momentum=0.9, epsilon=1e-5, **start), (None, n_channels))
 

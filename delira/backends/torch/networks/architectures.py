@@ -1,13 +1,24 @@
 """The architectures of the ready networks as modules of PyTorch, which TorchScript can read, too."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from delira.backends.torch.networks import layers
 from delira.errors import DataError
-from delira.models.ready import check_modes
+from delira.models import architectures
+
+
+class Part(nn.Module):
+    """A module that makes its layers as its architecture says, and computes with them in a ``forward`` of its own."""
+
+    make = layers
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def check_images(images: torch.Tensor, n_channels: int, n_axes: int) -> None:
@@ -39,7 +50,24 @@ def check_images(images: torch.Tensor, n_channels: int, n_axes: int) -> None:
         )
 
 
-class ResNet18(nn.Module):
+class ResidualBlock(architectures.ResidualBlock, Part):
+    """Two convolutions beside a shortcut.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Channels of what comes in and goes out.
+    stride
+        Step of the first convolution.
+    """
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, H, W) to (B, out_channels, H / stride, W / stride)."""
+        residual = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(hidden)))))
+        return functional.relu(residual + self.downsample(hidden))
+
+
+class ResNet18(architectures.ResNet18, Part):
     """ResNet-18 (He et al. 2016, "Deep Residual Learning for Image Recognition"), for images of any size.
 
     It has eight residual blocks of two 3x3 convolutions; weights have the names that torchvision gives them.
@@ -57,17 +85,11 @@ class ResNet18(nn.Module):
         Channels of the first stage; each of the three others has twice as many as the one before.
     """
 
+    block = ResidualBlock
+
     def __init__(self, in_channels: int, n_outputs: int, start_filts: int = 64) -> None:
-        super().__init__()
-        width = start_filts
-        self.conv1 = nn.Conv2d(in_channels, width, 7, stride=2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        super().__init__(in_channels, n_outputs, start_filts)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        self.layer1 = _stage(width, width, 1)
-        self.layer2 = _stage(width, 2 * width, 2)
-        self.layer3 = _stage(2 * width, 4 * width, 2)
-        self.layer4 = _stage(4 * width, 8 * width, 2)
-        self.fc = nn.Linear(8 * width, n_outputs)
         self.apply(init_for_relu)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -78,45 +100,13 @@ class ResNet18(nn.Module):
         return self.fc(hidden.mean(dim=(2, 3)))
 
 
-class ResidualBlock(nn.Module):
-    """Two convolutions beside a shortcut.
-
-    Parameters
-    ----------
-    in_channels, out_channels
-        Channels of what comes in and goes out.
-    stride
-        Step of the first convolution.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(out_channels)
-        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(out_channels)
-        self.downsample: nn.Module = nn.Identity()
-        if stride != 1 or in_channels != out_channels:
-            projection = nn.Conv2d(in_channels, out_channels, 1, stride=stride, bias=False)
-            self.downsample = nn.Sequential(projection, nn.BatchNorm2d(out_channels))
-
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Map (B, in_channels, H, W) to (B, out_channels, H / stride, W / stride)."""
-        residual = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(hidden)))))
-        return functional.relu(residual + self.downsample(hidden))
-
-
-def _stage(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(ResidualBlock(in_channels, out_channels, stride), ResidualBlock(out_channels, out_channels, 1))
-
-
 def init_for_relu(module: nn.Module) -> None:
     """Draw the weights of a convolution as He et al. 2015 do in front of ReLUs; others keep PyTorch's start."""
     if isinstance(module, (nn.Conv2d, nn.Conv3d)):
         nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-class VGG3D(nn.Module):
+class VGG3D(architectures.VGG3D, Part):
     """VGG-11 for volumes (after Simonyan & Zisserman 2015, "Very Deep Convolutional Networks", configuration A).
 
     It has eight 3x3x3 convolutions with batch normalisation in five stages, then two fully connected layers. The mean
@@ -133,20 +123,9 @@ class VGG3D(nn.Module):
     """
 
     def __init__(self, in_channels: int, n_outputs: int, start_filts: int = 64) -> None:
-        super().__init__()
-        width = start_filts
-        self.conv1, self.bn1 = _convolution(in_channels, width)
-        self.conv2, self.bn2 = _convolution(width, 2 * width)
-        self.conv3, self.bn3 = _convolution(2 * width, 4 * width)
-        self.conv4, self.bn4 = _convolution(4 * width, 4 * width)
-        self.conv5, self.bn5 = _convolution(4 * width, 8 * width)
-        self.conv6, self.bn6 = _convolution(8 * width, 8 * width)
-        self.conv7, self.bn7 = _convolution(8 * width, 8 * width)
-        self.conv8, self.bn8 = _convolution(8 * width, 8 * width)
+        super().__init__(in_channels, n_outputs, start_filts)
         # an odd end is a window of its own: a volume never shrinks to nothing
         self.pool = nn.MaxPool3d(2, ceil_mode=True)
-        self.fc1 = nn.Linear(8 * width, 8 * width)
-        self.fc2 = nn.Linear(8 * width, n_outputs)
         self.apply(init_for_relu)
 
     def forward(self, volumes: torch.Tensor) -> torch.Tensor:
@@ -163,18 +142,51 @@ class VGG3D(nn.Module):
         return self.fc2(functional.relu(self.fc1(hidden.mean(dim=(2, 3, 4)))))
 
 
-def _convolution(in_channels: int, out_channels: int) -> tuple[nn.Conv3d, nn.BatchNorm3d]:
-    return nn.Conv3d(in_channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm3d(out_channels)
+class DownConv(architectures.DownConv, Part):
+    """Two convolutions with ReLU.
+
+    Parameters
+    ----------
+    n_axes
+        2 or 3.
+    in_channels, out_channels
+        Channels of what comes in and goes out.
+    """
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, *spatial) to (B, out_channels, *spatial)."""
+        return functional.relu(self.conv2(functional.relu(self.conv1(hidden))))
 
 
-#: axes -> convolution, transposed convolution, pooling
-_LAYERS: dict[int, tuple[Any, Any, Any]] = {
-    2: (nn.Conv2d, nn.ConvTranspose2d, nn.MaxPool2d),
-    3: (nn.Conv3d, nn.ConvTranspose3d, nn.MaxPool3d),
-}
+class UpConv(architectures.UpConv, Part):
+    """Doubling of the resolution, merging with the level of that resolution, and two convolutions with ReLU.
+
+    Parameters
+    ----------
+    n_axes
+        2 or 3.
+    in_channels, out_channels
+        Channels of what comes in and goes out; the level has ``out_channels`` too.
+    up_mode, merge_mode
+        As in :class:`UNet`.
+    """
+
+    def __init__(self, n_axes: int, in_channels: int, out_channels: int, up_mode: str, merge_mode: str) -> None:
+        super().__init__(n_axes, in_channels, out_channels, up_mode, merge_mode)
+        self.upsample: nn.Module = nn.Upsample(scale_factor=2.0, mode="nearest") if self.upsamples else nn.Identity()
+
+    def forward(self, hidden: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
+        """Map (B, in_channels, *half) and a level (B, out_channels, *spatial) to (B, out_channels, *spatial)."""
+        hidden = self.upsample(self.upconv(hidden))
+        missing: list[int] = []  # where the level has an odd size, pooling dropped its last entry
+        for axis in range(hidden.dim() - 1, 1, -1):
+            missing += [0, skip.size(axis) - hidden.size(axis)]
+        hidden = functional.pad(hidden, missing)
+        hidden = torch.cat([hidden, skip], 1) if self.concatenates else hidden + skip
+        return functional.relu(self.conv2(functional.relu(self.conv1(hidden))))
 
 
-class UNet(nn.Module):
+class UNet(architectures.UNet, Part):
     """A U-Net for images (Ronneberger et al. 2015) or volumes (Çiçek et al. 2016), with padded convolutions.
 
     It has levels of two convolutions, down with pooling and up again, each beside the level it came from.
@@ -195,6 +207,8 @@ class UNet(nn.Module):
         ``"concat"``: channels side by side; ``"add"``: sums.
     """
 
+    down, up = DownConv, UpConv
+
     def __init__(
         self,
         n_axes: int,
@@ -205,19 +219,11 @@ class UNet(nn.Module):
         up_mode: str,
         merge_mode: str,
     ) -> None:
-        super().__init__()
-        check_modes(up_mode, merge_mode)
+        super().__init__(n_axes, num_classes, in_channels, depth, start_filts, up_mode, merge_mode)
         self.in_channels, self.n_axes = in_channels, n_axes
-        self.min_size = 2 ** (depth - 1)
-        widths = [start_filts * 2**level for level in range(depth)]
-        self.pool = _LAYERS[n_axes][2](2)
-        self.down_convs = nn.ModuleList(
-            DownConv(n_axes, before, width) for before, width in zip([in_channels, *widths[:-1]], widths, strict=True)
-        )
-        self.up_convs = nn.ModuleList(
-            UpConv(n_axes, 2 * width, width, up_mode, merge_mode) for width in reversed(widths[:-1])
-        )
-        self.conv_final = _LAYERS[n_axes][0](widths[0], num_classes, 1)
+        self.down_convs = nn.ModuleList(self.down_convs.children())
+        self.up_convs = nn.ModuleList(self.up_convs.children())
+        self.pool = nn.MaxPool2d(2) if n_axes == 2 else nn.MaxPool3d(2)
         self.apply(init_xavier)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -238,66 +244,6 @@ class UNet(nn.Module):
         return self.conv_final(hidden)
 
 
-class DownConv(nn.Module):
-    """Two convolutions with ReLU.
-
-    Parameters
-    ----------
-    n_axes
-        2 or 3.
-    in_channels, out_channels
-        Channels of what comes in and goes out.
-    """
-
-    def __init__(self, n_axes: int, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        convolution = _LAYERS[n_axes][0]
-        self.conv1 = convolution(in_channels, out_channels, 3, padding=1)
-        self.conv2 = convolution(out_channels, out_channels, 3, padding=1)
-
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Map (B, in_channels, *spatial) to (B, out_channels, *spatial)."""
-        return functional.relu(self.conv2(functional.relu(self.conv1(hidden))))
-
-
-class UpConv(nn.Module):
-    """Doubling of the resolution, merging with the level of that resolution, and two convolutions with ReLU.
-
-    Parameters
-    ----------
-    n_axes
-        2 or 3.
-    in_channels, out_channels
-        Channels of what comes in and goes out; the level has ``out_channels`` too.
-    up_mode, merge_mode
-        As in :class:`UNet`.
-    """
-
-    def __init__(self, n_axes: int, in_channels: int, out_channels: int, up_mode: str, merge_mode: str) -> None:
-        super().__init__()
-        convolution, transposed, _ = _LAYERS[n_axes]
-        self.upsample: nn.Module = nn.Identity()
-        if up_mode == "transpose":
-            self.upconv = transposed(in_channels, out_channels, 2, stride=2)
-        else:
-            # copies of entries and a 1x1 convolution can be exchanged, and so the latter has less to do
-            self.upconv = convolution(in_channels, out_channels, 1)
-            self.upsample = nn.Upsample(scale_factor=2.0, mode="nearest")
-        self.concatenates = merge_mode == "concat"
-        self.conv1 = convolution(out_channels * (2 if self.concatenates else 1), out_channels, 3, padding=1)
-        self.conv2 = convolution(out_channels, out_channels, 3, padding=1)
-
-    def forward(self, hidden: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
-        """Map (B, in_channels, *half) and a level (B, out_channels, *spatial) to (B, out_channels, *spatial)."""
-        hidden = self.upsample(self.upconv(hidden))
-        missing: list[int] = []  # where the level has an odd size, pooling dropped its last entry
-        for axis in range(hidden.dim() - 1, 1, -1):
-            missing += [0, skip.size(axis) - hidden.size(axis)]
-        hidden = functional.pad(hidden, missing)
-        hidden = torch.cat([hidden, skip], 1) if self.concatenates else hidden + skip
-        return functional.relu(self.conv2(functional.relu(self.conv1(hidden))))
-
-
 def init_xavier(module: nn.Module) -> None:
     """Draw the weights of a convolution as Glorot & Bengio 2010 do, biases 0; other modules stay as they are."""
     if isinstance(module, (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)):
@@ -306,7 +252,7 @@ def init_xavier(module: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
-class Generator(nn.Module):
+class Generator(architectures.Generator, Part):
     """The generator of DCGAN (Radford et al. 2016): images of 64 x 64 pixels out of noise.
 
     It has five transposed convolutions.
@@ -322,14 +268,7 @@ class Generator(nn.Module):
     """
 
     def __init__(self, n_channels: int, noise_length: int, start_filts: int = 64) -> None:
-        super().__init__()
-        width = start_filts
-        self.conv1 = nn.ConvTranspose2d(noise_length, 8 * width, 4, bias=False)
-        self.bn1 = nn.BatchNorm2d(8 * width)
-        self.conv2, self.bn2 = _normalised(nn.ConvTranspose2d, 8 * width, 4 * width)
-        self.conv3, self.bn3 = _normalised(nn.ConvTranspose2d, 4 * width, 2 * width)
-        self.conv4, self.bn4 = _normalised(nn.ConvTranspose2d, 2 * width, width)
-        self.conv5 = nn.ConvTranspose2d(width, n_channels, 4, stride=2, padding=1, bias=False)
+        super().__init__(n_channels, noise_length, start_filts)
         self.apply(init_dcgan)
 
     def forward(self, noise: torch.Tensor) -> torch.Tensor:
@@ -342,7 +281,7 @@ class Generator(nn.Module):
         return torch.tanh(self.conv5(hidden))
 
 
-class Discriminator(nn.Module):
+class Discriminator(architectures.Discriminator, Part):
     """The discriminator of DCGAN: one logit for each image of 64 x 64 pixels, high for real ones.
 
     It has five convolutions.
@@ -356,13 +295,7 @@ class Discriminator(nn.Module):
     """
 
     def __init__(self, n_channels: int, start_filts: int = 64) -> None:
-        super().__init__()
-        width = start_filts
-        self.conv1 = nn.Conv2d(n_channels, width, 4, stride=2, padding=1, bias=False)
-        self.conv2, self.bn2 = _normalised(nn.Conv2d, width, 2 * width)
-        self.conv3, self.bn3 = _normalised(nn.Conv2d, 2 * width, 4 * width)
-        self.conv4, self.bn4 = _normalised(nn.Conv2d, 4 * width, 8 * width)
-        self.conv5 = nn.Conv2d(8 * width, 1, 4, bias=False)
+        super().__init__(n_channels, start_filts)
         self.apply(init_dcgan)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -377,11 +310,6 @@ class Discriminator(nn.Module):
         return self.conv5(hidden).flatten(1)
 
 
-def _normalised(layer: type[nn.Module], in_channels: int, out_channels: int) -> tuple[nn.Module, nn.BatchNorm2d]:
-    """A convolution that halves or doubles the resolution, and the normalisation behind it."""
-    return layer(in_channels, out_channels, 4, stride=2, padding=1, bias=False), nn.BatchNorm2d(out_channels)
-
-
 def init_dcgan(module: nn.Module) -> None:
     """Draw weights as Radford et al. do: N(0, 0.02) in convolutions, N(1, 0.02) as scale of batch normalisation."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
@@ -390,7 +318,7 @@ def init_dcgan(module: nn.Module) -> None:
         nn.init.normal_(module.weight, 1.0, 0.02)
 
 
-class Encoder(nn.Module):
+class Encoder(architectures.Encoder, Part):
     """Mean and logarithm of the variance of the latent variables of an image (Kingma & Welling 2014).
 
     Parameters
@@ -405,28 +333,19 @@ class Encoder(nn.Module):
         Channels of the first convolution.
     """
 
-    def __init__(self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, start_filts, 4, stride=2, padding=1)
-        self.conv2 = nn.Conv2d(start_filts, 2 * start_filts, 4, stride=2, padding=1)
-        self.height, self.width = 4 * size[0], 4 * size[1]
-        n_features = 2 * start_filts * size[0] * size[1]
-        self.mean = nn.Linear(n_features, latent_dim)
-        self.log_var = nn.Linear(n_features, latent_dim)
-
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Map images of shape (B, in_channels, H, W) to two tensors of shape (B, latent_dim)."""
         check_images(images, self.conv1.in_channels, 2)
-        if images.size(2) != self.height or images.size(3) != self.width:
+        height, width = self.image_size
+        if images.size(2) != height or images.size(3) != width:
             raise DataError(
-                f"the images have {images.size(2)} x {images.size(3)} pixels, but the network takes {self.height} x "
-                f"{self.width}"
+                f"the images have {images.size(2)} x {images.size(3)} pixels, but the network takes {height} x {width}"
             )
         hidden = functional.relu(self.conv2(functional.relu(self.conv1(images)))).flatten(1)
         return self.mean(hidden), self.log_var(hidden)
 
 
-class Decoder(nn.Module):
+class Decoder(architectures.Decoder, Part):
     """Images out of latent variables.
 
     Parameters
@@ -435,14 +354,8 @@ class Decoder(nn.Module):
         As in :class:`Encoder`.
     """
 
-    def __init__(self, in_channels: int, size: tuple[int, int], latent_dim: int, start_filts: int) -> None:
-        super().__init__()
-        self.height, self.width = size
-        self.fc = nn.Linear(latent_dim, 2 * start_filts * size[0] * size[1])
-        self.conv1 = nn.ConvTranspose2d(2 * start_filts, start_filts, 4, stride=2, padding=1)
-        self.conv2 = nn.ConvTranspose2d(start_filts, in_channels, 4, stride=2, padding=1)
-
     def forward(self, latent: torch.Tensor) -> torch.Tensor:
         """Map latent variables of shape (B, latent_dim) to (B, in_channels, H, W)."""
-        hidden = functional.relu(self.fc(latent)).reshape(latent.size(0), -1, self.height, self.width)
+        _, height, width = self.hidden_shape
+        hidden = functional.relu(self.fc(latent)).reshape(latent.size(0), -1, height, width)
         return self.conv2(functional.relu(self.conv1(hidden)))
