@@ -20,8 +20,8 @@ from delira.errors import DataError
 Array: TypeAlias = Any
 #: packages whose variables hold an array
 _VARIABLES = ("keras", "flax")
-#: what is exact enough to calculate with
-_FLOATS = {f"{prefix}float{bits}" for prefix in ("", "torch.") for bits in (32, 64)}
+#: what is exact enough to calculate with, as a type is written
+_FLOATS = {form.format(bits) for form in ("float{}", "torch.float{}", "<dtype: 'float{}'>") for bits in (32, 64)}
 
 
 class Ops:
@@ -29,11 +29,11 @@ class Ops:
 
     #: axis of the classes in scores of shape ``(B, C, ...)``; ``-1``: ``(B, ..., C)``
     class_axis = 1
-    #: whether they belong to a framework, which says by them where the classes are
-    is_of_framework = True
 
     def __init__(self, xp: Any = np):
         self.xp = xp
+        #: whether they belong to a framework, which says by them where the classes are
+        self.is_of_framework = xp is not np
 
     def asarray(self, value: object, like: object = None) -> Any:
         """Return an array of this framework, where ``like`` is."""
@@ -53,7 +53,8 @@ class Ops:
 
     def doubt(self, array: Array) -> Any:
         """0 where values are numbers, and not infinite; elsewhere not a number: to be added to what rests on them."""
-        return self.as_float(array - array)
+        with np.errstate(invalid="ignore"):
+            return self.as_float(array - array)
 
     def reshape(self, array: Array, shape: Sequence[int]) -> Any:
         """Return the same values in another shape."""
@@ -93,7 +94,7 @@ class Ops:
 
     def as_float(self, array: Array) -> Any:
         """Of a floating-point type of 32 bits at least."""
-        return array if str(array.dtype) in _FLOATS else array.astype(self.xp.float32)
+        return array if str(array.dtype) in _FLOATS else self.cast(array, self.xp.float32)
 
     def to_integer(self, array: Array) -> Any:
         """As whole numbers."""
@@ -129,7 +130,7 @@ class Ops:
 
     def wide(self, array: Array) -> Any:
         """In the widest floating-point type there is."""
-        return array.astype(self.xp.float64)
+        return self.cast(array, self.xp.float64)
 
     def bincount(self, array: Array, length: int) -> Any:
         """How often each of the numbers below ``length`` occurs in an array of whole numbers, shape ``(length,)``."""
@@ -182,9 +183,6 @@ class _Torch(Ops):
 
     def arange(self, stop: int, like: Any) -> Any:
         return self.xp.arange(stop, device=like.device)
-
-    def as_float(self, array: Array) -> Any:
-        return array if str(array.dtype) in _FLOATS else array.float()
 
     def to_integer(self, array: Array) -> Any:
         return array.long()
@@ -251,9 +249,6 @@ class _TensorFlow(Ops):
     def arange(self, stop: int, like: object) -> Any:
         return self.xp.range(stop, dtype=self.xp.int64)
 
-    def as_float(self, array: Array) -> Any:
-        return array if array.dtype in (self.xp.float32, self.xp.float64) else self.xp.cast(array, self.xp.float32)
-
     def to_integer(self, array: Array) -> Any:
         return self.xp.cast(array, self.xp.int64)
 
@@ -275,9 +270,6 @@ class _TensorFlow(Ops):
     def moveaxis(self, array: Array, axis: int) -> Any:
         order = [at for at in range(len(array.shape)) if at != axis % len(array.shape)]
         return self.xp.transpose(array, [*order, axis % len(array.shape)])
-
-    def wide(self, array: Array) -> Any:
-        return self.xp.cast(array, self.xp.float64)
 
     def bincount(self, array: Array, length: int) -> Any:
         flat = self.xp.cast(self.xp.reshape(array, [-1]), self.xp.int32)
@@ -327,15 +319,7 @@ def _readable(array: Array) -> np.ndarray:
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
-class _Numpy(Ops):
-    is_of_framework = False
-
-    def doubt(self, array: Array) -> Any:
-        with np.errstate(invalid="ignore"):
-            return super().doubt(array)
-
-
-_NUMPY = _Numpy()
+_NUMPY = Ops()
 #: package in which the type of an array is defined -> its operations, and the module with the functions
 _OPS: dict[str, tuple[type[Ops], str]] = {
     "torch": (_Torch, "torch"),

@@ -861,11 +861,14 @@ def test_many_small_batches_and_few_large_ones_are_read_in_between():
 
     n_batches = pending.MOST_BATCHES + 3
     assert one_pass([mean(Numbers)], numbers_of(*range(n_batches)))[1] == {"x": (n_batches - 1) / 2}
-    waiting = pending.Pending()
-    assert not waiting.append([np.zeros(pending.MOST_NUMBERS - 1)])
-    assert waiting.append([np.zeros(1)])
-    assert len(waiting.read()) == 2
-    assert not waiting.append([np.zeros(1)])
+    taken = []
+    waiting = pending.Pending(lambda arrays, note: taken.append(arrays))
+    waiting.append([np.zeros(pending.MOST_NUMBERS - 1)])
+    assert not taken
+    waiting.append([np.zeros(1)])
+    assert len(taken) == 2
+    waiting.append([np.zeros(1)])
+    assert len(taken) == 2
 
 
 # ------------------------------------------------------------------ torchmetrics

@@ -29,25 +29,31 @@ class ToDict(Fleeting):
     process_final = process
 
 
-class _Aggregator(Keeping):
-    """A number over all values of a pass, computed in float64 on the host; the device is read once in many batches."""
+class _OfNumbers(Keeping):
+    """A number over the values of batches, or, with ``dim``, over these axes of them; the other axes are kept."""
 
-    suffix: ClassVar[str] = ""
-    is_weighted: ClassVar[bool] = False
+    #: what the name becomes that is reported
+    form: ClassVar[str] = "{}"
 
     def __init__(self, name: str, dim: int | tuple[int, ...] | None = None):
         check_texts(self, name=name)
         check_dim(self, dim)
         self.dim = dim
-        self.shares_batches = dim is None and type(self).process is _Aggregator.process
-        super().__init__(f"{name}{self.suffix}")
-
-    def _clear(self) -> None:
-        self._moments = Moments(self.is_weighted)
+        self.shares_batches = dim is None and type(self).process is _OfNumbers.process
+        super().__init__(self.form.format(name))
 
     def process(self, *args: Any) -> Any:
         """Take in the values of one batch: a number, an array of numbers, or :class:`Weighted` ones."""
         return self.take(Batch(args[0], self.dim))
+
+
+class _Aggregator(_OfNumbers):
+    """A number over all values of a pass, computed in float64 on the host; the device is read once in many batches."""
+
+    is_weighted: ClassVar[bool] = False
+
+    def _clear(self) -> None:
+        self._moments = Moments(self.is_weighted)
 
     def take(self, batch: Batch) -> Any:
         self._moments.append(batch)
@@ -106,7 +112,7 @@ class Var(_Aggregator):
         Axis or axes of the values to go over; the others are kept, and lists reported. By default all.
     """
 
-    suffix = "_var"
+    form = "{}_var"
 
     def __init__(self, name: str, unbiased: bool = True, dim: int | tuple[int, ...] | None = None):
         super().__init__(name, dim)
@@ -126,7 +132,7 @@ class Std(Var):
         Without ``_std``.
     """
 
-    suffix = "_std"
+    form = "{}_std"
 
     def compute(self, moments: Moments) -> Any:
         return np.sqrt(super().compute(moments))
@@ -143,7 +149,7 @@ class Max(_Aggregator):
         Axis or axes of the values to go over; the others are kept, and lists reported. By default all.
     """
 
-    suffix = "_max"
+    form = "{}_max"
 
     def compute(self, moments: Moments) -> Any:
         return moments.largest if moments.count else np.nan
@@ -152,13 +158,13 @@ class Max(_Aggregator):
 class Min(_Aggregator):
     """The smallest value of a pass, reported at its end under the name with ``_min``; ``dim`` as for :class:`Max`."""
 
-    suffix = "_min"
+    form = "{}_min"
 
     def compute(self, moments: Moments) -> Any:
         return moments.least if moments.count else np.nan
 
 
-class RunningMetric(Keeping):
+class RunningMetric(_OfNumbers):
     """What :meth:`compute` makes of the means of the last batches, reported in training only.
 
     The name it is reported under begins with ``running_``.
@@ -180,24 +186,20 @@ class RunningMetric(Keeping):
         If one of the sizes is no whole number of at least 1, or ``dim`` is no axis.
     """
 
+    form = "running_{}"
+
     def __init__(self, name: str, batch_size: int = 50, step_size: int = 10, dim: int | tuple[int, ...] | None = None):
-        check_texts(self, name=name)
         check_whole(self, at_least=1, batch_size=batch_size, step_size=step_size)
-        check_dim(self, dim)
-        self.batch_size, self.step_size, self.dim = batch_size, step_size, dim
-        self.shares_batches = dim is None and type(self).process is RunningMean.process
-        super().__init__(f"running_{name}")
+        self.batch_size, self.step_size = batch_size, step_size
+        super().__init__(name, dim)
 
     def _clear(self) -> None:
         self._window: deque[Batch] = deque(maxlen=self.batch_size)
         self._n_batches = 0
         self._value: Any = np.nan
 
-    def process(self, *args: Any) -> Any:
-        """Take in the values of one batch, and report the number of the last ones, a lazy one."""
-        return self.take(Batch(args[0], self.dim))
-
     def take(self, batch: Batch) -> Any:
+        """Take in the values of one batch, and report the number of the last ones, a lazy one."""
         if not self.is_training:
             return None
         self._window.append(batch)

@@ -49,7 +49,7 @@ class Counting(Stateless):
 
     def _clear(self) -> None:
         super()._clear()
-        self._pending = Pending()
+        self._pending = Pending(self._take)
         self._counts: Counter[tuple[int, int]] = Counter()
         self._n_classes = self._n_samples = 0
 
@@ -68,10 +68,8 @@ class Counting(Stateless):
             given = () if labels.given is None else (labels.given,)
             arrays = list(map(ops_of(labels.pred).keep, (labels.pred, labels.true, *given)))
             allowed = labels.allowed
-        is_full = self._pending.append(arrays, (self._n_samples, allowed))
+        self._pending.append(arrays, (self._n_samples, allowed))
         self._n_samples += shape[0] if shape else 1
-        if is_full:
-            self._read()
 
     def labels(self, state: State) -> Labels:
         """Predicted and true labels of a batch, of one shape."""
@@ -88,20 +86,20 @@ class Counting(Stateless):
             index = ops.where(true != self.ignore_index, index, none)
         return ops.bincount(index, n_classes**2 + 3)
 
-    def _read(self) -> None:
-        for (start, n_classes), arrays in self._pending.read():
-            if len(arrays) > 1:
-                self._counts.update(self._pairs(start, n_classes, arrays))
-                continue
-            *counted, _, n_wrong, n_lost = arrays[0].tolist()
-            if n_wrong:
-                raise DataError(
-                    f"the metric {self.name!r} got {n_wrong} targets that are none of the {n_classes} classes of "
-                    f"the prediction, which are 0 and above, in the batch that begins with sample {start}; name "
-                    "the one that does not count by ignore_index="
-                )
-            self._lost += [start] if n_lost else []
-            self._counts.update({divmod(at, n_classes): number for at, number in enumerate(counted) if number})
+    def _take(self, arrays: list[np.ndarray], note: tuple[int, int]) -> None:
+        start, n_classes = note
+        if len(arrays) > 1:
+            self._counts.update(self._pairs(start, n_classes, arrays))
+            return
+        *counted, _, n_wrong, n_lost = arrays[0].tolist()
+        if n_wrong:
+            raise DataError(
+                f"the metric {self.name!r} got {n_wrong} targets that are none of the {n_classes} classes of the "
+                f"prediction, which are 0 and above, in the batch that begins with sample {start}; name the one that "
+                "does not count by ignore_index="
+            )
+        self._lost += [start] if n_lost else []
+        self._counts.update({divmod(at, n_classes): number for at, number in enumerate(counted) if number})
 
     def _pairs(self, start: int, allowed: int, arrays: list[np.ndarray]) -> dict[tuple[int, int], int]:
         """Return the pairs of labels of a batch that was kept, and how often each occurred."""
@@ -122,7 +120,7 @@ class Counting(Stateless):
 
     def process_final(self, *args: Any) -> Any:
         """Return the value of the pass; not a number if there was no target, or a prediction that is not finite."""
-        self._read()
+        self._pending.read()
         if not self._counts or self._lost:
             return float("nan")
         true, pred = (np.array(labels) for labels in zip(*self._counts, strict=True))
@@ -141,7 +139,7 @@ class Counting(Stateless):
         return getattr(sklearn.metrics, self.function)(true, pred, sample_weight=weight, **self.settings)
 
     def state_dict(self) -> dict[str, Any]:
-        self._read()
+        self._pending.read()
         return {
             "pairs": np.array([(*pair, n) for pair, n in self._counts.items()], dtype=np.int64).reshape(-1, 3),
             "classes": self._n_classes,
@@ -150,7 +148,7 @@ class Counting(Stateless):
         }
 
     def take_in(self, state: Mapping[str, Any]) -> None:
-        self._read()
+        self._pending.read()
         self._counts.update({(true, pred): number for true, pred, number in np.asarray(state["pairs"]).tolist()})
         self._lost += (self._n_samples + np.asarray(state.get("lost", ())).astype(int)).tolist()
         self._n_samples += int(state.get("n_samples", 0))

@@ -34,7 +34,7 @@ class OverDataset(Stateless):
     def _clear(self) -> None:
         super()._clear()
         self._gathered = Gatherer()
-        self._pending = Pending()
+        self._pending = Pending(self._take)
         #: of the pass so far
         self.n_samples = 0
 
@@ -47,13 +47,12 @@ class OverDataset(Stateless):
         pair = self.pair(args[0])
         shape = shape_of(pair[0])
         self.n_samples += shape[0] if shape else 1
-        if self._pending.append([ops_of(array).keep(array) for array in self.prepare(*pair, args[0])]):
-            self._read()
+        self._pending.append([ops_of(array).keep(array) for array in self.prepare(*pair, args[0])])
 
     def process_final(self, *args: Any) -> Any:
         """Return the number; not a number if there was no sample."""
         super().process_final(*args)
-        self._read()
+        self._pending.read()
         found = self._gathered.result()
         if not found or not len(found["pred"]):
             return float("nan")
@@ -110,12 +109,11 @@ class OverDataset(Stateless):
             shape = (len(true) // rows_of_each, -1) if len(true) % rows_of_each == 0 else true.shape
             refuse_label(self.name, true.reshape(shape), is_wrong.reshape(shape), allowed)
 
-    def _read(self) -> None:
-        for _, (pred, true) in self._pending.read():
-            self._gathered.append({"pred": pred, "true": true})
+    def _take(self, arrays: list[np.ndarray], note: None) -> None:
+        self._gathered.append(dict(zip(("pred", "true"), arrays, strict=True)))
 
     def state_dict(self) -> dict[str, Any]:
-        self._read()
+        self._pending.read()
         return dict(self._gathered.result())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -126,8 +124,8 @@ class OverDataset(Stateless):
 
     def merge(self, other: Self) -> None:
         self.seen.take_in(other.seen.state_dict())
-        self._read()
-        other._read()
+        self._pending.read()
+        other._pending.read()
         if found := other._gathered.result():
             self._gathered.append(found)
             self.n_samples += other.n_samples

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from delira.errors import ConfigError, check_texts
 from delira.metrics.scoring import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
@@ -249,7 +251,7 @@ class Readings:
         """Begin a pass."""
         #: way -> metric; empty while there is only one way
         self.trees: dict[str, MetricTree] = {}
-        self._flags = Pending()
+        self._flags = Pending(self._take)
         self._is_first = True
 
     def ways(self, known: Criterion, pred: Array, true: Array) -> list[str]:
@@ -283,9 +285,9 @@ class Readings:
 
     def process(self, state: State, known: Criterion, pred: Array, true: Array) -> dict[str, Any]:
         """Take in a batch; what it gave is that of the way that is likely by now."""
-        is_full = self._flags.append(_flags(as_array(pred), as_array(true)))
-        if self._is_first or is_full:  # nearly always the first batch tells
-            self._read()
+        self._flags.append(_flags(as_array(pred), as_array(true)))
+        if self._is_first:  # nearly always it tells
+            self._flags.read()
             self._is_first = False
         given = {way: tree.process(as_read(state, known, way)) for way, tree in self.trees.items()}
         return given[self._likely]
@@ -299,7 +301,7 @@ class Readings:
     @property
     def way(self) -> str:
         """The way that all values leave."""
-        self._read()
+        self._flags.read()
         return self._likely
 
     @property
@@ -309,20 +311,19 @@ class Readings:
 
     def learn(self, other: Self) -> None:
         """Take over what the values of others have told."""
-        other._read()
+        other._flags.read()
         self.is_outside |= other.is_outside
         self.is_not_one_hot |= other.is_not_one_hot
 
-    def _read(self) -> None:
-        """Let batches that wait on the device tell."""
-        for _, flags in self._flags.read():
-            if flags:
-                self.is_outside |= bool(flags[0])
-                self.is_not_one_hot |= bool(flags[1])
+    def _take(self, flags: list[np.ndarray], note: None) -> None:
+        """Let a batch that has waited on the device tell."""
+        if flags:
+            self.is_outside |= bool(flags[0])
+            self.is_not_one_hot |= bool(flags[1])
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the batches so far have brought, in every way."""
-        self._read()
+        self._flags.read()
         trees = {way: tree.state_dict() for way, tree in self.trees.items()}
         return {"readings": trees, "told": {"is_outside": self.is_outside, "is_not_one_hot": self.is_not_one_hot}}
 

@@ -1,7 +1,7 @@
 """Count, mean, spread and extremes of numbers that come in parts, without keeping the numbers."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,23 +14,32 @@ MOST_BATCHES, MOST_NUMBERS = 1024, 1 << 20
 
 
 class Pending:
-    """Groups of arrays, each with a note, that are read together."""
+    """Groups of arrays, each with a note, that are read together.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    take
+        Called with the arrays of each group, read, and its note.
+    """
+
+    def __init__(self, take: Callable[[list[np.ndarray], Any], None]) -> None:
+        self._take = take
         self._groups: list[tuple[Any, Sequence[Any]]] = []
         self._n_numbers = 0
 
-    def append(self, arrays: Sequence[Any], note: object = None) -> bool:
-        """Add one group, and return True if it is time to read; nothing is read."""
+    def append(self, arrays: Sequence[Any], note: object = None) -> None:
+        """Add one group; it is not read before many wait."""
         self._groups.append((note, arrays))
         self._n_numbers += sum(math.prod(shape_of(array)) for array in arrays)
-        return len(self._groups) >= MOST_BATCHES or self._n_numbers >= MOST_NUMBERS
+        if len(self._groups) >= MOST_BATCHES or self._n_numbers >= MOST_NUMBERS:
+            self.read()
 
-    def read(self) -> list[tuple[Any, list[np.ndarray]]]:
-        """Note and arrays of every group; none waits afterwards."""
+    def read(self) -> None:
+        """Let no group wait any longer."""
         groups, self._groups, self._n_numbers = self._groups, [], 0
         arrays = iter(read_arrays([array for _, group in groups for array in group]))
-        return [(note, [next(arrays) for _ in group]) for note, group in groups]
+        for note, group in groups:
+            self._take([next(arrays) for _ in group], note)
 
 
 #: an array with more values than this is reduced on its device; smaller ones are brought to the host as they are

@@ -227,7 +227,7 @@ class Hausdorff(OfMasks):
 
     def _clear(self) -> None:
         super()._clear()
-        self._pending = Pending()
+        self._pending = Pending(self._take)
         self._values: list[float] = []
         #: whether each counts: one without any foreground does not
         self._counts: list[bool] = []
@@ -237,19 +237,18 @@ class Hausdorff(OfMasks):
         pred, true, n_classes = self.masks(args[0])
         ops = ops_of(pred)
         further = [ops_of(found := as_array(args[0][key])).keep(found) for key in self.further_keys]
-        if self._pending.append([ops.keep(pred), ops.keep(true), *further], n_classes):
-            self._read()
+        self._pending.append([ops.keep(pred), ops.keep(true), *further], n_classes)
 
-    def _read(self) -> None:
-        for n_classes, (pred, true, *further) in self._pending.read():
-            for one, other, spacing in zip(pred, true, self._spacings(len(pred), *further), strict=True):
-                value, counts = np.nan, True
-                if not (one == LOST).any():
-                    distances = [self._distance(one == label, other == label, spacing) for label in range(1, n_classes)]
-                    present = [distance for distance in distances if distance is not None]
-                    value, counts = (float(np.mean(present)), True) if present else (0.0, False)
-                self._values.append(value)
-                self._counts.append(counts)
+    def _take(self, arrays: list[np.ndarray], n_classes: int) -> None:
+        pred, true, *further = arrays
+        for one, other, spacing in zip(pred, true, self._spacings(len(pred), *further), strict=True):
+            value, counts = np.nan, True
+            if not (one == LOST).any():
+                distances = [self._distance(one == label, other == label, spacing) for label in range(1, n_classes)]
+                present = [distance for distance in distances if distance is not None]
+                value, counts = (float(np.mean(present)), True) if present else (0.0, False)
+            self._values.append(value)
+            self._counts.append(counts)
 
     def _spacings(self, n_samples: int, found: np.ndarray | None = None) -> list[Any]:
         """Return the spacing of each sample of a batch."""
@@ -279,7 +278,7 @@ class Hausdorff(OfMasks):
     @property
     def values(self) -> tuple[np.ndarray, np.ndarray]:
         """The distance of each sample so far, float64 of shape ``(n,)``, and whether it counts, bool."""
-        self._read()
+        self._pending.read()
         return np.array(self._values, dtype=np.float64), np.array(self._counts, dtype=bool)
 
     def process_final(self, *args: Any) -> Any:
@@ -294,7 +293,7 @@ class Hausdorff(OfMasks):
 
     def take_in(self, state: Mapping[str, Any]) -> None:
         super().take_in(state)
-        self._read()
+        self._pending.read()
         self._values += np.asarray(state["values"]).tolist()
         # those of older versions have only the distances that count
         self._counts += np.asarray(state.get("counts", np.full(len(state["values"]), True))).tolist()
