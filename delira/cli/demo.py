@@ -8,8 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from delira.cli.new import render
-from delira.cli.output import Answer
+from delira.cli import new, output
 from delira.errors import DeliraError, MissingBackendError
 from delira.experiments.result import KFoldResult
 from delira.frameworks import PACKAGES, PREFERRED
@@ -18,7 +17,7 @@ from delira.utils.files import writable_folder
 _NAME = "digits"
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> output.Answer:
     """Cross-validate a network on handwritten digits; the run is in ``runs/digits``, the page is ``report.html``.
 
     Parameters
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> Answer:
         )
     writable_folder(Path("runs"))
     with tempfile.TemporaryDirectory(prefix="delira-demo-") as folder:
-        for file, text in render(_NAME, backend, "classification").items():
+        for file, text in new.render(_NAME, backend, "classification").items():
             (Path(folder) / file).write_text(text, encoding="utf-8")
         # the script is a process of its own: frameworks and workers are as in any script of a user
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -55,7 +54,9 @@ def run(options: argparse.Namespace) -> Answer:
     result = KFoldResult.load(Path("runs") / _NAME)
     page = result.to_html("report.html")
     content = {"backend": backend, "run": str(result.path), "report": str(page), "summary": result.summary()}
-    return Answer(content, f"run     {result.path}\npage    {page}\nnext    delira new my_project --backend {backend}")
+    return output.Answer(
+        content, f"run     {result.path}\npage    {page}\nnext    delira new my_project --backend {backend}"
+    )
 
 
 def _missing(backend: str) -> list[str]:

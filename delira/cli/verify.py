@@ -15,8 +15,7 @@ import numpy as np
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError, UnreadableError
-from delira.experiments.result import other_weights
-from delira.experiments.stored_result import CHANGED, load_parameters
+from delira.experiments import result, stored_result
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.runs import folder as run_folder
 from delira.runs.folder import git_commit, versions
@@ -146,8 +145,8 @@ def _wrong_manifest(run: StoredRun, path: Path) -> str:
 
 def _wrong_parameters(run: StoredRun, path: Path) -> str:
     try:
-        load_parameters(path)
-        return CHANGED if run.is_changed(path.name) else ""
+        stored_result.load_parameters(path)
+        return stored_result.CHANGED if run.is_changed(path.name) else ""
     except (ConfigError, OSError) as error:
         return str(error).removeprefix(f"{path}: ")
 
@@ -165,7 +164,7 @@ def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[StoredFold 
     except (CheckpointError, OSError) as error:
         return None, _without_path(path, str(error))
     wrong = _compare_metrics(stored.fields["metrics"], run.finished_folds.get(number, {}).get("metrics"))
-    if not wrong and (told := other_weights(stored.fields)):
+    if not wrong and (told := result.other_weights(stored.fields)):
         wrong = f"its numbers are those of {_weights(**told)}"
     return stored, wrong
 

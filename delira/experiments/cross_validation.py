@@ -37,14 +37,12 @@ from delira.runs.results import (
     write_fold,
     write_summary,
 )
-from delira.training.checks import check_metrics
+from delira.training import checks, predictor
 from delira.training.outputs import computed_anew, settle
-from delira.training.predictor import Evaluation
 from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils import yaml_codec
+from delira.utils import files, yaml_codec
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.files import publish, publish_text, read_json
 
 if TYPE_CHECKING:
     from delira.callbacks.fold_table import FoldTable, NoTable
@@ -349,14 +347,14 @@ class CrossValidation:
         if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
         with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
-            check_metrics(trainer, self.bound_metrics, self.metric_keys, test.first_batch(trainer.seed) or {})
+            checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, test.first_batch(trainer.seed) or {})
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         # every sample once and in order: a sampler in test_kwargs holds for validation only
         changes = {name: value for name, value in self.request.changes["test_kwargs"].items() if name not in _ORDERING}
         return self._manager(split.test, changes, held_out=True)
 
-    def _test(self, trainer: BaseNetworkTrainer, manager: BaseDataManager) -> Evaluation:
+    def _test(self, trainer: BaseNetworkTrainer, manager: BaseDataManager) -> predictor.Evaluation:
         scopes = trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend)
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
@@ -398,13 +396,13 @@ def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray 
 
     It is added to what earlier sessions of the fold left out: a fold that is finished does not train again.
     """
-    left_out = {int(index): reason for index, reason in (read_json(path) if path.exists() else {}).items()}
+    left_out = {int(index): reason for index, reason in (files.read_json(path) if path.exists() else {}).items()}
     for manager, indices in parts:
         if manager is not None and indices is not None:
             left_out |= {int(indices[index]): reason for index, reason in manager.left_out.items()}
     if left_out:
         with loss_tolerated("what was left out of a fold"):
-            publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
+            files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
     return left_out
 
 
@@ -414,7 +412,7 @@ def _save_predictions(path: Path, fold: FoldResult) -> None:
     for place, array in iterate_leaves(fold.predictions):
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
             arrays["/".join(("predictions", *map(str, place)))] = array
-    publish(path, lambda file: np.savez(file, **arrays))
+    files.publish(path, lambda file: np.savez(file, **arrays))
 
 
 def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:

@@ -11,34 +11,28 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import run_request
-from delira.experiments.cross_validation import CrossValidation
+from delira.experiments import cross_validation, run_request, splits
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
-from delira.experiments.splits import SplitConfig, check_chosen, refuse_fold
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.settings.config import SETTINGS, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
-from delira.training.checks import check_data
-from delira.training.evaluation import caveats_of_averages
-from delira.training.feed import close_workers
+from delira.training import checks, evaluation, feed
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils import yaml_codec
-from delira.utils.files import as_path, publish_text, writable_folder
-from delira.utils.references import class_on_disk
+from delira.utils import files, references, yaml_codec
 
 _log = logging.getLogger("delira")
 
 #: name of the file in the folder of the experiment
 FILE_NAME = "experiment.yml"
-_SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(SplitConfig))
+_SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(splits.SplitConfig))
 
 
 #: the class of networks that an experiment trains
@@ -141,7 +135,7 @@ class BaseExperiment(Generic[NetworkT]):
         self.model_cls: Any = model_cls
         self.n_epochs = n_epochs
         self.name = "UnnamedExperiment" if name is None or name == "" else run_request.check_name(name)
-        self._parent = Path() if save_path is None or save_path == "" else as_path(save_path)
+        self._parent = Path() if save_path is None or save_path == "" else files.as_path(save_path)
         self.save_path = self._parent / self.name
         self.key_mapping = key_mapping
         if trainer_cls is not None:
@@ -161,7 +155,7 @@ class BaseExperiment(Generic[NetworkT]):
         run_request.check_model_arguments(self.model_cls, self.params.model_kwargs())
         if not self.wraps_models:
             run_request.check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
-        writable_folder(self.save_path)
+        files.writable_folder(self.save_path)
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
         """Return what a call asks for; nothing of the experiment changes."""
@@ -214,9 +208,9 @@ class BaseExperiment(Generic[NetworkT]):
         """
         request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
         expect(flag("allow_changes", allow_changes))
-        check_data(train_data, "training")
+        checks.check_data(train_data, "training")
         if val_data is not None:
-            check_data(val_data, "validation")
+            checks.check_data(val_data, "validation")
         if request.preprocessing is not None:
             check_manager(train_data, "training")
             check_manager(val_data, "validation")
@@ -250,7 +244,7 @@ class BaseExperiment(Generic[NetworkT]):
                 folder.log("other_weights", fold=request.fold, **told)
             if counted := count_guards(trainer.guard_log.to_dict()):
                 folder.log("guarded", fold=request.fold, **counted)
-            for text in [*trainer.caveats, *caveats_of_averages([trainer], is_training=True)]:
+            for text in [*trainer.caveats, *evaluation.caveats_of_averages([trainer], is_training=True)]:
                 folder.log("caveat", fold=request.fold, text=text)
             return network
 
@@ -295,7 +289,7 @@ class BaseExperiment(Generic[NetworkT]):
             or ``(n,)`` for metrics of single samples.
         """
         check_known(kwargs, ("prepare_batch", "convert_fn", "key_mapping"), "test takes no")
-        check_data(test_data, "test")
+        checks.check_data(test_data, "test")
         check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
             raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
@@ -314,7 +308,7 @@ class BaseExperiment(Generic[NetworkT]):
             outputs = {} if trainer is None or trainer.module is not network else trainer.state.outputs
             predictor.follow(readings, outputs)
             done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
-        close_workers(test_data)
+        feed.close_workers(test_data)
         if not done.predictions:
             raise DataError("the test data gave no batch; a generator can be gone through only once")
         return done.predictions, done.metrics
@@ -382,17 +376,17 @@ class BaseExperiment(Generic[NetworkT]):
         check_names(asked, (*SETTINGS, *run_request.RUN_NAMES, *_SPLIT_NAMES))
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
-        chosen = check_chosen(folds)
+        chosen = splits.check_chosen(folds)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:
             asked["num_epochs"] = num_epochs
-        config = SplitConfig(num_splits=num_splits, **split)
+        config = splits.SplitConfig(num_splits=num_splits, **split)
         request = self._resolve(params, asked, seed=config.random_seed)
-        refuse_fold(asked, request.fold)
+        splits.refuse_fold(asked, request.fold)
         changes = {"train_kwargs": dict(train_kwargs or {}), "test_kwargs": dict(test_kwargs or {})}
         request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing), changes=changes)
         tested = request.config.epoch_metrics if metrics is None else metrics
-        return CrossValidation(
+        return cross_validation.CrossValidation(
             experiment=self,
             data=data,
             request=request,
@@ -468,7 +462,7 @@ class BaseExperiment(Generic[NetworkT]):
             _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
         stated = {
             "name": self.name,
-            "model": class_on_disk(self.model_cls),
+            "model": references.class_on_disk(self.model_cls),
             "code": code_of(self.model_cls, request.model_kwargs.values()),
             "functions": code_of_functions([*request.functions(data), *called]),
             **request.facts(data, self.trainer_cls.backend),
@@ -490,7 +484,7 @@ class BaseExperiment(Generic[NetworkT]):
             "settings": dict(self.settings),
             "params": dict(self.params.deepcopy().permute_variability_on_top()),
         }
-        return publish_text(Path(path or self.save_path / FILE_NAME), yaml_codec.dumps(tree))
+        return files.publish_text(Path(path or self.save_path / FILE_NAME), yaml_codec.dumps(tree))
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
@@ -521,5 +515,5 @@ class BaseExperiment(Generic[NetworkT]):
 
 show_settings(BaseExperiment.__init__)
 show_settings(BaseExperiment.run)
-_split = (field for field in dataclasses.fields(SplitConfig) if field.name != "num_splits")
+_split = (field for field in dataclasses.fields(splits.SplitConfig) if field.name != "num_splits")
 show_settings(BaseExperiment.kfold, *(keyword(field.name, field.default, field.type) for field in _split))

@@ -15,8 +15,7 @@ from delira.data_loading.abstract_dataset import AbstractDataset, reads_cheaply
 from delira.data_loading.data_manager import BaseDataManager
 from delira.data_loading.dataset import Subset, given_labels, read_labels
 from delira.errors import ConfigError, MissingKeyError, WorkerError, did_you_mean, listed
-from delira.utils.arrays import map_leaves
-from delira.utils.seeding import derive, seeded_globals
+from delira.utils import arrays, seeding
 
 if TYPE_CHECKING:
     from delira.experiments.splits import Split, SplitConfig, Splitter
@@ -162,11 +161,11 @@ def _first(data: BaseDataManager) -> Mapping[str, Any]:
     """Return the first sample; empty if it cannot be read: the training will read it too, and say what is wrong."""
     try:
         if not data.n_process_augmentation:
-            with seeded_globals(derive(0, stream="leakage")):
+            with seeding.seeded_globals(seeding.derive(0, stream="leakage")):
                 sample = data.dataset[0]
             return sample if isinstance(sample, Mapping) else {}
         batch = data.first_batch(seed=0) or {}
-        return {key: map_leaves(lambda values: values[0], value) for key, value in batch.items()}
+        return {key: arrays.map_leaves(lambda values: values[0], value) for key, value in batch.items()}
     except WorkerError:
         raise
     except Exception:
@@ -240,7 +239,7 @@ def _read(dataset: AbstractDataset, keys: Sequence[str], sample: Mapping[str, An
     if len(dataset) > _MAX_SAMPLES or n_bytes > _MAX_BYTES:
         return dict.fromkeys(keys)
     end, samples = time.monotonic() + _MAX_SECONDS, []
-    with seeded_globals(derive(0, stream="leakage")):
+    with seeding.seeded_globals(seeding.derive(0, stream="leakage")):
         for index in range(len(dataset)):
             if time.monotonic() > end:
                 return dict.fromkeys(keys)

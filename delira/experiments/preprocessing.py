@@ -14,14 +14,12 @@ from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._exact import as_rows
 from delira.data_loading.transforms import FittedPreprocessing, attach, missing
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, expect, noting, positive
-from delira.io import estimators
-from delira.io.container import read_tree, write_tree
+from delira.io import container, estimators
 from delira.metrics.scoring import keys_of
 from delira.runs.results import PREPROCESSING as FILE
 from delira.training.run import own_generators
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils.files import as_path, publish
-from delira.utils.seeding import derive, fix_random_states, seeded_globals
+from delira.utils import files, seeding
 
 FORMAT = 1
 #: 2 GiB
@@ -162,11 +160,11 @@ class Preprocessing:
         fits: dict[str, _Fit] = {}
         for entry, template in self.transformers.items():
             fitted = clone(template)
-            fix_random_states(fitted, seed, fold, stream=f"preprocessing {entry} ")
+            seeding.fix_random_states(fitted, seed, fold, stream=f"preprocessing {entry} ")
             fits[entry] = _Fit(entry, fitted, len(plain.dataset), self.max_bytes)
         try:
             where = f"in the fit of the preprocessing on the training part of fold {fold}"
-            with seeded_globals(derive(seed, fold, stream="preprocessing")), noting(where):
+            with seeding.seeded_globals(seeding.derive(seed, fold, stream="preprocessing")), noting(where):
                 for batch in plain.epoch(seed, fold, 0):
                     for entry, fit in fits.items():
                         if entry not in batch:
@@ -283,7 +281,7 @@ def _store(path: Path, learned: Mapping[str, Any], trusted: Iterable[Any]) -> No
                 f"{_VOUCH.replace('{names}', repr(strange))}"
             )
     tree = {"format": FORMAT, "sklearn": sklearn.__version__, "transformers": packed}
-    publish(path, lambda file: write_tree(file, tree))
+    files.publish(path, lambda file: container.write_tree(file, tree))
 
 
 def load_preprocessing(path: str | Path, trusted: Iterable[Any] = ()) -> FittedPreprocessing:
@@ -304,8 +302,8 @@ def load_preprocessing(path: str | Path, trusted: Iterable[Any] = ()) -> FittedP
         If the file is damaged, of a later version, or holds what is not trusted.
     """
     trusted = _checked_trusted(trusted)
-    file = _find(as_path(path, "path"))
-    tree = read_tree(file)
+    file = _find(files.as_path(path, "path"))
+    tree = container.read_tree(file)
     packed = tree.get("transformers")
     if tree.get("format") != FORMAT or not isinstance(packed, Mapping):
         raise CheckpointError(f"{file} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")

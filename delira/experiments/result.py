@@ -11,14 +11,12 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
 from delira.experiments.stored_result import read_result
-from delira.metrics.gather import scratch_array
-from delira.metrics.metric_set import kind_of
+from delira.metrics import gather, metric_set
 from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.evaluation import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.files import harmless, publish_text
+from delira.utils import arrays, files
 
 if TYPE_CHECKING:
     import pandas
@@ -124,7 +122,7 @@ def _aligned(
     what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence[FoldResult], counts: np.ndarray
 ) -> dict[str, Any]:
     """Put the rows of all folds where their cases are in the data set."""
-    columns = [dict(iterate_leaves(tree)) for tree in trees]
+    columns = [dict(arrays.iterate_leaves(tree)) for tree in trees]
     if not columns:
         return {}
     for fold, column in zip(folds, columns, strict=True):
@@ -133,7 +131,7 @@ def _aligned(
             raise DataError(f"fold {fold.fold} and the first fold differ in the {what} {changed}")
     indices = [fold.test_indices for fold in folds]
     aligned = (_align([column[path] for column in columns], indices, counts) for path in columns[0])
-    return map_leaves(lambda leaf: next(aligned), trees[0])
+    return arrays.map_leaves(lambda leaf: next(aligned), trees[0])
 
 
 def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarray) -> np.ndarray | None:
@@ -148,7 +146,7 @@ def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarr
             for sample, index in zip(part, where, strict=True):
                 samples[index] = sample
         return samples
-    whole = scratch_array((len(counts), *shapes.pop()), dtype)
+    whole = gather.scratch_array((len(counts), *shapes.pop()), dtype)
     whole[counts == 0] = np.nan if np.issubdtype(dtype, np.inexact) else np.zeros((), dtype)
     for part, where in zip(parts, indices, strict=True):
         whole[where] = part
@@ -296,7 +294,7 @@ class KFoldResult:
         if any(len(fold.metrics[name]) != len(fold.test_indices) for fold in self.folds):
             return False
         if self.metrics is not None and name in self.metrics:
-            return kind_of(self.metrics[name], name) == "sample"
+            return metric_set.kind_of(self.metrics[name], name) == "sample"
         return any(len(fold.test_indices) > 1 for fold in self.folds)
 
     @cached_property
@@ -389,7 +387,7 @@ class KFoldResult:
         if path is None:
             return page
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return publish_text(path, page, durable=False)
+        return files.publish_text(path, page, durable=False)
 
     def export(self, folder: str | Path, formats: Sequence[str] = ("csv", "tex", "png", "svg", "pdf")) -> list[Path]:
         """Write each table and each plot for a paper; the same result gives the same bytes.
@@ -457,7 +455,7 @@ class KFoldResult:
 
     def __str__(self) -> str:
         warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
-        return harmless(f"{self.title}\n\n{self.table()}{warned}")
+        return files.harmless(f"{self.title}\n\n{self.table()}{warned}")
 
     def __repr__(self) -> str:
         return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={self._names})"

@@ -19,8 +19,7 @@ from delira.experiments.preprocessing import Preprocessing
 from delira.frameworks import LIBRARIES
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
-from delira.utils import yaml_codec
-from delira.utils.references import class_on_disk, module_on_disk
+from delira.utils import references, yaml_codec
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
@@ -340,7 +339,7 @@ def _flat(callbacks: Iterable[Any]) -> Iterable[Any]:
 def _only_watches(callback: object) -> bool:
     if getattr(callback, "only_watches", False):
         return True
-    module = module_on_disk(type(callback).__module__, type(callback).__qualname__)
+    module = references.module_on_disk(type(callback).__module__, type(callback).__qualname__)
     return module.startswith(_OURS) and module.removeprefix(_OURS).partition(".")[0] in _WATCHING
 
 
@@ -358,7 +357,7 @@ def _describe(callback: object) -> dict[str, Any]:
         arguments = {"function": getattr(kept.get("function"), "__qualname__", ""), "hooks": yaml_codec.encode(hooks)}
         name = f"{getattr(kept.get('function'), '__module__', '')}:callback"
     else:
-        name = class_on_disk(cls)
+        name = references.class_on_disk(cls)
     return {"$call": name, "arguments": arguments, "in_step": _acts_in_step(callback)}
 
 

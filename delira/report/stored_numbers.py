@@ -12,13 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.metrics.metric_set import TreeMetric, in_form
-from delira.report.bootstrap import N_DRAWS
-from delira.report.parts import Part, arrays_of
+from delira.report import bootstrap, parts
 from delira.runs.code_of import function_identity
-from delira.utils import yaml_codec
+from delira.utils import files, references, yaml_codec
 from delira.utils.arrays import iterate_leaves
-from delira.utils.files import publish_text, read_json, sealed, unsealed
-from delira.utils.references import class_on_disk
 
 FILE = "numbers.json"
 FORMAT = 1
@@ -44,7 +41,7 @@ class Keys:
         Its folds.
     """
 
-    def __init__(self, result: Any, folds: list[Part]):
+    def __init__(self, result: Any, folds: list[parts.Part]):
         self.result, self.folds = result, folds
         #: of arrays that several metrics read, which are kept so that no other gets their id
         self._known: dict[int, tuple[np.ndarray, bytes]] = {}
@@ -60,7 +57,7 @@ class Keys:
         identity = "" if result.is_per_case(name) else _identity((result.metrics or {}).get(name))
         if identity is None:
             return None
-        return self._of_folds(name, identity, lambda part: arrays_of(result, name, part) if identity else [])
+        return self._of_folds(name, identity, lambda part: parts.arrays_of(result, name, part) if identity else [])
 
     def of_unknown(self, name: str) -> str | None:
         """The digest of a metric whatever computes it: by all that was predicted, and by its values in the folds.
@@ -69,14 +66,14 @@ class Keys:
         """
         return self._of_folds(name, "", lambda part: [part.values])
 
-    def _of_folds(self, name: str, identity: str, read: Callable[[Part], Sequence[Any]]) -> str | None:
+    def _of_folds(self, name: str, identity: str, read: Callable[[parts.Part], Sequence[Any]]) -> str | None:
         """Return the digest of what ``read`` gives of each fold, and of what is drawn."""
         result = self.result
         if result.path is None:
             return None
         digest = hashlib.blake2b(digest_size=20)
         order = [len(self.folds), result.rounds.kind, len(result.rounds.folds)]
-        facts = [FORMAT, _version(), N_DRAWS, result.seed, result.without_intervals, name, identity, *order]
+        facts = [FORMAT, _version(), bootstrap.N_DRAWS, result.seed, result.without_intervals, name, identity, *order]
         digest.update(json.dumps(facts, default=str).encode())
         for part in self.folds:
             arrays = [np.array([part.folds[0].fold]), part.cases, part.folds[0].metrics[name]]
@@ -156,7 +153,7 @@ def _of_tree(metric: TreeMetric) -> str | None:
         if not _is_ours(part) or (not _is_known(function) and (function := function_identity(part.function)) is None):
             return None
         settings = {key: yaml_codec.encode(value) for key, value in vars(part).items() if _is_setting(key, value)}
-        described.append([class_on_disk(type(part)), settings, function])
+        described.append([references.class_on_disk(type(part)), settings, function])
     return json.dumps(described, sort_keys=True, default=str)
 
 
@@ -199,10 +196,10 @@ def read_rows(folder: Path | None) -> dict[str, Stored]:
     if folder is None:
         return {}
     try:
-        written = read_json(Path(folder) / FILE, MAX_BYTES)
+        written = files.read_json(Path(folder) / FILE, MAX_BYTES)
         if written["format"] != FORMAT:
             return {}
-        entries = {str(name): unsealed(entry) for name, entry in written["rows"].items()}
+        entries = {str(name): files.unsealed(entry) for name, entry in written["rows"].items()}
         return {name: Stored(str(one["key"]), _row(one["row"]), one.get("unknown")) for name, one in entries.items()}
     except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}  # they are computed again
@@ -226,10 +223,10 @@ def write_rows(folder: Path | None, rows: Mapping[str, Stored]) -> None:
         known = {} if stored.unknown is None else {"unknown": stored.unknown}
         with contextlib.suppress(ValueError):  # an error of a metric may have lines that no file shall bring back
             _row(fields)
-            plain[name] = sealed({"key": stored.key, "row": fields, **known})
+            plain[name] = files.sealed({"key": stored.key, "row": fields, **known})
     text = json.dumps({"format": FORMAT, "rows": plain}, indent=1, allow_nan=False)
     with contextlib.suppress(OSError):
-        publish_text(Path(folder) / FILE, text + "\n", durable=False)
+        files.publish_text(Path(folder) / FILE, text + "\n", durable=False)
 
 
 def _plain(value: object) -> Any:

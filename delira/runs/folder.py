@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.frameworks import DISTRIBUTIONS
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
-from delira.utils import files
-from delira.utils.lock import locked, owner_of
+from delira.utils import files, lock
 from delira.utils.time import now
 
 _T = TypeVar("_T")
@@ -107,7 +106,7 @@ class RunFolder:
             if folder is not None:
                 if not folder.path.is_dir():
                     raise ConfigError(f"{str(folder.path)!r} is no run folder: there is no such folder")
-                stack.enter_context(locked(folder.path))
+                stack.enter_context(lock.locked(folder.path))
                 files.sweep_partials(folder.path)
                 changes = folder.check_unchanged(facts, allow_changes)
                 folder._is_read = resume == "auto" and folder.has_finished(facts.get("num_epochs"))
@@ -115,7 +114,7 @@ class RunFolder:
                     folder.log("resumed", **folder._told_again(facts, changes))
             else:
                 folder = cls.create(parent)
-                stack.enter_context(locked(folder.path))
+                stack.enter_context(lock.locked(folder.path))
                 written = save(folder.path / "parameters.yml")
                 others = (path for path in folder.path.parent.iterdir() if path != folder.path)
                 number = 1 + max((order_of(path)[0] for path in others), default=0)
@@ -188,7 +187,7 @@ class RunFolder:
         meant = [folder for folder in folders if folder.is_meant(facts)]
         for folder in sorted(meant, key=lambda folder: not folder.is_unfinished()):
             try:
-                stack.enter_context(locked(folder.path))
+                stack.enter_context(lock.locked(folder.path))
             except FolderInUseError as error:
                 told = f"resume='auto' passes by an unfinished run, and begins a new one if there is no other: {error}"
                 warnings.warn(told, stacklevel=5 + (facts["fingerprint"]["kind"] == "kfold"))
@@ -231,7 +230,7 @@ class RunFolder:
 
     def tell_if_passed_by(self, facts: Mapping[str, Any]) -> None:
         """Say why this run is not continued by ``resume="auto"``, if it did not end and nobody is at work on it."""
-        if not self.is_unfinished() or owner_of(self.path) is not None:
+        if not self.is_unfinished() or lock.owner_of(self.path) is not None:
             return
         manifest = self.read_manifest()
         if (number := manifest.get("format", FORMAT)) != FORMAT:
@@ -281,7 +280,7 @@ class RunFolder:
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
         """Keep other processes out; write into the ledger how the run ends, and tell its error how to go on."""
-        with locked(self.path):
+        with lock.locked(self.path):
             try:
                 yield
             except BaseException as error:

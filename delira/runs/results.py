@@ -15,8 +15,7 @@ import numpy as np
 from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, listed
 from delira.io.container import read_tree, write_tree
 from delira.metrics.gather import LIMIT_BYTES
-from delira.utils import yaml_codec
-from delira.utils.arrays import iterate_leaves
+from delira.utils import arrays, yaml_codec
 from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
 
 #: file of the transformers that were fitted on the training part of a fold
@@ -191,7 +190,7 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, 
     """
     fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
     outputs = {"predictions": fold.predictions, "targets": fold.targets}
-    is_small = sum(_count_bytes(leaf) for _, leaf in iterate_leaves(outputs)) <= LIMIT_BYTES
+    is_small = sum(_count_bytes(leaf) for _, leaf in arrays.iterate_leaves(outputs)) <= LIMIT_BYTES
     kept = {name: state for name, state in states.items() if state is None or _packed_or_none(state) is not None}
     tree = {
         "format": RESULT_FORMAT,

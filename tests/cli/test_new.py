@@ -150,7 +150,7 @@ def test_a_demo_that_fails_is_no_misuse(tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "_missing", lambda kit: [])
-    monkeypatch.setattr(demo, "render", lambda *facts: {"train.py": "raise SystemExit(3)"})
+    monkeypatch.setattr(demo.new, "render", lambda *facts: {"train.py": "raise SystemExit(3)"})
     assert cli.main(["demo"]) == 1
     assert "the demo ended with exit code 3" in capsys.readouterr().err
 
