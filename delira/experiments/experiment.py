@@ -21,7 +21,8 @@ from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.settings.config import SETTINGS, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
-from delira.training import checks, evaluation, feed
+from delira.training import checks, evaluation
+from delira.training.epoch import close_workers
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
@@ -308,7 +309,7 @@ class BaseExperiment(Generic[NetworkT]):
             outputs = {} if trainer is None or trainer.module is not network else trainer.state.outputs
             predictor.follow(readings, outputs)
             done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
-        feed.close_workers(test_data)
+        close_workers(test_data)
         if not done.predictions:
             raise DataError("the test data gave no batch; a generator can be gone through only once")
         return done.predictions, done.metrics

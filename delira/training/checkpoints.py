@@ -14,8 +14,8 @@ from delira.errors import CheckpointError
 from delira.io.checkpoint import FORMAT, check_format, check_name
 from delira.io.container import verify_zip
 from delira.training import checks
+from delira.training.epoch import can_be_entered, is_foreign_loader
 from delira.training.evaluation import AveragedWeights
-from delira.training.feed import can_be_entered, is_foreign_loader
 from delira.training.objective import Objective
 from delira.training.run import Run, TrainingState, Tree, generators_state
 from delira.training.saving import PhaseTimes, Saver

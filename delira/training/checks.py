@@ -19,9 +19,8 @@ from delira.metrics import MetricSet
 from delira.models.abstract_network import AbstractNetwork
 from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig
-from delira.training.feed import has_epochs
+from delira.training.epoch import StepValues, has_epochs
 from delira.training.run import Run, TrainingPlan, TrainingState
-from delira.training.running_epoch import StepValues
 from delira.utils.arrays import iterate_leaves
 from delira.utils.binding import tell_contradiction, tell_order
 

@@ -9,11 +9,10 @@ from typing import Any
 from delira import state as keys
 from delira.contract import Data, Step
 from delira.errors import ConfigError, listed
-from delira.training.feed import Feed, batches_again, batches_source, is_foreign_loader
+from delira.training.epoch import Feed, StepValues, batches_again, batches_source, is_foreign_loader
 from delira.training.objective import Objective, telling_the_end
 from delira.training.predictor import Evaluation
 from delira.training.run import Run, TrainingPlan, Tree, own_generators, seed_generators
-from delira.training.running_epoch import StepValues
 from delira.training.step import TrainingStep
 
 #: entry of a checkpoint: names of the running statistics in its ``"model"`` that are of the averaged weights

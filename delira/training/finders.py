@@ -16,10 +16,18 @@ from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, Callback
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_that, check_whole
 from delira.training.checkpoints import losses_with_state
-from delira.training.feed import batch_length, batches_source, close_workers, has_epochs, is_foreign_loader, map_samples
+from delira.training.epoch import (
+    RunningEpoch,
+    StepValues,
+    batch_length,
+    batches_source,
+    close_workers,
+    has_epochs,
+    is_foreign_loader,
+    map_samples,
+)
 from delira.training.objective import telling_the_end
 from delira.training.run import own_generators, seed_generators
-from delira.training.running_epoch import RunningEpoch, StepValues
 from delira.utils.pictures import Figure, picture_class
 
 __all__ = ["RateSearch", "find_batch_size", "find_learning_rate"]

@@ -19,7 +19,7 @@ from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
 from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
-from delira.training.feed import Feed, batch_length
+from delira.training.epoch import Feed, batch_length
 from delira.training.outputs import OutputReadings, lost_rows
 from delira.utils.frameworks import find_backend
 

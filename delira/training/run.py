@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,12 +32,9 @@ from delira.errors import (
 )
 from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
 from delira.state import State
-from delira.training.feed import EpochData, is_foreign_loader
+from delira.training.epoch import EpochData, RunningEpoch, is_foreign_loader
 from delira.utils.optimizing import rates_of_groups
 from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
-
-if TYPE_CHECKING:
-    from delira.training.running_epoch import RunningEpoch
 
 _log = logging.getLogger("delira")
 
@@ -277,7 +274,7 @@ class Run:
     #: of :data:`delira.callbacks.abstract_callback.PHASES`
     phase = "fit"
     #: the epoch at work, its batches, and the number of the update that was begun last
-    running: "RunningEpoch | None" = None
+    running: RunningEpoch | None = None
     epoch_data: EpochData | None = None
     begun_step = 0
     #: whether network, optimizers and counters are those of a checkpoint; not while an epoch is at work, or when the

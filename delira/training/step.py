@@ -18,10 +18,9 @@ from delira.metrics import MetricSet
 from delira.metrics.tree.criteria import Weigh, weigh
 from delira.state import State
 from delira.training import checks
-from delira.training.feed import Feed, batch_length, map_samples
+from delira.training.epoch import Feed, RunningEpoch, batch_length, map_samples
 from delira.training.objective import CARRIED, Events, Objective, Result
 from delira.training.run import Run
-from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import PhaseTimes
 from delira.utils.arrays import iterate_leaves
 

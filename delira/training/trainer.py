@@ -24,8 +24,8 @@ from delira.settings.signatures import TrainerKeywords, show_settings
 from delira.state import State
 from delira.training import checks
 from delira.training.checkpoints import Checkpoints, existing, read
+from delira.training.epoch import Feed, RunningEpoch, close_workers, is_foreign_loader
 from delira.training.evaluation import AveragedWeights, Evaluator, StopInValidation
-from delira.training.feed import Feed, close_workers, is_foreign_loader
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor, part_of
@@ -41,7 +41,6 @@ from delira.training.run import (
     set_generators,
     update_best,
 )
-from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import PhaseTimes, RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder

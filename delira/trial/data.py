@@ -15,7 +15,7 @@ from delira.data_loading.data_loader import EpochIterator
 from delira.errors import ConfigError, DataError, check_flags, check_functions, check_that, expect
 from delira.state import State
 from delira.training.checks import count_batches
-from delira.training.feed import has_epochs, is_foreign_loader
+from delira.training.epoch import has_epochs, is_foreign_loader
 from delira.training.run import TrainingState
 from delira.utils.arrays import cast, map_leaves, n_rows, ops_of
 

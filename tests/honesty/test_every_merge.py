@@ -16,7 +16,7 @@ from test_every_metric import FEW, SEEDS, bound, by_waves, compare, drawn, ragge
 import delira.metrics as dm
 from delira.errors import ConfigError
 from delira.state import CRITERION, Y_PRED, Y_TRUE, State, X
-from delira.training.running_epoch import StepValues
+from delira.training.epoch import StepValues
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true"),

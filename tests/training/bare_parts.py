@@ -4,11 +4,10 @@ import functools
 from types import SimpleNamespace
 
 from delira.settings.config import read_settings
+from delira.training.epoch import Feed, RunningEpoch
 from delira.training.evaluation import AveragedWeights, Evaluator
-from delira.training.feed import Feed
 from delira.training.objective import Events, Objective
 from delira.training.run import Run, TrainingPlan
-from delira.training.running_epoch import RunningEpoch
 from delira.training.saving import PhaseTimes
 from delira.training.step import TrainingStep
 

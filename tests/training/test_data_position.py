@@ -5,7 +5,7 @@ import pytest
 from broken_off import Break
 
 from delira.errors import ConfigError
-from delira.training.feed import EpochData, batches_again, can_be_entered, is_foreign_loader
+from delira.training.epoch import EpochData, batches_again, can_be_entered, is_foreign_loader
 from delira.training.run import TrainingState
 
 

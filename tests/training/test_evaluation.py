@@ -8,8 +8,8 @@ from small_backends import KITS, build_kit, normed_network
 import delira
 from delira import state as keys
 from delira.callbacks.abstract_callback import Callback
+from delira.training.epoch import StepValues
 from delira.training.evaluation import StopInValidation, Watcher
-from delira.training.running_epoch import StepValues
 
 
 def predicted(kit, network, data):

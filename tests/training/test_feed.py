@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError, DataError
-from delira.training.feed import Feed, batch_length
+from delira.training.epoch import Feed, batch_length
 
 
 def prepared(batch):

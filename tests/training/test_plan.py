@@ -6,7 +6,7 @@ from bare_parts import plan_of
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.settings.config import read_settings
-from delira.training.feed import close_workers
+from delira.training.epoch import close_workers
 from delira.training.run import make_plan
 
 CONFIG = read_settings({"losses": {"mse": abs}, "val_metrics": {"mae": abs}})

@@ -5,7 +5,7 @@ import pytest
 from stored_trees import through_a_file
 
 from delira.errors import NonFiniteLossError
-from delira.training.running_epoch import StepValues
+from delira.training.epoch import StepValues
 
 N_BATCHES = 7
 

@@ -139,7 +139,7 @@ POINTS = [
     PutBack(
         point="29",
         what="a batch without samples divides by zero",
-        file="delira/training/feed.py",
+        file="delira/training/epoch.py",
         old="    if not number:\n        raise DataError(",
         new="    if number < 0:\n        raise DataError(",
         test="tests/training/test_wrong_values.py::test_a_batch_without_samples_is_refused",

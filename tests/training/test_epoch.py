@@ -11,7 +11,7 @@ from stored_trees import through_a_file
 from delira.errors import CheckpointError
 from delira.metrics import AurocMetric, MetricSet, SklearnAccuracyScore, accuracy, dice, per_sample
 from delira.settings.config import read_settings
-from delira.training.running_epoch import RunningEpoch
+from delira.training.epoch import RunningEpoch
 
 N_BATCHES = 7
 
