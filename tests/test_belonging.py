@@ -45,7 +45,7 @@ def test_what_is_across_exists(belonging):
         ("delira/training/checks.py", "tests/training/test_checks.py"),
         ("delira/backends/torch/schedules.py", "tests/backends/test_torch_schedules.py"),
         ("delira/data_loading/_preview.py", "tests/data_loading/test_preview.py"),
-        ("delira/metrics/tree/moments.py", "tests/metrics/test_tree_moments.py"),
+        ("delira/metrics/tree/aggregators.py", "tests/metrics/test_tree_aggregators.py"),
         ("tests/io/test_container.py", "tests/io/test_container.py"),
         ("tests/mutants.py", "tests/test_belonging.py"),
         ("docs/design.md", "tests/test_every_block.py"),

@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "delira.callbacks.profiler": "TimerMetric",
-        "delira.metrics.gather": "Gatherer",
+        "delira.metrics.gather": "Gatherer Weighted",
         "delira.metrics.metric_set": "MetricSet kind_of score",
         "delira.metrics.scoring": "PerSample per_sample",
         "delira.metrics.of_arrays": (
@@ -38,7 +38,6 @@ __getattr__, __dir__, __all__ = public_names(
         ),
         "delira.metrics.tree.metric": "AdvancedMetric Metric MetricTree",
         "delira.metrics.tree.metric_list": "LR Epoch Loss MetricList",
-        "delira.metrics.tree.moments": "Weighted",
         "delira.metrics.tree.overlap": "Dice Hausdorff IoU",
     },
 )

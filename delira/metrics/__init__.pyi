@@ -1,5 +1,6 @@
 from delira.callbacks.profiler import TimerMetric as TimerMetric
 from delira.metrics.gather import Gatherer as Gatherer
+from delira.metrics.gather import Weighted as Weighted
 from delira.metrics.metric_set import kind_of as kind_of
 from delira.metrics.metric_set import MetricSet as MetricSet
 from delira.metrics.metric_set import score as score
@@ -70,7 +71,6 @@ from delira.metrics.tree.metric_list import Epoch as Epoch
 from delira.metrics.tree.metric_list import Loss as Loss
 from delira.metrics.tree.metric_list import LR as LR
 from delira.metrics.tree.metric_list import MetricList as MetricList
-from delira.metrics.tree.moments import Weighted as Weighted
 from delira.metrics.tree.overlap import Dice as Dice
 from delira.metrics.tree.overlap import Hausdorff as Hausdorff
 from delira.metrics.tree.overlap import IoU as IoU

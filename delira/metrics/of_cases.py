@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from delira.metrics.gather import Weighted, with_mask
 from delira.metrics.metric_set import SklearnFunction, TreeMetric, in_form
 from delira.metrics.of_arrays import AurocMetric, SklearnClassificationMetric, accuracy, hits, is_known, unwrapped
 from delira.metrics.tree.accuracies import (
@@ -30,7 +31,6 @@ from delira.metrics.tree.counts import Counting
 from delira.metrics.tree.criteria import read_values
 from delira.metrics.tree.curves import R2, Ranking
 from delira.metrics.tree.labels import LOST
-from delira.metrics.tree.moments import Weighted, with_mask
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
 from delira.state import CRITERION, State
 from delira.utils.arrays import Array, read_arrays

@@ -95,6 +95,7 @@ _MOVED = (
     ("logging.writers", "logging.visdom_handlers", "VisdomImageHandler VisdomImageSaveHandler"),
     ("logging.writers", "logging.visdom_handlers", "VisdomImageSaveStreamHandler VisdomLoggingHandler"),
     ("logging.writers", "logging.visdom_handlers", "VisdomStreamHandler"),
+    ("metrics.gather", "metrics.tree.moments", "Weighted"),
     ("metrics.metric_set", "metrics.forms", "kind_of score"),
     ("metrics.of_arrays", "metrics.functions", "accuracy dice"),
     ("metrics.of_arrays", "metrics.sklearn_metrics", ""),

@@ -817,7 +817,7 @@ def test_classes_that_only_a_state_has_seen_count():
 
 
 def test_of_many_numbers_little_is_kept(convert):
-    from delira.metrics.tree.moments import Batch
+    from delira.metrics.gather import Batch
 
     values, mask = convert(np.ones((50, 100), np.float32)), convert(np.ones((50, 100), bool))
     assert [array.shape for array in Batch(values).arrays] == [(4,)]
@@ -846,7 +846,7 @@ def test_children_may_be_given_as_objects():
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 31, 200, 1000])
 def test_what_a_batch_gives_does_not_depend_on_those_that_are_read_with_it(size):
-    from delira.metrics.tree.moments import Batch, read_rows
+    from delira.metrics.gather import Batch, read_rows
 
     rng = np.random.default_rng(size)
     values = [rng.normal(size=size) for _ in range(5)]
@@ -857,7 +857,7 @@ def test_what_a_batch_gives_does_not_depend_on_those_that_are_read_with_it(size)
 
 
 def test_many_small_batches_and_few_large_ones_are_read_in_between():
-    from delira.metrics.tree import moments as pending
+    from delira.metrics import gather as pending
 
     n_batches = pending.MOST_BATCHES + 3
     assert one_pass([mean(Numbers)], numbers_of(*range(n_batches)))[1] == {"x": (n_batches - 1) / 2}

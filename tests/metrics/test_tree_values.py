@@ -278,7 +278,7 @@ def test_probabilities_of_one_hot_targets_are_calibrated_as_those_of_labels():
 
 
 def test_what_waits_on_the_device_is_read_when_it_is_too_much(monkeypatch):
-    monkeypatch.setattr(delira.metrics.tree.moments, "MOST_BATCHES", 2)
+    monkeypatch.setattr(delira.metrics.gather, "MOST_BATCHES", 2)
     names = ["f1", "roc_auc", "dice", "hausdorff", "loss"]
     finals = []
     for size in (1, 7):

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import ConfigError
+from delira.metrics.gather import Batch, Moments, Weighted
 from delira.metrics.tree.aggregators import RootMean
 from delira.metrics.tree.criteria import Criterion, describe_criterion, known_of, threshold_of
 from delira.metrics.tree.hanging import default_for_key, default_metric, mean, running_mean
@@ -20,7 +21,6 @@ from delira.metrics.tree.labels import (
     true_labels,
 )
 from delira.metrics.tree.metric import Keeping, Metric, MetricTree, as_tree
-from delira.metrics.tree.moments import Batch, Moments, Weighted
 from delira.state import CRITERION, MIXUP_LAMBDA, MODEL, OUTPUT, Y_PRED, Y_TRUE, State
 from delira.utils.arrays import Array, as_array, ops_of, shape_of
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from delira.errors import check_flags, check_texts, check_whole
+from delira.metrics.gather import Batch, Moments, check_dim, read_means
 from delira.metrics.tree.metric import Fleeting, Keeping
-from delira.metrics.tree.moments import Batch, Moments, check_dim, read_means
 from delira.utils.arrays import Lazy, read_lazy, to_plain
 
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from delira.errors import DataError, check_choice, check_numbers
+from delira.metrics.gather import LARGE, Pending
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import default_for_key
 from delira.metrics.tree.labels import LOST, Labels, by_sample, check_labels, check_settings, labels_of
-from delira.metrics.tree.moments import LARGE, Pending
 from delira.state import State
 from delira.utils.arrays import as_array, ops_of, shape_of, to_plain
 

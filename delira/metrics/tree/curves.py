@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from delira.errors import DataError, check_flags, check_whole, if_given
-from delira.metrics.gather import Gatherer
+from delira.metrics.gather import Gatherer, Pending
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import Criterion, class_scores, one_of_each_row, one_score, probabilities, read_values
 from delira.metrics.tree.hanging import default_for_key
 from delira.metrics.tree.labels import LOST, YES_OR_NO, by_sample, refuse_label, same_shape, scores_of, wrong_labels
-from delira.metrics.tree.moments import Pending
 from delira.state import State
 from delira.utils.arrays import Array, ops_of, shape_of, to_plain
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
 from delira.errors import ConfigError, DataError, check_flags, check_functions, check_texts, check_whole, did_you_mean
+from delira.metrics.gather import Weighted
 from delira.metrics.of_arrays import is_of_sklearn
 from delira.metrics.tree.aggregators import Max, Mean, Min, RunningMean, Std, ToDict, Var
 from delira.metrics.tree.metric import Fleeting, Keeping, Metric, MetricTree, as_tree
-from delira.metrics.tree.moments import Weighted
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
 from delira.utils.arrays import (
     Array,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import ConfigError, DataError, check_numbers, check_whole, if_given
+from delira.metrics.gather import LARGE, MOST_BATCHES, Unlike
 from delira.metrics.tree.criteria import describe_criterion, threshold_of
-from delira.metrics.tree.moments import LARGE, MOST_BATCHES, Unlike
 from delira.state import State
 from delira.utils.arrays import Array, as_array, ops_of, read_arrays, read_flat, shape_of
 

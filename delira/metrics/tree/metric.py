@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from delira.errors import ConfigError, check_texts
+from delira.metrics.gather import Batch, Pending, Weighted, with_mask
 from delira.metrics.scoring import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.labels import without_ones
-from delira.metrics.tree.moments import Batch, Pending, Weighted, with_mask
 from delira.state import CRITERION, OUTPUT, TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
 from delira.utils.arrays import Array, Lazy, as_array, map_leaves, ops_of, read_arrays, shape_of, to_plain
 

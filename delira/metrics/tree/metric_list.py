@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
+from delira.metrics.gather import Weighted
 from delira.metrics.tree.adapters import ArrayMetric, Given, SklearnMetric, TorchMetric, made, what_is
 from delira.metrics.tree.aggregators import Mean, ToDict
 from delira.metrics.tree.criteria import Weigh, weigh
@@ -21,7 +22,6 @@ from delira.metrics.tree.hanging import (
     running_mean,
 )
 from delira.metrics.tree.metric import Fleeting, Metric, MetricTree, as_tree
-from delira.metrics.tree.moments import Weighted
 from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE, State
 from delira.utils.arrays import as_array, ops_of, read_arrays, read_lazy
 from delira.utils.optimizing import rates_of_groups

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, DataError, check_flags, check_numbers, if_given
+from delira.metrics.gather import Pending, Weighted
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.hanging import default_for_key, mean, running_mean
 from delira.metrics.tree.labels import LOST, Seen, check_settings, labels_of
-from delira.metrics.tree.moments import Pending, Weighted
 from delira.state import State
 from delira.utils.arrays import Array, as_array, ops_of, shape_of
 

@@ -8,7 +8,7 @@ POINTS = [
     PutBack(
         point="16",
         what="the mean of a ragged last batch counts like that of a whole one",
-        file="delira/metrics/tree/moments.py",
+        file="delira/metrics/gather.py",
         old="[row if batch.weight is None else (batch.weight, *row[1:]) for batch, row in",
         new="[row for batch, row in",
         test=f"{_EVERY}::test_an_experiment_prints_the_number_of_the_whole_data_set[positive_numbers]",

@@ -115,8 +115,8 @@ POINTS = [
         point="41",
         what="with a loss of one's own metrics cut logits at 0.5",
         file="delira/metrics/tree/metric.py",
-        old="                self.is_outside |= bool(flags[0])",
-        new="                self.is_outside |= False",
+        old="            self.is_outside |= bool(flags[0])",
+        new="            self.is_outside |= False",
         test=f"{OUTPUTS}::test_one_score_is_read_in_one_way_by_every_metric",
     ),
     PutBack(

@@ -83,7 +83,7 @@ def test_of_a_large_batch_a_mask_of_numpy_counts_too(framework):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_large_batches_of_many_shapes_are_read_at_once(framework, monkeypatch):
-    from delira.metrics.tree import moments
+    from delira.metrics import gather as moments
 
     convert, rng, reads = converter(framework), np.random.default_rng(0), []
     values = [rng.normal(size=(70, width)).astype("f4") for width in (70, 80, 90)]
