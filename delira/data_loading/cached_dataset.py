@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._cache_key import preprocessing_key, sample_key
-from delira.data_loading._content import (
-    HashFunctions,
-    SourceHashes,
-    check_hash_functions,
-    opened_files,
-    with_progress,
-)
+from delira.data_loading._content import HashFunctions, SourceHashes, check_hash_functions, opened_files, with_progress
 from delira.data_loading._exact import as_array, check_mapping, to_index
 from delira.data_loading.abstract_dataset import (
     AbstractDataset,
