@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delira.errors import CheckpointError, ConfigError, UnreadableError, check_functions
+from delira.errors import CheckpointError, UnreadableError, check_functions, check_that
 from delira.io.container import verify_zip
 from delira.utils.files import as_path, publish, publish_copy, publish_link, read_patiently, sweep_partials, sync_folder
 
@@ -50,15 +50,11 @@ class CheckpointFolder:
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", as_path(self.folder, "folder"))
         check_functions(self, write=self.write, read=self.read)
-        if not isinstance(self.suffix, str) or "." not in self.suffix or not _is_ending(self.suffix):
-            raise ConfigError(
-                f"CheckpointFolder: suffix is the ending of the files, with the dot, e.g. '.zip', got {self.suffix!r}"
-            )
-        if not isinstance(self.beside, Mapping) or not all(map(_is_ending, self.beside)) or self.suffix in self.beside:
-            raise ConfigError(
-                "CheckpointFolder: beside is a dict, ending of a further file -> function that writes it, got "
-                f"{self.beside!r}"
-            )
+        what = "suffix is the ending of the files, with the dot, e.g. '.zip'"
+        check_that(_is_ending(self.suffix) and "." in self.suffix, "CheckpointFolder", what, self.suffix)
+        is_dict = isinstance(self.beside, Mapping) and all(map(_is_ending, self.beside))
+        what = "beside is a dict, ending of a further file -> function that writes it"
+        check_that(is_dict and self.suffix not in self.beside, "CheckpointFolder", what, self.beside)
         check_functions("CheckpointFolder: beside", **self.beside)
 
     def path(self, name: str) -> Path:

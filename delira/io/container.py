@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError, check_flags, check_names, check_whole
+from delira.errors import CheckpointError, check_flags, check_names, check_that, check_whole
 from delira.utils.files import as_path, check_unpacked, open_regular, read_patiently
 
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
@@ -255,10 +255,9 @@ def write_tree(file: BinaryIO, tree: Mapping[str, Any]) -> None:
     """
     can_write = getattr(file, "writable", None)
     is_open = callable(getattr(file, "write", None)) and not getattr(file, "closed", False)
-    if not is_open or isinstance(file, io.TextIOBase) or (can_write is not None and not can_write()):
-        raise ConfigError(f"write_tree: file is a file open for writing bytes, open(path, 'wb'), got {file!r}")
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"write_tree: tree is a dictionary, got {tree!r}")
+    is_of_bytes = is_open and not isinstance(file, io.TextIOBase) and (can_write is None or can_write())
+    check_that(is_of_bytes, "write_tree", "file is a file open for writing bytes, open(path, 'wb')", file)
+    check_that(isinstance(tree, Mapping), "write_tree", "tree is a dictionary", tree)
     arrays: list[np.ndarray] = []
     text = json.dumps(_to_plain(tree, "", arrays), indent=1)
     if len(text) > _LONGEST_TREE:
@@ -295,8 +294,7 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
         If the system cannot read it now.
     """
     place = as_path(path, "path")
-    if isinstance(only, (str, bytes, Mapping)):
-        raise ConfigError(f"read_tree: only is a list of names, got {only!r}")
+    check_that(not isinstance(only, (str, bytes, Mapping)), "read_tree", "only is a list of names", only)
     if only is not None:
         check_names("read_tree", only=only)
     return read_patiently(place, lambda: _read_tree(place, only))
@@ -408,8 +406,7 @@ def check_model(owner: str, model: Any, kind: Any, what: str) -> None:
     ConfigError
         Naming what was given.
     """
-    if not isinstance(model, kind):
-        raise ConfigError(f"{owner}: model is {what}, got {model!r}")
+    check_that(isinstance(model, kind), owner, f"model is {what}", model)
 
 
 def check_saved(
@@ -439,8 +436,8 @@ def check_saved(
         Naming what was given.
     """
     is_named = isinstance(optimizers, Mapping) and all(isinstance(name, str) for name in optimizers)
-    if optimizers is not None and not (is_named and all(map(is_optimizer, optimizers.values()))):
-        raise ConfigError(f"{owner}: optimizers is a dict, name -> {what}, got {optimizers!r}")
+    are_right = optimizers is None or (is_named and all(map(is_optimizer, optimizers.values())))
+    check_that(are_right, owner, f"optimizers is a dict, name -> {what}", optimizers)
     if epoch is not None:
         check_whole(owner, at_least=0, epoch=epoch)
 

@@ -477,8 +477,7 @@ def _check_mappings(flat: Mapping[str, Any]) -> None:
                 raise ConfigError(f"{name} must be a dict with names as keys, got the key {key!r}")
     for name in ("loss_keys", "metric_keys"):
         for key, entries in (flat.get(name) or {}).items():
-            if not isinstance(entries, Sequence):
-                raise ConfigError(f"{name}[{key!r}] must be a list of names of entries, got {entries!r}")
+            expect((f"{name}[{key!r}]", entries, isinstance(entries, Sequence), "a list of names of entries"))
 
 
 def check_output(output: object) -> None:

@@ -151,12 +151,9 @@ def tell_order(kind: str, name: str, function: object, entries: Sequence[str], s
     shapes
         Shapes of both; of others a wrong order is an error.
     """
-    if len(entries) != 2 or not _may_be_turned(function, shapes):
-        return
-    _tell(
-        f"{kind} {name!r} is called with ({', '.join(entries)}): {_untold(function, shapes)}, or set "
-        f"{kind}_keys={{{name!r}: {tuple(entries)}}}"
-    )
+    if len(entries) == 2 and (untold := _untold(function, shapes)):
+        called = f"{kind} {name!r} is called with ({', '.join(entries)})"
+        _tell(f"{called}: {untold}, or set {kind}_keys={{{name!r}: {tuple(entries)}}}")
 
 
 def tell_criterion_order(criterion: object, shapes: Sequence[Any]) -> None:
@@ -169,17 +166,15 @@ def tell_criterion_order(criterion: object, shapes: Sequence[Any]) -> None:
     shapes
         Shapes of prediction and target; of different ones a wrong order is an error.
     """
-    if _may_be_turned(criterion, shapes):
+    if untold := _untold(criterion, shapes):
         name = getattr(criterion, "__name__", type(criterion).__name__)
-        _tell(f"the criterion {name!r} is called with (prediction, target): {_untold(criterion, shapes)}")
-
-
-def _may_be_turned(function: object, shapes: Sequence[Any]) -> bool:
-    """Return True if a wrong order would go unseen."""
-    return None not in shapes and len(set(map(tuple, shapes))) == 1 and order_of(function) is None
+        _tell(f"the criterion {name!r} is called with (prediction, target): {untold}")
 
 
 def _untold(function: object, shapes: Sequence[Any]) -> str:
+    """Say what is not known of the order; empty if it is known, or a wrong one would be seen."""
+    if None in shapes or len(set(map(tuple, shapes))) != 1 or order_of(function) is not None:
+        return ""
     names = _names(function)
     given = f" (its parameters are called {' and '.join(names)})" if names else ""
     return (

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from delira.errors import ConfigError
+from delira.errors import expect
 
 _is_on = False
 
@@ -22,8 +22,8 @@ def set_debug_mode(mode: bool) -> None:
         Whether it is on.
     """
     global _is_on
-    if not isinstance(mode, int) or mode not in (0, 1):  # the older library took numbers, too
-        raise ConfigError(f"set_debug_mode: mode must be True or False, got {mode!r}")
+    # the older library took numbers, too
+    expect(("set_debug_mode: mode", mode, isinstance(mode, int) and mode in (0, 1), "True or False"))
     _is_on = bool(mode)
 
 

@@ -42,18 +42,7 @@ def public_names(
         if not isinstance(value, ModuleType) and (not name.startswith("_") or name == "__version__")
         if value is not public_names
     ]
-    return *_lookup(module, homes, renamed or {}), sorted({*imported, *homes}, key=_order)
-
-
-def lazy_names(module: str) -> Lookup:
-    """Build ``__getattr__`` and ``__dir__`` of a public module that shows nothing but names of backends.
-
-    Parameters
-    ----------
-    module
-        Its ``__name__``, e.g. ``"delira.training.losses"``.
-    """
-    return _lookup(module, {}, {})
+    return *lazy_names(module, homes, renamed or {}), sorted({*imported, *homes}, key=_order)
 
 
 def moved_names(module: str, home: str) -> Lookup:
@@ -86,7 +75,18 @@ def _order(name: str) -> tuple[bool, bool, str]:
     return not name.isupper(), not name[0].isupper(), name
 
 
-def _lookup(module: str, homes: Mapping[str, tuple[str, str]], renamed: Mapping[str, str]) -> Lookup:
+def lazy_names(module: str, homes: Mapping[str, tuple[str, str]] = {}, renamed: Mapping[str, str] = {}) -> Lookup:
+    """Build ``__getattr__`` and ``__dir__`` of a public module, which shows names of backends anyway.
+
+    Parameters
+    ----------
+    module
+        Its ``__name__``, e.g. ``"delira.training.losses"``.
+    homes
+        Further name -> module that has it, and its name there.
+    renamed
+        As for :func:`public_names`.
+    """
     package = module.removeprefix("delira.")
     backends = {name: backend for backend, names in NAMES.items() for name in names.get(package, ())}
 

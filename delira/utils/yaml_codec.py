@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from delira.errors import ConfigError, did_you_mean
+from delira.errors import ConfigError, did_you_mean, expect
 from delira.utils import references
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import NOTHING
@@ -207,8 +207,7 @@ def decode(plain: object, objects: Mapping[str, Any] | None = None) -> Any:
         Classes and functions that may be used, and called if the entry is a call, under
         ``"module:qualname"``, ``"qualname"`` or the last name.
     """
-    if not isinstance(objects, Mapping | None):
-        raise ConfigError(f"objects must be a dictionary {{name: class or function}}, got {objects!r}")
+    expect(("objects", objects, isinstance(objects, Mapping | None), "a dictionary {name: class or function}"))
     try:
         return _decode(plain, objects or {})
     except RecursionError as error:
