@@ -102,7 +102,9 @@ GAN_PARTS = {"discr_real": 1, "discr_fake": 0, "adversarial": 1}
 # ------------------------------------------------------------------ labels
 
 
-def labelled(prepare_batch: Callable[..., dict[str, Any]], change: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+def labelled(
+    prepare_batch: Callable[..., dict[str, Any]], change: Callable[..., dict[str, Any]], **settings: int
+) -> Callable[..., Any]:
     """A backend's default ``prepare_batch`` with labels as the losses of a ready network take them.
 
     Parameters
@@ -111,13 +113,15 @@ def labelled(prepare_batch: Callable[..., dict[str, Any]], change: Callable[...,
         The default one.
     change
         Called with the prepared batch, and as ``batch`` with what was prepared; changes ``"label"``.
+    **settings
+        Further arguments of ``change``.
     """
 
     @backend_default
     def prepare_with_labels(batch: ByName, input_device: Any, output_device: Any) -> dict[str, Any]:
-        return change(prepare_batch(batch, input_device, output_device), batch=batch)
+        return change(prepare_batch(batch, input_device, output_device), batch=batch, **settings)
 
-    text = inspect.getdoc(getattr(change, "func", change))
+    text = inspect.getdoc(change)
     prepare_with_labels.__doc__ = f"Make arrays of a batch, as every network of the backend.\n\nLabels: {text}\n"
     return prepare_with_labels
 

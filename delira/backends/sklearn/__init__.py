@@ -5,8 +5,7 @@ batch (``partial_fit``) does so in every epoch; any other one is fitted once, at
 all of its samples. skops writes estimators without pickle.
 """
 
-from delira.backends.sklearn.io import load_checkpoint_sklearn, save_checkpoint_sklearn
-from delira.backends.sklearn.network import SklearnEstimator
+from delira.backends.sklearn.network import SklearnEstimator, load_checkpoint_sklearn, save_checkpoint_sklearn
 from delira.backends.sklearn.training import SklearnExperiment, SklearnNetworkTrainer
 from delira.utils.lazy import public_names
 

@@ -1,6 +1,5 @@
 """Ready networks: the architectures as layers of the framework, each behind the interface of the backend."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -165,18 +164,14 @@ class _SegmentationNetwork(ReadyJaxNetwork):
 class UNet2dJax(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in JAX."""
 
-    prepare_batch = staticmethod(
-        closures.labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
-    )
+    prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.masks, n_axes=2))
 
 
 @closures.described_by_base
 class UNet3dJax(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in JAX."""
 
-    prepare_batch = staticmethod(
-        closures.labelled(AbstractJaxNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
-    )
+    prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.masks, n_axes=3))
 
 
 _BUILDER = "create_optims_gan_default_jax"

@@ -1,6 +1,5 @@
 """Ready networks: the architectures as layers of the framework, each behind the interface of the backend."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -151,18 +150,14 @@ class _SegmentationNetwork(AbstractTfNetwork):
 class UNet2dTf(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in TensorFlow."""
 
-    prepare_batch = staticmethod(
-        closures.labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
-    )
+    prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.masks, n_axes=2))
 
 
 @closures.described_by_base
 class UNet3dTf(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in TensorFlow."""
 
-    prepare_batch = staticmethod(
-        closures.labelled(AbstractTfNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
-    )
+    prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.masks, n_axes=3))
 
 
 Values = dict[str, tf.Tensor]

@@ -1,6 +1,5 @@
 """The ready networks of PyTorch: plain modules behind the interface of the backend."""
 
-import functools
 from typing import Any
 
 import torch
@@ -98,18 +97,14 @@ class _SegmentationNetwork(AbstractPyTorchNetwork):
 class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
     """A U-Net for images in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
-    prepare_batch = staticmethod(
-        closures.labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=2))
-    )
+    prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.masks, n_axes=2))
 
 
 @closures.described_by_base
 class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
-    prepare_batch = staticmethod(
-        closures.labelled(AbstractPyTorchNetwork.prepare_batch, functools.partial(LABELS.masks, n_axes=3))
-    )
+    prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.masks, n_axes=3))
 
 
 _BUILDER = "create_optims_gan_default_pytorch"
