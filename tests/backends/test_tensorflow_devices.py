@@ -17,7 +17,7 @@ keras = pytest.importorskip("keras")
 from tensorflow.python.framework import config as settings  # noqa: E402
 
 from delira.backends.tensorflow.backend import BACKEND  # noqa: E402
-from delira.backends.tensorflow.replicas import Several  # noqa: E402
+from delira.backends.tensorflow.devices import Several  # noqa: E402
 from delira.backends.tensorflow.runtime import named_variables  # noqa: E402
 from delira.contract import CompileConfig, Devices, UpdateConfig  # noqa: E402
 from delira.io import export  # noqa: E402

@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow.checkpoints import finish_building
-from delira.backends.tensorflow.devices import settle
+from delira.backends.tensorflow.devices import Shares, settle
 from delira.backends.tensorflow.generators import GENERATORS
-from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, computing, is_built, mode, runtime_of
 from delira.contract import Array, ByName, CallsRole, Network
 from delira.contract.arrays import only_arrays

@@ -1,19 +1,32 @@
-"""Devices of TensorFlow, their memory and threads, and deterministic algorithms on them."""
+"""Devices of TensorFlow, their memory, threads and algorithms.
+
+Of several, each computes with its share of the samples, and tf.distribute keeps their weights equal.
+"""
 
 import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common import global_state
+from keras.src.losses import loss as keras_losses
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from tensorflow.python.framework import config as settings
 
-from delira.backends.tensorflow.replicas import Several, mirrored, place_of, strategy_for
-from delira.backends.tensorflow.runtime import generators_of, layers_of, refuse_foreign, runtime_of, variables_of
-from delira.contract import TARGET_FIRST, ByName, Devices, DevicesRole
+from delira.backends.tensorflow.arrays import TfArrays
+from delira.backends.tensorflow.runtime import (
+    generators_of,
+    in_share,
+    layers_of,
+    refuse_foreign,
+    runtime_of,
+    variables_of,
+)
+from delira.contract import TARGET_FIRST, Array, ByName, Devices, DevicesRole, Tree
 from delira.contract.devices import asked_for
 from delira.errors import ConfigError
 
@@ -174,3 +187,183 @@ def _move(variable: Any, device: Any) -> None:
     if isinstance(value, tf.distribute.DistributedValues) or place_of(value.device) != place_of(device):
         with tf.device(device):
             variable._value = tf.Variable(value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name)
+
+
+# ------------------------------------------------------------------ several devices
+
+_HOST = "/CPU:0"
+
+
+class Several(str):
+    """Where a batch goes that several devices share out; as a text, where it waits for that.
+
+    Parameters
+    ----------
+    devices
+        Names of the devices, e.g. ``("/GPU:0", "/GPU:1")``.
+    """
+
+    devices: tuple[str, ...]
+
+    def __new__(cls, devices: Sequence[str]) -> "Several":
+        self = super().__new__(cls, _HOST)
+        self.devices = tuple(devices)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Several) and self.devices == other.devices
+
+    def __hash__(self) -> int:
+        return hash(self.devices)
+
+
+@functools.cache
+def strategy_for(devices: tuple[str, ...]) -> Any:
+    """The strategy of devices; one for all networks, since weights know theirs."""
+    # gradients are added by this backend; this is for what a layer assigns, e.g. statistics of batches
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+
+def mirrored(value: Tree, strategy: Any, name: str) -> Any:
+    """A variable on every device, with the value of one that there is."""
+    # what a layer assigns is computed from its share of the batch
+    kinds = tf.VariableAggregation
+    how = kinds.MEAN if value.dtype.is_floating else kinds.ONLY_FIRST_REPLICA
+    with strategy.scope():
+        return tf.Variable(value.read_value(), trainable=value.trainable, dtype=value.dtype, name=name, aggregation=how)
+
+
+def share_number() -> int:
+    """Which share of a batch is computed here."""
+    return int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
+
+
+def of_this_share(values: list[Any]) -> list[Any]:
+    """Those of some tensors that were computed on the device of this share."""
+    if not in_share():
+        return values
+    own = place_of(tf.distribute.get_strategy().extended.worker_devices[share_number()])
+    return [value for value in values if place_of(value.device) == own]
+
+
+def place_of(device: str) -> tuple[str, int]:
+    """The kind and the number of a device, however it is written."""
+    found = tf.DeviceSpec.from_string(device)
+    return found.device_type, found.device_index
+
+
+class Shares:
+    """A batch, cut.
+
+    A batch of fewer samples than devices is computed whole by each of them.
+
+    Parameters
+    ----------
+    tree
+        Tensors; what has as many entries as there are samples is cut, the rest is whole in every share.
+    n_samples
+        Number of samples; that of the first tensor that is no single number if None.
+    strategy
+        Of the devices.
+    """
+
+    def __init__(self, tree: Tree, n_samples: Any, strategy: Any):
+        self._strategy, number = strategy, strategy.num_replicas_in_sync
+        with tf.device(_HOST):  # or the whole batch would go to the first device
+            if n_samples is None:
+                sized = [leaf for leaf in tf.nest.flatten(tree) if leaf.shape.rank]
+                n_samples = tf.shape(sized[0])[0] if sized else 0
+            self._n_samples = tf.cast(n_samples, tf.int32)
+            is_whole = self._n_samples < number
+            bounds = [self._n_samples * i // number for i in range(number + 1)]
+            starts = [tf.where(is_whole, 0, bound) for bound in bounds[:-1]]
+            stops = [tf.where(is_whole, self._n_samples, bound) for bound in bounds[1:]]
+            self.trees = [_cut(tree, self._n_samples, *edges) for edges in zip(starts, stops, strict=True)]
+        sizes = [tf.cast(stop - start, tf.float32) for start, stop in zip(starts, stops, strict=True)]
+        self.weights = [size / tf.maximum(tf.add_n(sizes), 1.0) for size in sizes]
+        """Part of each share in a mean over samples; 0-d float32 tensors."""
+
+    def compute(self, function: Callable[[Any], Any]) -> list[Any]:
+        """What a function of a tree gives for each share, on its device."""
+        results: list[Any] = [None] * len(self.trees)
+        generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)  # of the thread
+
+        def replica() -> None:
+            global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, generator)
+            number = share_number()
+            results[number] = function(self.trees[number])
+
+        # Keras divides a loss of its own by the number of devices, for sums over devices; here shares are weighed by
+        # their samples, so that it has to be the mean over its share, as every other loss is
+        scale = keras_losses.scale_loss_for_distribution
+        keras_losses.scale_loss_for_distribution = lambda value: value
+        try:
+            self._strategy.run(replica)
+        finally:
+            keras_losses.scale_loss_for_distribution = scale
+        return results
+
+    def mean(self, values: Sequence[ByName]) -> dict[str, Any]:
+        """Values of the whole batch out of those of the shares."""
+
+        def mean(parts: list[Any]) -> tf.Tensor:
+            dtype = parts[0].dtype if parts[0].dtype.is_floating else tf.float32
+            return tf.add_n([tf.cast(p, dtype) * tf.cast(w, dtype) for p, w in zip(parts, self.weights, strict=True)])
+
+        return {name: mean([tf.convert_to_tensor(value[name]) for value in values]) for name in values[0]}
+
+    def join(self, outputs: Sequence[Any]) -> Any:
+        """Outputs for the whole batch, samples first, out of those of the shares."""
+        whole = self._n_samples < len(self.trees)
+
+        def cut(leaf: object) -> Any:
+            if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank:
+                return leaf
+            n_rows = tf.shape(leaf)[0]
+            return leaf[: tf.where(whole, n_rows // len(self.trees), n_rows)]
+
+        return tf.nest.map_structure(cut, TfArrays.concatenate(outputs))
+
+
+def _cut(tree: Tree, n_samples: Any, start: Any, stop: Any) -> Any:
+    def cut(leaf: Array) -> Any:
+        if not leaf.shape.rank:
+            return leaf
+        length = tf.shape(leaf)[0]
+        has_samples = tf.equal(length, n_samples)
+        return leaf[tf.where(has_samples, start, 0) : tf.where(has_samples, stop, length)]
+
+    return tf.nest.map_structure(cut, tree)
+
+
+def together(function: Callable[[list[Any]], None], values: list[Any]) -> None:
+    """Call a function once for all shares, with the sum of each value; every share comes here.
+
+    Parameters
+    ----------
+    function
+        Of the sums; it changes weights on all devices.
+    values
+        Tensors of this share.
+    """
+
+    def merged(strategy: Any, *each: Any) -> None:
+        function([tf.add_n(strategy.experimental_local_results(value)) for value in each])
+
+    tf.distribute.get_replica_context().merge_call(merged, args=tuple(values))
+
+
+@contextlib.contextmanager
+def updating(strategy: Any) -> Iterator[None]:
+    """Scope in which a Keras optimizer, given whole gradients, updates the weights of all devices."""
+    if strategy is None:
+        yield
+        return
+    extended = strategy.extended
+    with contextlib.nullcontext() if tf.distribute.get_strategy() is strategy else strategy.scope():
+        # Keras would go from each share to all of them with its own sum; here are all of them already
+        extended._use_merge_call = lambda: False
+        try:
+            yield
+        finally:
+            del extended._use_merge_call

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from delira.backends.tensorflow.backend import BACKEND
 from delira.backends.tensorflow.checkpoints import finish_building
-from delira.backends.tensorflow.replicas import of_this_share
+from delira.backends.tensorflow.devices import of_this_share
 from delira.backends.tensorflow.runtime import calls, runtime_of
 from delira.backends.tensorflow.step import as_float32
 from delira.contract import ByName, backend_default, default_closure

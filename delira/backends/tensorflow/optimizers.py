@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from delira.backends.tensorflow import schedules
-from delira.backends.tensorflow.replicas import in_share, share_number, together, updating
-from delira.backends.tensorflow.runtime import learnable, runtime_of
+from delira.backends.tensorflow.devices import share_number, together, updating
+from delira.backends.tensorflow.runtime import in_share, learnable, runtime_of
 from delira.backends.tensorflow.weights import assign
 from delira.contract import ByName, Network, Optimizer, Tree, UpdateConfig, WrappedOptimizers
 from delira.errors import ConfigError, NetworkError

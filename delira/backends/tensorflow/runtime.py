@@ -12,7 +12,6 @@ from keras.src.backend.common import global_state
 from keras.src.layers.layer import CallContext
 from keras.src.models.functional import Functional
 
-from delira.backends.tensorflow.replicas import in_share
 from delira.contract.kinds import ByName
 from delira.errors import NetworkError
 from delira.utils.arrays import iterate_leaves
@@ -73,6 +72,11 @@ def mode(network: keras.Model, training: bool) -> Iterator[None]:
         yield
     finally:
         runtime.mode = before
+
+
+def in_share() -> bool:
+    """Return True if this is computed with a share of a batch."""
+    return tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
 
 
 @contextlib.contextmanager

@@ -8,10 +8,9 @@ import keras
 import tensorflow as tf
 
 from delira.backends.tensorflow.calls import Traces, as_tensor, build, giving_shapes
-from delira.backends.tensorflow.devices import refuse_functions, settle
+from delira.backends.tensorflow.devices import Shares, refuse_functions, settle
 from delira.backends.tensorflow.generators import GENERATORS
 from delira.backends.tensorflow.optimizers import TfOptimizer
-from delira.backends.tensorflow.replicas import Shares
 from delira.backends.tensorflow.runtime import calls, is_built, learnable, named_variables, precision, runtime_of
 from delira.contract import CompileConfig, Devices, Step, StepRole, call_metrics, run_hooks, select_inputs
 from delira.contract.arrays import only_arrays

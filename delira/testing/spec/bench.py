@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -168,12 +169,11 @@ class Bench:
     def __init__(self, tested: BackendUnderTest, folder: Path):
         self.tested, self.folder = tested, folder
         self.backend = tested.backend
-        self._n_folders = 0
+        self._numbers = itertools.count(1)
 
     def new_folder(self) -> Path:
         """A folder that is not there yet."""
-        self._n_folders += 1
-        return self.folder / f"run_{self._n_folders}"
+        return self.folder / f"run_{next(self._numbers)}"
 
     # ------------------------------------------------------------------ data
 
@@ -387,6 +387,15 @@ class Bench:
     def assert_same(self, left: object, right: object, what: str) -> None:
         """Demand that two trees are equal bit for bit."""
         assert not (places := self.differences(left, right)), f"{what}: not the same bits in {', '.join(places[:5])}"
+
+
+class Broken(Exception):
+    """What breaks a training off."""
+
+
+def break_off(*event: object, **facts: object) -> Any:
+    """A callback, or a loss, that fails."""
+    raise Broken("of the user's")
 
 
 def caught(kinds: type[Exception] | tuple[type[Exception], ...], ask: Callable[[], Any], *words: str) -> Exception:

@@ -10,7 +10,7 @@ import numpy as np
 
 from delira.callbacks import EarlyStopping, ExponentialMovingAverage
 from delira.errors import CheckpointError, NonFiniteLossError
-from delira.testing.spec.bench import Batch, Bench, Dense, Sgd, caught, descend, rmse
+from delira.testing.spec.bench import Batch, Bench, Broken, Dense, Sgd, caught, descend, rmse
 from delira.testing.spec.check import check
 from delira.utils.arrays import iterate_leaves
 
@@ -416,10 +416,6 @@ def _worsen(trainer: object, *, data_dict: Any, curr_epoch: int, **facts: Any) -
 
 
 Build = Callable[..., Any]
-
-
-class Broken(Exception):
-    """What breaks a training off."""
 
 
 class BreakOff:

@@ -12,7 +12,7 @@ import numpy as np
 
 from delira.contract import Backend, StepHooks
 from delira.errors import ConfigError
-from delira.testing.spec.bench import Batch, Bench, caught, descend, mse, rmse, split
+from delira.testing.spec.bench import Batch, Bench, Broken, break_off, caught, descend, mse, rmse, split
 from delira.testing.spec.check import check
 from delira.training import Predictor
 from delira.training.run import own_generators, seed_generators
@@ -398,16 +398,9 @@ def gives_generators_back(bench: Bench) -> None:
 @check("seeds", "steps")
 def gives_generators_back_after_an_error(bench: Bench) -> None:
     """So does one that fails."""
-
-    class Stop(Exception):
-        pass
-
-    def fail(trainer: object, **facts: Any) -> None:
-        raise Stop
-
-    given = {"network": _plain(bench), "callbacks": [SimpleNamespace(at_iter_end=fail)]}
+    given = {"network": _plain(bench), "callbacks": [SimpleNamespace(at_iter_end=break_off)]}
     ask = functools.partial(bench.trained, 1, bench.shuffled(), **given)
-    _demand_generators_back(bench, lambda: caught(Stop, ask))
+    _demand_generators_back(bench, lambda: caught(Broken, ask))
 
 
 @check("seeds", "steps")

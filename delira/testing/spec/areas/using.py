@@ -13,7 +13,7 @@ from delira.callbacks.abstract_callback import EVENTS
 from delira.errors import CheckpointError, ConfigError, DataError, MissingKeyError, NetworkError
 from delira.io import export
 from delira.models import load_named_weights, named_weights
-from delira.testing.spec.bench import Bench, Sgd, caught, descend, rmse
+from delira.testing.spec.bench import Bench, Broken, Sgd, break_off, caught, descend, rmse
 from delira.testing.spec.check import REFUSALS, check, demand_refusal
 from delira.training import Predictor
 from delira.utils.arrays import iterate_leaves
@@ -99,15 +99,8 @@ def tells_the_values_of_a_step(bench: Bench) -> None:
 def tells_the_end_of_a_failure(bench: Bench) -> None:
     """A training that fails tells its end with the error, and raises that very error."""
     recorder = Recorder()
-
-    class Mine(Exception):
-        pass
-
-    def fail(trainer: object, **facts: Any) -> None:
-        raise Mine("of the user's")
-
-    callbacks = [recorder, SimpleNamespace(at_epoch_begin=fail)]
-    error = caught(Mine, lambda: bench.trained(callbacks=callbacks))
+    callbacks = [recorder, SimpleNamespace(at_epoch_begin=break_off)]
+    error = caught(Broken, lambda: bench.trained(callbacks=callbacks))
     ends = recorder.facts("at_training_end")
     assert ends == [{"error": error}], f"the end was told {ends}"
 
@@ -473,21 +466,16 @@ def refuses_unknown_devices(bench: Bench) -> None:
 def keeps_the_users_errors(bench: Bench) -> None:
     """An error of the user's own loss keeps its type, and is told which loss it was."""
 
-    class Mine(Exception):
-        pass
-
     def breaks_after(n_calls: int) -> Any:
         calls = itertools.count()
 
         def loss(prediction: object, target: object) -> Any:
-            if next(calls) < n_calls:
-                return bench.tested.mse(prediction, target)
-            raise Mine("of the user's")
+            return bench.tested.mse(prediction, target) if next(calls) < n_calls else break_off()
 
         return loss
 
     for n_calls in (0, 1):  # the first call tries the loss before the training, the second one is in a step
-        caught(Mine, functools.partial(bench.trained, losses={"broken": breaks_after(n_calls)}), "broken")
+        caught(Broken, functools.partial(bench.trained, losses={"broken": breaks_after(n_calls)}), "broken")
 
 
 @check("errors")

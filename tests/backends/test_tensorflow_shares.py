@@ -8,7 +8,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from delira.backends.tensorflow.replicas import Shares  # noqa: E402
+from delira.backends.tensorflow.devices import Shares  # noqa: E402
 
 
 @pytest.mark.parametrize("n_samples", [7, 3, 2])
