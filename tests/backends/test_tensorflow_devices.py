@@ -118,7 +118,12 @@ def check_state_is_where_the_weights_are(path):
     trainer = train(path, "cpu:1", gradient_accumulation_steps=2)
     optimizer = trainer.optimizers["default"]
     slots = [v.value for v in optimizer.optimizer.variables if v.shape.rank]
-    for variable in (trainer.network.head.kernel.value, *slots, *optimizer._sums.values(), *optimizer._notes.values()):
+    for variable in (
+        trainer.network.head.kernel.value,
+        *slots,
+        *optimizer._sums._totals.values(),
+        *optimizer._notes.values(),
+    ):
         assert variable.device.endswith("CPU:1")
 
 
