@@ -129,14 +129,10 @@ def _by_rule_of_sklearn(name: str) -> bool | None:
 
 def _of_metric(metric: object, name: str) -> bool | None:
     metric = _inner(metric)
-    if isinstance(metric, str):
-        metric = _inner(default_metric(metric)) if metric in known_keys() else None
     if isinstance(metric, MetricTree):
         if any(isinstance(child, (Std, Var)) for child in metric.children):
             return None
         metric = metric.root
-    if metric is None:
-        return None
     declared = getattr(metric, "higher_is_better", None)
     if isinstance(declared, bool):
         return declared
@@ -164,6 +160,8 @@ def _inner(metric: object) -> Any:
             metric = sklearn_function(getattr(metric, "function", None)) or metric.score_fn
         elif isinstance(metric, TreeMetric):
             metric = metric.metrics.trees[0]  # with its children, of which a deviation has no direction
+        elif isinstance(metric, str) and metric in known_keys():
+            metric = default_metric(metric)
         elif isinstance(metric, MetricTree) and not metric.children:
             metric = metric.root
         elif isinstance(metric, type) and issubclass(metric, Metric):

@@ -247,15 +247,10 @@ class ArrayMetric(OverDataset):
         # arrays of the host do not tell where their classes lie
         return {**super().state_dict(), "class_axis": self.known.class_axis}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({name: array for name, array in state.items() if name != "class_axis"})
-        if state.get("class_axis") is not None:
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        super().take_in({name: array for name, array in state.items() if name != "class_axis"})
+        if self.known.class_axis is None and state.get("class_axis") is not None:
             self.known = self.known._replace(class_axis=int(state["class_axis"]))
-
-    def merge(self, other: Self) -> None:
-        super().merge(other)
-        if self.known.class_axis is None:
-            self.known = self.known._replace(class_axis=other.known.class_axis)
 
 
 def with_known(metric: object, known: Criterion) -> Any:

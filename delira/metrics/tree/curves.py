@@ -115,19 +115,17 @@ class OverDataset(Stateless):
         self._pending.read()
         return dict(self._gathered.result())
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._clear()
+    def take_in(self, state: Mapping[str, Any]) -> None:
+        self._pending.read()
         if state:
             self._gathered.append(dict(state))
-            self.n_samples = len(state["pred"])  # of pixels more; then the row is named
+            self.n_samples += len(state["pred"])  # of pixels more; then the row is named
 
     def merge(self, other: Self) -> None:
+        n_samples = self.n_samples + other.n_samples
         self.seen.take_in(other.seen.state_dict())
-        self._pending.read()
-        other._pending.read()
-        if found := other._gathered.result():
-            self._gathered.append(found)
-            self.n_samples += other.n_samples
+        super().merge(other)
+        self.n_samples = n_samples
 
 
 class _OfScores(OverDataset):

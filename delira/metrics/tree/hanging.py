@@ -398,9 +398,9 @@ class EpochLambda(Keeping):
         return read_lazy({"batches": self._n_batches, "value": self._value, **host})
 
     def take_in(self, state: Mapping[str, Any]) -> None:
-        self._n_batches, self._value = int(state["batches"]), state["value"]
-        if self._n_batches:
-            self._batches = [(state["predictions"], state["targets"])]
+        self._n_batches, self._value = self._n_batches + int(state["batches"]), state["value"]
+        if state["batches"]:
+            self._batches.append((state["predictions"], state["targets"]))
 
     def merge(self, other: Self) -> None:
         """Take in what another one has kept; what it has reported last is what is reported."""

@@ -228,9 +228,8 @@ class Hausdorff(OfMasks):
     def _clear(self) -> None:
         super()._clear()
         self._pending = Pending(self._take)
-        self._values: list[float] = []
-        #: whether each counts: one without any foreground does not
-        self._counts: list[bool] = []
+        #: the distance of each sample, and whether it counts: one without any foreground does not
+        self._found: list[tuple[float, bool]] = []
 
     def process(self, *args: Any) -> Any:
         """Keep the masks of a batch."""
@@ -247,8 +246,7 @@ class Hausdorff(OfMasks):
                 distances = [self._distance(one == label, other == label, spacing) for label in range(1, n_classes)]
                 present = [distance for distance in distances if distance is not None]
                 value, counts = (float(np.mean(present)), True) if present else (0.0, False)
-            self._values.append(value)
-            self._counts.append(counts)
+            self._found.append((value, counts))
 
     def _spacings(self, n_samples: int, found: np.ndarray | None = None) -> list[Any]:
         """Return the spacing of each sample of a batch."""
@@ -279,7 +277,8 @@ class Hausdorff(OfMasks):
     def values(self) -> tuple[np.ndarray, np.ndarray]:
         """The distance of each sample so far, float64 of shape ``(n,)``, and whether it counts, bool."""
         self._pending.read()
-        return np.array(self._values, dtype=np.float64), np.array(self._counts, dtype=bool)
+        values, counts = [value for value, _ in self._found], [counts for _, counts in self._found]
+        return np.array(values, dtype=np.float64), np.array(counts, dtype=bool)
 
     def process_final(self, *args: Any) -> Any:
         """Return the mean over samples; not a number if none has a foreground, or a prediction is not finite."""
@@ -294,9 +293,9 @@ class Hausdorff(OfMasks):
     def take_in(self, state: Mapping[str, Any]) -> None:
         super().take_in(state)
         self._pending.read()
-        self._values += np.asarray(state["values"]).tolist()
         # those of older versions have only the distances that count
-        self._counts += np.asarray(state.get("counts", np.full(len(state["values"]), True))).tolist()
+        counts = state.get("counts", np.full(len(state["values"]), True))
+        self._found += zip(np.asarray(state["values"]).tolist(), np.asarray(counts).tolist(), strict=True)
 
 
 def _is_spacing(value: object) -> bool:
