@@ -14,40 +14,29 @@ _CROSS_ENTROPY = '{"ce": cross_entropy}'
 _TORCH = {"optimizer_cls": "torch.optim.Adam", "optimizer_params": '{"lr": 2e-3}'}
 _KERAS = {"optimizer_cls": "keras.optimizers.Adam", "optimizer_params": '{"learning_rate": 2e-3}'}
 _OPTAX = {"optimizer_cls": "optax.adam", "optimizer_params": '{"learning_rate": 2e-3}'}
-#: backend -> its name, class of experiments, what is imported, optimizer, and the losses of the tasks that it offers
-_BACKENDS: dict[str, tuple[str, str, list[str], dict[str, str], dict[str, str]]] = {
-    "torch": (
-        "PyTorch",
-        "PyTorchExperiment",
-        ["import torch"],
-        _TORCH,
-        {"classification": '{"ce": torch.nn.CrossEntropyLoss()}', "segmentation": '{"dice_ce": DiceCELossPyTorch()}'},
-    ),
-    "torchscript": (
-        "TorchScript",
-        "TorchScriptExperiment",
-        ["import torch"],
-        _TORCH,
-        {"classification": _CROSS_ENTROPY, "segmentation": _CROSS_ENTROPY},
-    ),
-    "tensorflow": (
-        "TensorFlow",
-        "TfExperiment",
-        ["import keras"],
-        _KERAS,
-        {
-            "classification": '{"ce": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}',
-            "segmentation": '{"dice_ce": DiceCELossTf()}',
-        },
-    ),
-    "jax": (
-        "JAX",
-        "JaxExperiment",
-        ["import optax"],
-        _OPTAX,
-        {"classification": _CROSS_ENTROPY, "segmentation": '{"dice_ce": DiceCELossJax()}'},
-    ),
-    "sklearn": ("scikit-learn", "SklearnExperiment", [], {}, {"classification": ""}),
+#: backend -> its name, class of experiments, what is imported, and optimizer
+_BACKENDS: dict[str, tuple[str, str, list[str], dict[str, str]]] = {
+    "torch": ("PyTorch", "PyTorchExperiment", ["import torch"], _TORCH),
+    "torchscript": ("TorchScript", "TorchScriptExperiment", ["import torch"], _TORCH),
+    "tensorflow": ("TensorFlow", "TfExperiment", ["import keras"], _KERAS),
+    "jax": ("JAX", "JaxExperiment", ["import optax"], _OPTAX),
+    "sklearn": ("scikit-learn", "SklearnExperiment", [], {}),
+}
+#: task -> the backends that offer it, each with its losses
+_LOSSES: dict[str, dict[str, str]] = {
+    "classification": {
+        "torch": '{"ce": torch.nn.CrossEntropyLoss()}',
+        "torchscript": _CROSS_ENTROPY,
+        "tensorflow": '{"ce": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}',
+        "jax": _CROSS_ENTROPY,
+        "sklearn": "",
+    },
+    "segmentation": {
+        "torch": '{"dice_ce": DiceCELossPyTorch()}',
+        "torchscript": _CROSS_ENTROPY,
+        "tensorflow": '{"dice_ce": DiceCELossTf()}',
+        "jax": '{"dice_ce": DiceCELossJax()}',
+    },
 }
 _TASKS: dict[str, dict[str, Any]] = {
     "classification": {
@@ -108,14 +97,14 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
         If the backend does not offer the task.
     """
     jinja2 = import_optional("jinja2", "delira new", "jinja2")
-    title, experiment, third_party, optimizer, losses = _BACKENDS[backend]
-    if task not in losses:
+    title, experiment, third_party, optimizer = _BACKENDS[backend]
+    if backend not in _LOSSES.get(task, {}):
         raise ConfigError(f"a {task} needs a network, and {backend!r} has none; use torch, tensorflow or jax")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("delira.cli"), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701, RUF100 - Python and Markdown, no HTML
     )  # fmt: skip
-    kind, loss = _TASKS[task], losses[task]
+    kind, loss = _TASKS[task], _LOSSES[task][backend]
     metric, imported = kind["metric"], re.findall(r"DiceCELoss\w+", loss)
     training = {"val_metrics": f'{{"{metric}": {metric}}}'}
     facts = {

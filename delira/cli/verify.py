@@ -18,35 +18,10 @@ from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments import result, stored_result
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.runs import folder as run_folder
-from delira.runs.folder import git_commit, versions
-from delira.runs.results import (
-    GUARDS_FILE,
-    PREPROCESSING,
-    RESULT_FILE,
-    RESULT_FORMAT,
-    SUMMARY,
-    SUMMARY_FORMAT,
-    TIMES_FILE,
-    VERSION,
-    StoredFold,
-    describe_lost_guards,
-    read_fold,
-)  # fmt: skip
+from delira.runs import results
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
+from delira.utils import files
 from delira.utils.cells import as_text
-from delira.utils.files import (
-    MOST_OF_MANY,
-    OTHER_CHECKSUM,
-    SAYS_NOTHING,
-    check_unpacked,
-    is_changed,
-    mapping,
-    open_regular,
-    read_bytes,
-    read_json,
-    read_patiently,
-    refuse_link,
-)  # fmt: skip
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
 SAME, DIFFERENT = "same", "different"
@@ -77,7 +52,7 @@ def check_files(run: StoredRun) -> Iterator[Check]:
         stored, wrong = _read_result(run, number, folder)
         is_missed = run.kind == "kfold" and number in run.finished_folds
         without = "the ledger says that the fold has finished" if is_missed else None
-        yield from _look(folder / RESULT_FILE, f"{folder.name}/{RESULT_FILE}", wrong, without)
+        yield from _look(folder / results.RESULT_FILE, f"{folder.name}/{results.RESULT_FILE}", wrong, without)
         yield from _check_history(run, folder, place, stored)
         yield from _check_small_files(run, number, place)
         for checkpoint in sorted((folder / "checkpoints").glob("*")):
@@ -102,12 +77,12 @@ def _check(what: str, wrong: str) -> Check:
     """A file that is there, by what is wrong with it."""
     if wrong == NEWER:
         return Check(what, UNKNOWN, wrong)
-    return Check(what, UNREADABLE if SAYS_NOTHING in wrong else BROKEN if wrong else WHOLE, wrong)
+    return Check(what, UNREADABLE if files.SAYS_NOTHING in wrong else BROKEN if wrong else WHOLE, wrong)
 
 
 def _finished(run: StoredRun) -> Sequence[int]:
     """Numbers of the folds that have ended as the ledger says; a single training is the fold that it was asked for."""
-    fold = mapping(run.manifest.get("fingerprint")).get("fold")
+    fold = files.mapping(run.manifest.get("fingerprint")).get("fold")
     if run.kind == "run" and run.state == FINISHED and not run.fold_folders and isinstance(fold, int):
         return [fold]
     return [*run.finished_folds]
@@ -124,9 +99,9 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
         told = _without_path(ledger, _problem_of(run, ledger))
         check = _check(ledger.name, told) if told or run.events else Check(ledger.name, BROKEN)
         yield check if run.events or ledger.exists() else check._replace(state=MISSING)
-    path, summary = run.path / "parameters.yml", run.path / SUMMARY
+    path, summary = run.path / "parameters.yml", run.path / results.SUMMARY
     yield from _look(path, path.name, _wrong_parameters(run, path), "" if run.manifest else None)
-    wrong = _wrong_json(summary, "format", SUMMARY_FORMAT, run.summary_trouble)
+    wrong = _wrong_json(summary, "format", results.SUMMARY_FORMAT, run.summary_trouble)
     without = "groups and warnings of the run are not known" if run.lacks_summary else None
     yield from _look(summary, summary.name, wrong, without)
 
@@ -154,13 +129,13 @@ def _wrong_parameters(run: StoredRun, path: Path) -> str:
 # ------------------------------------------------------------------ of a fold
 
 
-def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[StoredFold | None, str]:
+def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[results.StoredFold | None, str]:
     """Return what is in a fold's ``result.zip`` if it can be read, and what is wrong with it."""
-    path = folder / RESULT_FILE
+    path = folder / results.RESULT_FILE
     try:
-        if _is_newer(read_tree(path), RESULT_FORMAT):
+        if _is_newer(read_tree(path), results.RESULT_FORMAT):
             return None, NEWER
-        stored = read_fold(folder)
+        stored = results.read_fold(folder)
     except (CheckpointError, OSError) as error:
         return None, _without_path(path, str(error))
     wrong = _compare_metrics(stored.fields["metrics"], run.finished_folds.get(number, {}).get("metrics"))
@@ -173,7 +148,7 @@ def _weights(weights_epoch: int, best_epoch: int) -> str:
     return f"the weights of epoch {weights_epoch}, not of the best one, {best_epoch}, whose checkpoint was not there"
 
 
-def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold | None) -> Iterator[Check]:
+def _check_history(run: StoredRun, folder: Path, place: str, stored: results.StoredFold | None) -> Iterator[Check]:
     """Both files of the epochs; of a finished fold they are in ``result.zip``, too."""
     path, table = folder / "history.jsonl", folder / "history.csv"
     history, lost = read_history(folder)
@@ -183,8 +158,8 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
     # a run that goes on for more epochs has the result of the first ones until the fold ends again
     ended = history if run.state == FINISHED else history[: len(told)]
     is_same = not told or json.dumps(told, default=str) == json.dumps(ended, default=str)
-    wrong = _without_path(path, lost) or ("" if is_same else f"its epochs are not those of {RESULT_FILE}")
-    yield from _look(path, f"{place}/{path.name}", wrong, f"the epochs are in {RESULT_FILE}" if told else "")
+    wrong = _without_path(path, lost) or ("" if is_same else f"its epochs are not those of {results.RESULT_FILE}")
+    yield from _look(path, f"{place}/{path.name}", wrong, f"the epochs are in {results.RESULT_FILE}" if told else "")
     wrong = _compare_table(table, None if lost else history or told)
     yield from _look(table, f"{place}/{table.name}", wrong, "")
 
@@ -192,7 +167,7 @@ def _check_history(run: StoredRun, folder: Path, place: str, stored: StoredFold 
 def _compare_table(table: Path, epochs: Sequence[Mapping[str, Any]] | None) -> str:
     """Return what is wrong with the table of some epochs; of ``None`` nobody knows which there were."""
     try:
-        rows = [*csv.DictReader(io.StringIO(read_bytes(table, MOST_OF_MANY).decode(), newline=""))]
+        rows = [*csv.DictReader(io.StringIO(files.read_bytes(table, files.MOST_OF_MANY).decode(), newline=""))]
     except (OSError, ValueError, csv.Error) as error:
         return f"it cannot be read: {error}"
     if epochs is None:
@@ -213,31 +188,31 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
     folder, is_finished = run.path / place, number in run.finished_folds
     # a run from before there were checksums may be older than these files
     is_new = is_finished and "checksums" in run.manifest
-    is_fitted = is_finished and "preprocessing" in mapping(run.manifest.get("batches"))
-    arrays, fitted = folder / "predictions.npz", folder / PREPROCESSING
-    times, guards, left_out = folder / TIMES_FILE, folder / GUARDS_FILE, folder / "left_out.json"
-    lost = _without_path(guards, describe_lost_guards(folder, run.guarded(number))) or None
+    is_fitted = is_finished and "preprocessing" in files.mapping(run.manifest.get("batches"))
+    arrays, fitted = folder / "predictions.npz", folder / results.PREPROCESSING
+    times, guards, left_out = folder / results.TIMES_FILE, folder / results.GUARDS_FILE, folder / "left_out.json"
+    lost = _without_path(guards, results.describe_lost_guards(folder, run.guarded(number))) or None
     untimed = "where the time of the fold went is not known"
-    files = [
+    looked_at = [
         (arrays, _wrong_arrays(arrays), "" if is_new and run.kind == "kfold" else None),
         (fitted, _wrong_checkpoint(fitted), "what was fitted on the training part is lost" if is_fitted else None),
-        (times, _wrong_json(times, "seconds", VERSION), untimed if is_new else None),
-        (guards, _wrong_json(guards, "left_out", VERSION), lost),
+        (times, _wrong_json(times, "seconds", results.VERSION), untimed if is_new else None),
+        (guards, _wrong_json(guards, "left_out", results.VERSION), lost),
         (left_out, _wrong_json(left_out), None),
     ]
-    for path, wrong, without in files:
+    for path, wrong, without in looked_at:
         yield from _look(path, f"{place}/{path.name}", wrong, without)
 
 
 def _wrong_arrays(path: Path) -> str:
     def read() -> str | None:
-        refuse_link(path)
-        with open_regular(path) as file:
-            check_unpacked(file)
+        files.refuse_link(path)
+        with files.open_regular(path) as file:
+            files.check_unpacked(file)
             return zipfile.ZipFile(file).testzip()
 
     try:
-        damaged = read_patiently(path, read)
+        damaged = files.read_patiently(path, read)
     except BROKEN_ZIP as error:
         return f"it cannot be read: {error}"
     return f"the checksum of its record {damaged!r} is wrong" if damaged else ""
@@ -245,7 +220,7 @@ def _wrong_arrays(path: Path) -> str:
 
 def _compare_metrics(stored: Mapping[str, Any], noted: object) -> str:
     """Return what differs between a fold's file and the ledger, which were written one after the other."""
-    for name, value in mapping(noted).items():
+    for name, value in files.mapping(noted).items():
         if name in stored and not isinstance(value, (int, float)):
             return f"{name} is {value!r} in ledger.jsonl, which is no number"
         if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
@@ -266,14 +241,14 @@ def _wrong_checkpoint(path: Path) -> str:
     return ""
 
 
-def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold | None) -> Iterator[Check]:
+def _check_weights(run: StoredRun, number: int, place: str, stored: results.StoredFold | None) -> Iterator[Check]:
     """The checkpoints of a fold that are gone: of the weights that it gives, and of where it goes on."""
     folder = run.path / place
     history = read_history(folder)[0] if stored is None else stored.fields["history"]
     if not history:
         return
     best = run.best_epoch(history) if stored is None else stored.fields["best_epoch"]
-    settings = mapping(run.manifest.get("settings"))
+    settings = files.mapping(run.manifest.get("settings"))
     is_finished = stored is not None or number in run.finished_folds
     # what was being written when a run broke off need not be there
     n_saved = len(history) if is_finished else len(history) - (2 if settings.get("save_in_background") else 1)
@@ -303,7 +278,7 @@ def _check_weights(run: StoredRun, number: int, place: str, stored: StoredFold |
 
 def _has_last(run: StoredRun, n_saved: int, *, is_finished: bool, has_best: bool) -> bool:
     """Return True if ``checkpoint_last`` was written for certain: settings are known and let no writing fail."""
-    settings = mapping(run.manifest.get("settings"))
+    settings = files.mapping(run.manifest.get("settings"))
     if not run.manifest or settings.get("on_save_error") == "warn":
         return False
     every = settings.get("save_freq", settings.get("checkpoint_freq", 1))
@@ -329,21 +304,21 @@ def _wrong_json(path: Path, entry: str = "", known: int | None = None, trouble: 
     It has an entry of this name, if there is one, and is of no newer version, if one is known.
     """
     try:
-        content = read_json(path, MOST_OF_MANY)
+        content = files.read_json(path, files.MOST_OF_MANY)
     except (OSError, ValueError) as error:
         return _without_path(path, f"it cannot be read: {error}")
     if known is not None and _is_newer(content, known):
         return NEWER
     if not isinstance(content, dict):
         return "it cannot be read: it has no entries with names"
-    if is_changed(content):
-        return f"it is damaged: {OTHER_CHECKSUM}"
+    if files.is_changed(content):
+        return f"it is damaged: {files.OTHER_CHECKSUM}"
     lacks = entry and content.get(entry) is None
     return f"it cannot be read: it has no entry {entry!r}" if lacks else _without_path(path, trouble)
 
 
 def _is_newer(content: object, known: int) -> bool:
-    written = mapping(content)
+    written = files.mapping(content)
     found = written.get("format", written.get("version"))
     return isinstance(found, int) and found > known
 
@@ -400,18 +375,18 @@ def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
 
 
 def _verify(run: StoredRun, strict: bool) -> Answer:
-    files, environment = [*check_files(run)], [*_compare(run.manifest, run.path / "manifest.json")]
+    checks, environment = [*check_files(run)], [*_compare(run.manifest, run.path / "manifest.json")]
     is_changed = any(check.state == DIFFERENT for check in environment)
-    is_broken = (strict and is_changed) or any(check.state in (BROKEN, MISSING, UNREADABLE) for check in files)
+    is_broken = (strict and is_changed) or any(check.state in (BROKEN, MISSING, UNREADABLE) for check in checks)
     content = {
         "run": str(run.path),
         "status": run.state,
         "is_broken": is_broken,
         "is_same_environment": not is_changed,
-        "files": [check._asdict() for check in files],
+        "files": [check._asdict() for check in checks],
         "environment": [check._asdict() for check in environment],
     }
-    return Answer(content, _as_text(run, files, environment), is_broken=is_broken)
+    return Answer(content, _as_text(run, checks, environment), is_broken=is_broken)
 
 
 # ------------------------------------------------------------------ environment
@@ -423,7 +398,7 @@ def _compare(manifest: Mapping[str, Any], file: Path) -> Iterator[Check]:
         yield from (Check(what, UNKNOWN, why) for what in ("versions", "platform", "processor", "git", "data"))
         return
     if isinstance(then := manifest.get("versions"), Mapping):
-        now = versions()
+        now = run_folder.versions()
         yield from (_compared(name, version, now.get(name, "not installed")) for name, version in then.items())
     else:
         yield Check("versions", UNKNOWN, "the run did not record them")
@@ -432,7 +407,7 @@ def _compare(manifest: Mapping[str, Any], file: Path) -> Iterator[Check]:
         then = manifest.get(what)
         yield Check(what, UNKNOWN, "the run did not record it") if then is None else _compared(what, then, value)
     yield _compare_git(manifest)
-    data = mapping(manifest.get("fingerprint")).get("data")
+    data = files.mapping(manifest.get("fingerprint")).get("data")
     told = f"recorded as {str(data)[:12]}…; it is compared when the run is continued" if data else "not recorded"
     yield Check("data", UNKNOWN, told)
 
@@ -447,7 +422,7 @@ def _compare_git(manifest: Mapping[str, Any]) -> Check:
         why = "the script was in no repository" if "git" in manifest else "the run did not record it"
         return Check("git", UNKNOWN, why)
     # of the working directory: git runs what the settings of a repository say, and the file may name any folder
-    now, told = git_commit(""), _commit(then)
+    now, told = run_folder.git_commit(""), _commit(then)
     if now is None:
         return Check("git", UNKNOWN, f"{told} in the run; this folder is in no repository")
     same = then.get("commit") == now["commit"] and not then.get("changed") and not now["changed"]
@@ -461,8 +436,8 @@ def _commit(git: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------ text
 
 
-def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> str:
-    others = [check for check in files if check.state != WHOLE]
+def _as_text(run: StoredRun, checks: list[Check], environment: list[Check]) -> str:
+    others = [check for check in checks if check.state != WHOLE]
     named = {state: [check.what for check in environment if check.state == state] for state in (DIFFERENT, UNKNOWN)}
     n_same = len(environment) - sum(map(len, named.values()))
     parts = [f"not that of the run: {', '.join(named[DIFFERENT])}"] if named[DIFFERENT] else []
@@ -472,7 +447,7 @@ def _as_text(run: StoredRun, files: list[Check], environment: list[Check]) -> st
         f"{run.name}, {run.state}: {run.path}",
         "",
         *map(_line, others),
-        f"files        {len(files) - len(others)} of {len(files)} are whole",
+        f"files        {len(checks) - len(others)} of {len(checks)} are whole",
         "",
         *(_line(check) for check in environment if check.state != SAME),
         wrapped("; ".join(parts), "environment  "),

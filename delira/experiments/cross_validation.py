@@ -24,19 +24,8 @@ from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_ran
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.scoring import keys_of, lookup
-from delira.runs.code_of import code_of_functions
+from delira.runs import code_of, results
 from delira.runs.folder import RunFolder, loss_tolerated
-from delira.runs.results import (
-    RESULT_FILE,
-    FoldResult,
-    StoredFold,
-    count_guards,
-    read_fold,
-    read_guards,
-    read_timings,
-    write_fold,
-    write_summary,
-)
 from delira.training import checks, predictor
 from delira.training.outputs import computed_anew, settle
 from delira.training.run import own_generators, seed_generators, warn_of_score
@@ -127,7 +116,7 @@ class CrossValidation:
                 "outputs": self.outputs,
             }
             with loss_tolerated("what a report needs of the whole run"):
-                write_summary(folder.path, facts, self.metrics, self.bound_metrics)
+                results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
             folds = self._run_folds(folder, splits)
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
@@ -138,7 +127,7 @@ class CrossValidation:
             self._keep_examples(result)
         return result
 
-    def _settle(self, folds: Sequence[FoldResult]) -> None:
+    def _settle(self, folds: Sequence[results.FoldResult]) -> None:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""
         outputs = settle(self.outputs, folds)
         for fold in folds:
@@ -166,12 +155,12 @@ class CrossValidation:
             with loss_tolerated("the pictures of samples for the report"):
                 write_examples(Path(result.path), examples)
 
-    def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[FoldResult]:
+    def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[results.FoldResult]:
         """Every fold: read if it is finished, else trained and tested, if it was asked for."""
         from delira.callbacks.fold_table import shown_folds
 
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
-        folds: list[FoldResult] = []
+        folds: list[results.FoldResult] = []
         is_checked = False
         with shown_folds(len(splits), self.request.settings) as table:
             for number, split in enumerate(splits):
@@ -209,14 +198,14 @@ class CrossValidation:
         }
         return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(without_secrets(settings)).rstrip()}
 
-    def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> FoldResult | None:
+    def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> results.FoldResult | None:
         """Return a fold that an earlier session finished; ``None`` if it is to be trained or tested."""
-        if not is_finished and not (path / RESULT_FILE).exists():
+        if not is_finished and not (path / results.RESULT_FILE).exists():
             return None
         try:
-            stored = read_fold(path)
+            stored = results.read_fold(path)
             if not np.array_equal(stored.fields["train_indices"], split.train):
-                raise CheckpointError(f"{path / RESULT_FILE} is of another fold")
+                raise CheckpointError(f"{path / results.RESULT_FILE} is of another fold")
         except UnreadableError:
             raise
         except (CheckpointError, OSError) as error:  # damaged, or a link to somewhere else
@@ -242,12 +231,12 @@ class CrossValidation:
             # whatever their code raises: they are shown, nothing depends on them; some need their trainer for it
             with contextlib.suppress(Exception):
                 CallbackList(request.callbacks).load_state_dict({name: state})
-        notes = {"timings": read_timings(path), "guards": read_guards(path)}
+        notes = {"timings": results.read_timings(path), "guards": results.read_guards(path)}
         found = {**stored.fields, **outputs, "metrics": metrics, **notes}
-        return FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
+        return results.FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
 
     def _compute_metrics(
-        self, outputs: Mapping[str, Any], stored: StoredFold, split: Split
+        self, outputs: Mapping[str, Any], stored: results.StoredFold, split: Split
     ) -> dict[str, np.ndarray] | None:
         """Return the metrics of what was predicted; ``None`` if they need the batches."""
         if len(stored.fields["test_indices"]) != len(split.test):
@@ -261,7 +250,7 @@ class CrossValidation:
         return {
             "num_epochs": self.request.num_epochs,
             "metrics": yaml_codec.encode({"metrics": dict(self.metrics), "keys": dict(self.metric_keys)}),
-            "code": code_of_functions(self.metrics.values()),
+            "code": code_of.code_of_functions(self.metrics.values()),
             "targets": sorted(self._targets()),
         }
 
@@ -278,7 +267,7 @@ class CrossValidation:
 
     def _run_fold(
         self, folder: RunFolder, number: int, split: Split, table: "FoldTable | NoTable", *, is_checked: bool
-    ) -> FoldResult:
+    ) -> results.FoldResult:
         started = time.perf_counter()
         request = self.request.for_fold(number)
         if split.val is None:
@@ -301,7 +290,7 @@ class CrossValidation:
         trainer.times.write()
         timings = trainer.times.to_dict()  # with earlier sessions
         parts = ((train, split.train), (val, split.val), (test, split.test))
-        fold = FoldResult(
+        fold = results.FoldResult(
             fold=number,
             train_indices=split.train,
             val_indices=split.val,
@@ -322,13 +311,13 @@ class CrossValidation:
         self._store(trainer.save_path, fold)
         return fold
 
-    def _store(self, folder: Path, fold: FoldResult) -> None:
+    def _store(self, folder: Path, fold: results.FoldResult) -> None:
         """Write a finished fold; it is tested again from its checkpoint, if the run is continued, where that fails."""
         with loss_tolerated(f"the predictions of fold {fold.fold}"):
             _save_predictions(folder / "predictions.npz", fold)
         try:
             with loss_tolerated(f"the result of fold {fold.fold}"):
-                write_fold(fold, self._asked(), CallbackList(fold.callbacks).state_dict())
+                results.write_fold(fold, self._asked(), CallbackList(fold.callbacks).state_dict())
         except CheckpointError as error:
             _log.warning(
                 "fold %d is tested again if the run is continued, since it cannot be stored: %s", fold.fold, error
@@ -364,16 +353,16 @@ class CrossValidation:
             )
 
 
-def _means(fold: FoldResult) -> dict[str, float]:
+def _means(fold: results.FoldResult) -> dict[str, float]:
     return {name: float(np.mean(array)) for name, array in fold.metrics.items()}
 
 
-def _log_finished(folder: RunFolder, fold: FoldResult) -> None:
-    told = {**other_weights(vars(fold)), **count_guards(fold.guards)}
+def _log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
+    told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
     folder.log("fold_finished", fold=fold.fold, metrics=_means(fold), seconds=round(fold.seconds, 3), **told)
 
 
-def _correct_ledger(folder: RunFolder, folds: Sequence[FoldResult]) -> None:
+def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> None:
     """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
     stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
     for fold in folds:
@@ -406,7 +395,7 @@ def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray 
     return left_out
 
 
-def _save_predictions(path: Path, fold: FoldResult) -> None:
+def _save_predictions(path: Path, fold: results.FoldResult) -> None:
     """Keep a fold's predictions as arrays named by their path in the tree."""
     arrays: dict[str, Any] = {"indices": fold.test_indices}
     for place, array in iterate_leaves(fold.predictions):

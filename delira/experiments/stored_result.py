@@ -16,16 +16,7 @@ from delira.experiments.parameters import Parameters
 from delira.experiments.splits import tell_missing
 from delira.metrics.metric_set import in_form
 from delira.metrics.tree.criteria import Criterion
-from delira.runs.results import (
-    RESULT_FILE,
-    SUMMARY,
-    TIMES_FILE,
-    FoldResult,
-    describe_lost_guards,
-    read_fold,
-    read_guards,
-    read_timings,
-)
+from delira.runs import results
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
@@ -100,14 +91,16 @@ def _facts(run: StoredRun) -> dict[str, Any]:
     return found | {name: run.summary.get(name) for name in found} if run.summary else found
 
 
-def _find_groups(run: StoredRun, folds: Sequence[FoldResult], n_samples: int, problems: list[str]) -> tuple[Any, str]:
+def _find_groups(
+    run: StoredRun, folds: Sequence[results.FoldResult], n_samples: int, problems: list[str]
+) -> tuple[Any, str]:
     """The group of each sample; if nobody knows it, why there are no intervals: those of cases would be too narrow."""
     groups, options = run.summary.get("groups"), run.manifest.get("options")
     key = options.get("groups_key") if isinstance(options, Mapping) else None
     if groups is None and key:
         groups = _groups_of_targets(folds, n_samples, str(key))
     is_lost = groups is None and (bool(key) or not (run.summary or isinstance(options, Mapping)))
-    if trouble := run.summary_trouble or (f"{run.path / SUMMARY} is missing" if run.lacks_summary else ""):
+    if trouble := run.summary_trouble or (f"{run.path / results.SUMMARY} is missing" if run.lacks_summary else ""):
         problems.append(f"{trouble}; {'groups and ' if is_lost else ''}warnings of the run are not known")
     if not is_lost or run.kind == "run":
         return groups, ""
@@ -118,7 +111,7 @@ def _find_groups(run: StoredRun, folds: Sequence[FoldResult], n_samples: int, pr
     return None, note
 
 
-def _groups_of_targets(folds: Sequence[FoldResult], n_samples: int, key: str) -> np.ndarray | None:
+def _groups_of_targets(folds: Sequence[results.FoldResult], n_samples: int, key: str) -> np.ndarray | None:
     """Groups by sample where a metric read them, so that each fold has kept those of its cases."""
     found = [np.asarray(fold.targets.get(key)) for fold in folds]
     shapes = [fold.test_indices.shape for fold in folds]
@@ -189,10 +182,12 @@ def load_parameters(path: Path) -> Parameters:
     return read_patiently(path, load)
 
 
-def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tuple[list[FoldResult], list[FoldResult]]:
+def _read_folds(
+    run: StoredRun, parameters: object, problems: list[str]
+) -> tuple[list[results.FoldResult], list[results.FoldResult]]:
     """Finished folds, and those that are not or cannot be read, with their histories."""
-    folds: list[FoldResult] = []
-    unfinished: list[FoldResult] = []
+    folds: list[results.FoldResult] = []
+    unfinished: list[results.FoldResult] = []
     is_single = run.kind == "run"
     for number in run.finished_folds:
         if number not in run.fold_folders:
@@ -216,11 +211,11 @@ def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tupl
             }
         elif stored["best_epoch"] is not None:
             stored = {"score_key": run.score_key or None, **stored}
-        fold = FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder, problems))
+        fold = results.FoldResult(**stored, path=folder, parameters=parameters, **_read_notes(folder, problems))
         if was_read and fold.timings is None and "checksums" in run.manifest:  # a run of before had none
-            how = "cannot be read" if os.path.lexists(folder / TIMES_FILE) else "is missing"
-            problems.append(f"{folder / TIMES_FILE} {how}: where the time of the fold went is not known")
-        if fold.guards is None and (told := describe_lost_guards(folder, run.guarded(number))):
+            how = "cannot be read" if os.path.lexists(folder / results.TIMES_FILE) else "is missing"
+            problems.append(f"{folder / results.TIMES_FILE} {how}: where the time of the fold went is not known")
+        if fold.guards is None and (told := results.describe_lost_guards(folder, run.guarded(number))):
             problems.append(told)  # nobody knows what the guards did, though they did something
         is_done = is_single and run.state == FINISHED
         if is_done:
@@ -232,7 +227,7 @@ def _read_folds(run: StoredRun, parameters: object, problems: list[str]) -> tupl
 def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
     """Return what files beside that of a fold say, which it can do without."""
     found: dict[str, Any] = {"timings": None, "guards": None}
-    for name, read in (("timings", read_timings), ("guards", read_guards)):
+    for name, read in (("timings", results.read_timings), ("guards", results.read_guards)):
         try:
             found[name] = harmless(read(folder))
         except UnreadableError as error:
@@ -242,13 +237,13 @@ def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
 
 def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:
     """Fields of a finished fold; ``None`` if there is none that can be read."""
-    path = folder / RESULT_FILE
+    path = folder / results.RESULT_FILE
     if not path.exists():
         if is_finished:
             problems.append(f"{path} is missing, though the ledger says that fold {number} has finished")
         return None
     try:
-        stored = read_fold(folder)
+        stored = results.read_fold(folder)
     except (CheckpointError, OSError) as error:
         problems.append(f"fold {number} is left out: {error}")
         return None
@@ -257,7 +252,7 @@ def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[st
     return harmless({**stored.fields, **(stored.outputs or {})})
 
 
-def _make_alike(folds: Sequence[FoldResult], problems: list[str]) -> None:
+def _make_alike(folds: Sequence[results.FoldResult], problems: list[str]) -> None:
     """Keep what all folds have: a run that was continued may have been asked for other metrics."""
     for part in ("metrics", "predictions", "targets"):
         trees = [getattr(fold, part) for fold in folds]

@@ -277,7 +277,7 @@ def test_a_file_of_a_newer_version_is_neither_whole_nor_broken(run, name):
 
 
 def test_a_result_of_a_newer_version_is_neither_whole_nor_broken(run, monkeypatch):
-    monkeypatch.setattr("delira.cli.verify.RESULT_FORMAT", 0)
+    monkeypatch.setattr("delira.cli.verify.results.RESULT_FORMAT", 0)
     assert found(run) == {"fold_00/result.zip": "unknown", "fold_01/result.zip": "unknown"}
 
 

@@ -18,9 +18,9 @@ from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.experiments.stored_result import SUMMARY
 from delira.metrics import MeanSquaredError, per_sample
 from delira.runs.folder import RunFolder
+from delira.runs.results import SUMMARY
 from delira.runs.stored_run import find_runs, read_run
 from delira.training import KFoldResult, Parameters
 from delira.training.callbacks import AbstractCallback
