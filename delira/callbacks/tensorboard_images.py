@@ -9,13 +9,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from delira.callbacks.imaging.grid import GridLayout, as_pictures, check_layout, make_grid
 from delira.callbacks.tensorboard import AbstractTensorBoard
 from delira.errors import DataError, check_flags, check_texts, check_whole
 from delira.logging.writers import VisdomParams
 from delira.state import EPOCH, Y_PRED, Y_TRUE, State, X
 from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of
-from delira.utils.pictures import as_numbers
+from delira.utils.pictures import GridLayout, as_numbers, as_pictures, check_layout, make_grid
 
 
 class TensorBoardImages(AbstractTensorBoard):

@@ -433,7 +433,7 @@ class KFoldResult:
         """What a reader of the numbers must know: suspected leaks, samples left out, how epochs were selected, missing
         intervals and why.
         """
-        from delira.report.caveats import of_numbers
+        from delira.report.summary import of_numbers
 
         return [*self._own_warnings, *of_numbers(self)]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, check_functions, check_whole, if_given
 from delira.metrics.of_cases import CaseValues, Statistic, statistic_of
-from delira.report.parts import Part
+from delira.report.predictions import Part
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.seeding import derive
 

@@ -19,8 +19,15 @@ from delira.errors import DataError, MissingKeyError, import_optional
 from delira.metrics.direction import higher_is_better
 from delira.metrics.of_arrays import dice
 from delira.metrics.scoring import lookup
-from delira.report.parts import entry_pairs, true_and_predicted
-from delira.report.predictions import Classified, class_names, classify, known_of_pair, regressed
+from delira.report.predictions import (
+    Classified,
+    class_names,
+    classify,
+    entry_pairs,
+    known_of_pair,
+    regressed,
+    true_and_predicted,
+)
 from delira.utils.files import check_unpacked, harmless, open_regular, parse_json, publish, refuse_link
 
 if TYPE_CHECKING:

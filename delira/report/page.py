@@ -11,12 +11,11 @@ import numpy as np
 
 from delira.errors import ConfigError, check_paths, import_optional
 from delira.report import plots
-from delira.report.caveats import caveats, fingerprints
 from delira.report.examples import Examples, data_uri, outlined
 from delira.report.plots import inline_svg
 from delira.report.predictions import curve_band
 from delira.report.sections import confusion, drawn_folds, phases_of, sections, timings_of
-from delira.report.summary import check_result, fold_values
+from delira.report.summary import caveats, check_result, fingerprints, fold_values
 from delira.report.table import (
     DASH,
     Seconds,

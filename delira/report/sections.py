@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from delira.report import plots
-from delira.report.parts import tests_of
 from delira.report.predictions import (
     Band,
     Classified,
@@ -21,6 +20,7 @@ from delira.report.predictions import (
     regressed,
     reliability,
     roc_bands,
+    tests_of,
 )
 from delira.report.table import DASH, Seconds, Section, Share, Table
 from delira.runs.results import TIMES_FILE, VERSION

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.metrics.metric_set import TreeMetric, in_form
-from delira.report import bootstrap, parts
+from delira.report import bootstrap, predictions
 from delira.runs.code_of import function_identity
 from delira.utils import files, references, yaml_codec
 from delira.utils.arrays import iterate_leaves
@@ -41,7 +41,7 @@ class Keys:
         Its folds.
     """
 
-    def __init__(self, result: Any, folds: list[parts.Part]):
+    def __init__(self, result: Any, folds: list[predictions.Part]):
         self.result, self.folds = result, folds
         #: of arrays that several metrics read, which are kept so that no other gets their id
         self._known: dict[int, tuple[np.ndarray, bytes]] = {}
@@ -57,7 +57,9 @@ class Keys:
         identity = "" if result.is_per_case(name) else _identity((result.metrics or {}).get(name))
         if identity is None:
             return None
-        return self._of_folds(name, identity, lambda part: parts.arrays_of(result, name, part) if identity else [])
+        return self._of_folds(
+            name, identity, lambda part: predictions.arrays_of(result, name, part) if identity else []
+        )
 
     def of_unknown(self, name: str) -> str | None:
         """The digest of a metric whatever computes it: by all that was predicted, and by its values in the folds.
@@ -66,7 +68,7 @@ class Keys:
         """
         return self._of_folds(name, "", lambda part: [part.values])
 
-    def _of_folds(self, name: str, identity: str, read: Callable[[parts.Part], Sequence[Any]]) -> str | None:
+    def _of_folds(self, name: str, identity: str, read: Callable[[predictions.Part], Sequence[Any]]) -> str | None:
         """Return the digest of what ``read`` gives of each fold, and of what is drawn."""
         result = self.result
         if result.path is None:

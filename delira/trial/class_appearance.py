@@ -11,7 +11,6 @@ import numpy as np
 from delira import state as keys
 from delira.callbacks.abstract_callback import trainer_of
 from delira.callbacks.imaging.callback import ImagingCallback
-from delira.callbacks.imaging.grid import stretched
 from delira.contract.calls import ModelCall
 from delira.contract.kinds import Array, Network
 from delira.errors import (
@@ -26,6 +25,7 @@ from delira.errors import (
 from delira.state import State
 from delira.trial.trial import Trial
 from delira.utils.arrays import as_array, ops_of, read_arrays
+from delira.utils.pictures import stretched
 from delira.utils.seeding import derive, derive_int
 
 #: another class each time

@@ -8,7 +8,7 @@ import pytest
 from delira.experiments.result import FoldResult, KFoldResult
 from delira.metrics import accuracy
 from delira.report import runs_page
-from delira.report.caveats import caveats
+from delira.report.summary import caveats
 
 HISTORY = [{"epoch": 1, "ce": 2.0}, {"epoch": 2, "ce": float("nan")}]
 

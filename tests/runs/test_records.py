@@ -9,7 +9,7 @@ from small_backends import build_kit, toy_kit
 
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
-from delira.report.caveats import caveats
+from delira.report.summary import caveats
 from delira.runs.results import GUARDS_FILE, GuardLog, read_guards
 from delira.training import KFoldResult
 

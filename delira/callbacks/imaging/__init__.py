@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "delira.callbacks.imaging.callback": "CachingImagingCallback FromState ImagingCallback MakeGrid",
-        "delira.callbacks.imaging.grid": "make_grid",
+        "delira.utils.pictures": "make_grid",
         "delira.trial.class_appearance": "ClassAppearanceModel",
     },
 )

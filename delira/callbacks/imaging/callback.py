@@ -9,12 +9,11 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from delira.callbacks.abstract_callback import trainer_of
-from delira.callbacks.imaging.grid import GridLayout, as_pictures, check_layout, make_grid
 from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError, check_flags, check_functions, check_that, check_whole, if_given, import_optional
 from delira.logging.writers import VisdomParams, close_writer, get_writer
 from delira.state import INPUT, PHASE, State
-from delira.utils.pictures import as_bytes, visible, write_picture
+from delira.utils.pictures import GridLayout, as_bytes, as_pictures, check_layout, make_grid, visible, write_picture
 
 #: numbers of the pictures of a pass, from 0; None: all
 Index = int | Iterable[int] | None

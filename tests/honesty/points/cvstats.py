@@ -28,7 +28,7 @@ POINTS = [
     PutBack(
         point="5",
         what="all repeats are pooled into one value",
-        file="delira/report/parts.py",
+        file="delira/report/predictions.py",
         old="    for folds in rounds.folds:\n",
         new="    for folds in [result.folds]:\n",
         test=FOLDS + "test_repeats_have_one_pooled_value_each_and_then_their_mean_and_spread",
@@ -36,7 +36,7 @@ POINTS = [
     PutBack(
         point="5",
         what="splits that test cases unequally often are pooled",
-        file="delira/report/parts.py",
+        file="delira/report/predictions.py",
         old="""    if rounds.kind == "splits":
         return folds_of(result)
     parts = []
