@@ -9,7 +9,7 @@ import math
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,39 +53,29 @@ TRUE, PREDICTED, BOTH = (86, 180, 233), (230, 159, 0), (255, 255, 255)
 """Colours of outlines."""
 
 
-class Plane(NamedTuple):
-    """Which part of an array is a picture."""
-
-    space: tuple[int, ...]
-    """Shape without channels."""
-    channel_axis: int | None
-    is_colour: bool
-    words: str
-    """What is left out, e.g. ``"channel 0 of 4"``."""
-
-
-def plane_of(shape: tuple[int, ...], mask_shape: tuple[int, ...] = ()) -> Plane | None:
-    """Return how an array of this shape becomes a picture; None if it is none.
+def channels_of(image: np.ndarray, mask_shape: tuple[int, ...] = ()) -> tuple[np.ndarray, str] | None:
+    """Return an image with its channels first, and what of them a picture leaves out; None if it is no image.
 
     Parameters
     ----------
-    shape
-        Of the image, channels included.
+    image
+        With an axis of channels, or without; or of all its pixels in a row.
     mask_shape
         Of its mask, without channels, which tells axes of space from one of channels.
     """
-    if len(shape) == 1:
-        side = math.isqrt(shape[0])
-        if side < 8 or side * side != shape[0]:
-            return None
-        return Plane((side, side), None, False, f"{shape[0]} values as {side} × {side}")
-    axis = _channel_axis(shape, mask_shape)
-    space = shape if axis is None else shape[:axis] + shape[axis + 1 :]
-    if len(space) not in (2, 3) or min(space[-2:]) < 4:
+    if image.ndim == 1:
+        n, side = len(image), math.isqrt(len(image))
+        is_square = side >= 8 and side * side == n
+        return (image.reshape(1, side, side), f"{n} values as {side} × {side}") if is_square else None
+    axis = _channel_axis(image.shape, mask_shape)
+    channels = image[None] if axis is None else np.moveaxis(image, axis, 0)
+    if channels.ndim not in (3, 4) or min(channels.shape[-2:]) < 4:
         return None
-    n_channels = 1 if axis is None else shape[axis]
-    is_colour = n_channels == 3 and len(space) == 2
-    return Plane(space, axis, is_colour, "" if is_colour or n_channels == 1 else f"channel 0 of {n_channels}")
+    return channels, "" if _is_colour(channels) or len(channels) == 1 else f"channel 0 of {len(channels)}"
+
+
+def _is_colour(channels: np.ndarray) -> bool:
+    return len(channels) == channels.ndim == 3
 
 
 def _channel_axis(shape: tuple[int, ...], mask_shape: tuple[int, ...]) -> int | None:
@@ -100,47 +90,36 @@ def _channel_axis(shape: tuple[int, ...], mask_shape: tuple[int, ...]) -> int | 
     return len(shape) - 1 if shape[-1] in (1, 3) else None
 
 
-def picture(image: np.ndarray, plane: Plane, at: int | None = None) -> np.ndarray:
+def picture(channels: np.ndarray, at: int | None = None) -> np.ndarray:
     """Return the picture, uint8 of shape ``(H, W)`` or ``(H, W, 3)``.
 
     Parameters
     ----------
-    image
-        An array of the shape that ``plane`` is of.
-    plane
-        Which part of it is drawn.
+    channels
+        As of :func:`channels_of`.
     at
-        Slice of a volume; the middle one if None.
+        Slice of a volume; None for an image.
     """
-    if plane.channel_axis is None:
-        channels = image.reshape(1, *plane.space)
-    else:
-        channels = np.moveaxis(image, plane.channel_axis, 0)
-    chosen = [_flat_slice(channel, at) for channel in channels[: 3 if plane.is_colour else 1]]
+    is_colour = _is_colour(channels)
+    chosen = [_flat_slice(channel, at) for channel in channels[: 3 if is_colour else 1]]
     values = np.nan_to_num(np.stack(chosen, axis=-1).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    low, high = _scale(values, plane.is_colour)
+    low, high = _scale(values, is_colour)
     shades = np.round(255 * np.clip((values - low) / (high - low), 0, 1)).astype(np.uint8)
-    return shades if plane.is_colour else shades[..., 0]
+    return shades if is_colour else shades[..., 0]
 
 
-def mask_slice(mask: np.ndarray, at: int | None) -> np.ndarray:
-    """Return the classes of the pixels of the picture, uint8 of shape ``(H, W)``."""
-    return np.clip(_flat_slice(mask, at), 0, 255).astype(np.uint8)
-
-
-def fullest_slice(*masks: np.ndarray) -> int | None:
-    """Return the slice of volumes in which masks cover most; None for pictures."""
-    if masks[0].ndim < 3:
+def slice_of(space: tuple[int, ...], masks: Sequence[np.ndarray]) -> int | None:
+    """Return the slice of a volume in which masks cover most, without them the middle one; None for an image."""
+    if len(space) < 3:
         return None
-    covered = np.any([mask > 0 for mask in masks], axis=0).sum(axis=(1, 2))
-    return int(covered.argmax()) if covered.any() else len(covered) // 2
+    covered = np.any([mask > 0 for mask in masks], axis=0).sum(axis=(1, 2)) if masks else np.zeros(1)
+    return int(covered.argmax()) if covered.any() else space[0] // 2
 
 
 def _flat_slice(values: np.ndarray, at: int | None) -> np.ndarray:
-    if values.ndim == 3:
-        values = values[len(values) // 2 if at is None else at]
-    step = -(-max(values.shape) // MAX_PIXELS)
-    return values[::step, ::step]
+    plane = values if at is None else values[at]
+    step = -(-max(plane.shape) // MAX_PIXELS)
+    return plane[::step, ::step]
 
 
 def _scale(values: np.ndarray, is_colour: bool) -> tuple[float, float]:
@@ -198,9 +177,9 @@ class Ranking(NamedTuple):
     """float64 of shape ``(n,)``."""
     is_high_good: bool | None
     """None if nobody knows."""
-    texts: Any = None
-    """Case -> its true and its predicted value as texts, or None."""
-    masks: Any = None
+    texts: Callable[[int], tuple[str, str]] | None = None
+    """Position in ``cases`` -> its true and its predicted value as texts."""
+    masks: Callable[[int], tuple[np.ndarray, np.ndarray] | None] | None = None
     """Case -> its true and its predicted mask, int64, or None."""
 
     def extremes(self, n: int) -> tuple[list[int], list[int]]:
@@ -210,8 +189,8 @@ class Ranking(NamedTuple):
         return order[:n].tolist(), order[n:][::-1][:n].tolist()
 
 
-def rank(result: Any) -> Ranking | None:
-    """Order the tested cases; None if nothing tells good from bad.
+def rank(result: Any) -> Ranking | str:
+    """Order the tested cases; if nothing tells good from bad, say what to do about masks, and nothing of others.
 
     A classification is ordered by the probability of the true class, a regression by the absolute error, masks by
     Dice, or by the first metric over samples, and anything else by the first metric over samples.
@@ -223,14 +202,13 @@ def rank(result: Any) -> Ranking | None:
     """
     tested = np.flatnonzero(result.oof.mask)
     if not len(tested):
-        return None
+        return ""
     if (cases := classify(result, each_once=True)) is not None:
         return _of_classes(cases, tested[cases.kept], class_names(result, cases.n_classes))
     if (found := regressed(result, each_once=True)) is not None:
         true, pred, kept = found
-        index = tested[kept]
-        texts = {case: (f"{t:.4g}", f"{p:.4g}") for case, t, p in zip(index.tolist(), true, pred, strict=True)}
-        return Ranking("absolute error", index, np.abs(pred - true), False, texts.get)
+        texts = [(f"{t:.4g}", f"{p:.4g}") for t, p in zip(true, pred, strict=True)]
+        return Ranking("absolute error", tested[kept], np.abs(pred - true), False, texts.__getitem__)
     pair = _mask_keys(result)
     masks = None if pair is None else functools.partial(_masks, result, pair)
     for name, values in result.oof.per_case.items():
@@ -238,43 +216,30 @@ def rank(result: Any) -> Ranking | None:
         if kept.any():
             is_high_good = higher_is_better((result.metrics or {}).get(name), name)
             return Ranking(name, tested[kept], values[tested[kept]], is_high_good, masks=masks)
-    if masks is None or _n_values(result.oof, pair) > MAX_VALUES:
-        return None
+    if pair is None or masks is None:
+        return ""
+    pred = lookup(result.oof.predictions, pair[1])
+    if (n_values := sum(map(np.size, pred)) if pred.dtype.hasobject else pred.size) > MAX_VALUES:
+        return (
+            f"No best and worst samples are shown: the predicted masks have {n_values:,} values in all, and more than "
+            f"{MAX_VALUES:,} are not compared sample by sample. Give kfold a metric over samples, "
+            "such as metrics={'dice': delira.metrics.dice} of labels or class scores, and they are chosen by that."
+        )
     scores = np.array([np.nan if each is None else dice(*each) for each in map(masks, tested.tolist())])
     kept = np.isfinite(scores)
-    return Ranking("Dice", tested[kept], scores[kept], True, masks=masks) if kept.any() else None
+    return Ranking("Dice", tested[kept], scores[kept], True, masks=masks) if kept.any() else ""
 
 
 def _of_classes(cases: Classified, index: np.ndarray, names: Sequence[str]) -> Ranking:
-    places = {case: position for position, case in enumerate(index.tolist())}
-
-    def texts(case: int) -> tuple[str, str]:
-        true, pred = int(cases.true[places[case]]), int(cases.predicted[places[case]])
-        sure = "" if cases.probabilities is None else f" ({cases.probabilities[places[case], pred]:.0%})"
+    def texts(place: int) -> tuple[str, str]:
+        true, pred = cases.true[place], cases.predicted[place]
+        sure = "" if cases.probabilities is None else f" ({cases.probabilities[place, pred]:.0%})"
         return names[true], names[pred] + sure
 
     if cases.probabilities is None:
         return Ranking("predicted right", index, cases.is_hit.astype(float), True, texts)
     score = cases.probabilities[np.arange(len(index)), cases.true]
     return Ranking("probability of the true class", index, score, True, texts)
-
-
-def why_unranked(result: Any) -> str:
-    """Why masks that :func:`rank` does not order are not, and what to do; empty of anything else.
-
-    Parameters
-    ----------
-    result
-        A ``KFoldResult``.
-    """
-    pair = _mask_keys(result) if result.oof.mask.any() else None
-    if (n_values := _n_values(result.oof, pair)) <= MAX_VALUES:
-        return ""
-    return (
-        f"No best and worst samples are shown: the predicted masks have {n_values:,} values in all, and more than "
-        f"{MAX_VALUES:,} are not compared sample by sample. Give kfold a metric over samples, "
-        "such as metrics={'dice': delira.metrics.dice} of labels or class scores, and they are chosen by that."
-    )
 
 
 # ------------------------------------------------------------------ masks
@@ -316,13 +281,6 @@ def _masks(result: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, n
     elif not is_label:
         pred = pred > (0.5 if pred.min() >= 0 and pred.max() <= 1 else 0.0)
     return true.astype(np.int64), pred.astype(np.int64)
-
-
-def _n_values(oof: Any, pair: tuple[str, str] | None) -> int:
-    if pair is None:
-        return 0
-    pred = lookup(oof.predictions, pair[1])
-    return int(sum(np.size(item) for item in pred)) if pred.dtype.hasobject else int(pred.size)
 
 
 class Example(NamedTuple):
@@ -378,9 +336,8 @@ def choose_examples(result: "KFoldResult", dataset: object, keys: Sequence[str] 
         are masks too large to be compared one by one.
     """
     ranking = rank(result)
-    if ranking is None:
-        why = why_unranked(result)
-        return Examples("", None, [], [why]) if why else None
+    if isinstance(ranking, str):
+        return Examples("", None, [], [ranking]) if ranking else None
     worst, best = ranking.extremes(N_EACH)
     begun = time.monotonic()
     found: list[Example] = []
@@ -391,46 +348,46 @@ def choose_examples(result: "KFoldResult", dataset: object, keys: Sequence[str] 
             break
         index = int(ranking.cases[place])
         try:
-            example = _load(dataset, index, ranking, keys)
+            example = _load(dataset, index, ranking, place, keys)
         except Exception as error:  # a data set raises what it likes; the result is there all the same
             notes[f"Sample {index} could not be shown: {type(error).__name__}: {error}"] = None
             continue
         if example is None:
             return None
-        fold, score = int(result.oof.fold[index]), float(ranking.scores[place])
-        found.append(example._replace(fold=fold, score=score, is_best=is_best))
+        found.append(example._replace(fold=int(result.oof.fold[index]), is_best=is_best))
     return Examples(ranking.name, ranking.is_high_good, found, list(notes)) if found or notes else None
 
 
-def _load(dataset: Any, index: int, ranking: Ranking, keys: Sequence[str]) -> Example | None:
+def _load(dataset: Any, index: int, ranking: Ranking, place: int, keys: Sequence[str]) -> Example | None:
     """One sample as a picture; None if it is no image at all."""
     sample = dataset[index]
     if not isinstance(sample, Mapping):
         return None
-    masks = None if ranking.masks is None else ranking.masks(index)
-    space = () if masks is None else masks[0].shape
-    true, predicted = ranking.texts(index) if ranking.texts is not None else ("", "")
+    masks = (ranking.masks(index) if ranking.masks is not None else None) or ()
+    mask_shape = masks[0].shape if masks else ()
     for key in dict.fromkeys([*keys, *_USUAL_KEYS]):
         image = np.asarray(sample[key]) if key in sample else np.empty(0)
-        plane = plane_of(image.shape, space) if image.size and image.dtype.kind in "biuf" else None
-        if plane is None:
+        found = channels_of(image, mask_shape) if image.size and image.dtype.kind in "biuf" else None
+        if found is None:
             continue
-        if masks is not None and masks[0].shape != plane.space:
-            raise DataError(f"its mask has the shape {masks[0].shape}, its image {plane.space}")
-        at = fullest_slice(*masks) if masks is not None else None
-        if at is None and len(plane.space) == 3:
-            at = plane.space[0] // 2
+        channels, words = found
+        space = channels.shape[1:]
+        if masks and mask_shape != space:
+            raise DataError(f"its mask has the shape {mask_shape}, its image {space}")
+        at = slice_of(space, masks)
+        where = "" if at is None else f"slice {at} of {space[0]}"
+        true, predicted = ranking.texts(place) if ranking.texts is not None else ("", "")
+        flat = [np.clip(_flat_slice(mask, at), 0, 255).astype(np.uint8) for mask in masks]
         return Example(
             case=index,
             fold=-1,
             is_best=False,
-            score=np.nan,
-            image=picture(image, plane, at),
+            score=float(ranking.scores[place]),
+            image=picture(channels, at),
             true=true,
             predicted=predicted,
-            true_mask=None if masks is None else mask_slice(masks[0], at),
-            predicted_mask=None if masks is None else mask_slice(masks[1], at),
-            words=", ".join(filter(None, [plane.words, "" if at is None else f"slice {at} of {plane.space[0]}"])),
+            words=", ".join(filter(None, [words, where])),
+            **dict(zip(_PICTURES[1:], flat, strict=False)),
         )
     return None
 

@@ -49,6 +49,8 @@ class Classified(NamedTuple):
     """Where one score for each case was predicted, that of class 1: as it was given, float64 of shape ``(n,)``."""
     log_odds: np.ndarray | None = None
     """Of logits: in the order of the probabilities, but not equal where these are 1, shape ``(n, C)``."""
+    pair: tuple[str, ...] = ()
+    """The two entries that were read."""
 
     @property
     def is_one_score(self) -> bool:
@@ -86,11 +88,13 @@ def classify(result: Any, *, each_once: bool = False) -> Classified | None:
     Classified or None
         None if it is no classification.
     """
-    pair = keys_of_classes(result)
-    if pair is None:
-        return None
-    found = _tested(result.oof, pair) if each_once else _every_test(result, pair)
-    return None if found is None else _classified(*found, known=known_of_pair(result, pair))
+    for pair in entry_pairs(result):
+        known = known_of_pair(result, pair)
+        found = _tested(result, pair, each_once=True) if len(pair) == 2 else None
+        if found is not None and _classified(*found, known=known) is not None:
+            cases = _classified(*_tested(result, pair, each_once=each_once) or found, known=known)
+            return None if cases is None else cases._replace(pair=pair)
+    return None
 
 
 def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
@@ -103,11 +107,8 @@ def classify_folds(result: Any, whole: Classified) -> dict[int, Classified]:
     whole
         Its cases of all folds.
     """
-    pair = keys_of_classes(result)
-    if pair is None:
-        return {}
-    known = known_of_pair(result, pair)
-    found = {fold.fold: _entries(fold, pair) for fold in result.folds}
+    known = known_of_pair(result, whole.pair)
+    found = {fold.fold: _entries(fold, whole.pair) for fold in result.folds}
     folds = {number: _classified(*one, whole, known) for number, one in found.items() if one is not None}
     return {number: one for number, one in folds.items() if one is not None}
 
@@ -118,32 +119,20 @@ def class_names(result: Any, n_classes: int) -> list[str]:
     return list(map(str, names if len(names) == n_classes else range(n_classes)))
 
 
-def keys_of_classes(result: Any) -> tuple[str, str] | None:
-    """Return the two entries, as a metric reads them, that are labels and class scores or predicted labels."""
-    for pair in entry_pairs(result):
-        found = _tested(result.oof, pair) if len(pair) == 2 else None
-        if found is not None and _classified(*found, known=known_of_pair(result, pair)) is not None:
-            return (pair[0], pair[1])
-    return None
-
-
 def known_of_pair(result: Any, pair: Any) -> Criterion:
     """Return what was settled of the prediction of a pair; nothing of a result that has kept nothing."""
     settled = getattr(result, "settled_outputs", {})
     return next((settled[key][1] for key in pair if key in settled), Criterion("", None))
 
 
-def _tested(oof: Any, pair: Sequence[str]) -> _Pair | None:
+def _tested(result: Any, pair: Sequence[str], *, each_once: bool) -> _Pair | None:
+    """True values and predictions of the tested cases: of repeats every one of a case, or the last only."""
+    oof = result.oof
     found = _entries(oof, pair) if oof.mask.any() else None
-    return None if found is None else (found[0][oof.mask], found[1][oof.mask])
-
-
-def _every_test(result: Any, pair: Sequence[str]) -> _Pair | None:
-    """Every prediction of every case: of repeats a case has several."""
-    if result.rounds.kind == "once":
-        return _tested(result.oof, pair)
-    found = [each for fold in result.folds if (each := _entries(fold, pair)) is not None]
-    return np.concatenate([true for true, _ in found]), np.concatenate([pred for _, pred in found])
+    if found is None or each_once or result.rounds.kind == "once":
+        return None if found is None else (found[0][oof.mask], found[1][oof.mask])
+    parts = [each for fold in result.folds if (each := _entries(fold, pair)) is not None]
+    return np.concatenate([true for true, _ in parts]), np.concatenate([pred for _, pred in parts])
 
 
 def _entries(tested: Any, pair: Sequence[str]) -> _Pair | None:
@@ -277,36 +266,18 @@ def regressed(result: Any, *, each_once: bool = False) -> tuple[np.ndarray, np.n
     tuple or None
         None if the entries that metrics read are no two numbers for each case.
     """
-    oof = result.oof
     for pair in entry_pairs(result):
-        found = true_and_predicted(oof, pair)
-        if found is None or not oof.mask.any():
+        named = true_and_predicted(result.oof, pair)
+        found = None if named is None else _tested(result, named, each_once=each_once)
+        if found is None or any(array.ndim > 1 or array.dtype.kind not in "iuf" for array in found):
             continue
-        try:
-            true, pred = lookup(oof.targets, found[0]), lookup(oof.predictions, found[1])
-        except MissingKeyError:
+        if found[1].dtype.kind != "f":
             continue
-        if not (_is_number(true) and _is_number(pred) and pred.dtype.kind == "f"):
-            continue
-        if each_once or result.rounds.kind == "once":
-            true, pred = true[oof.mask], pred[oof.mask]
-        else:
-            true = np.concatenate([np.ravel(lookup(fold.targets, found[0])) for fold in result.folds])
-            pred = np.concatenate([np.ravel(lookup(fold.predictions, found[1])) for fold in result.folds])
-        true, pred = (array.reshape(-1).astype(np.float64) for array in (true, pred))
+        true, pred = (array.astype(np.float64) for array in found)
         kept = np.isfinite(true) & np.isfinite(pred)
         if kept.any():
             return true[kept], pred[kept], kept
     return None
-
-
-def _is_number(array: object) -> bool:
-    """Return True if there is one number for each case."""
-    return (
-        isinstance(array, np.ndarray)
-        and array.dtype.kind in "iuf"
-        and (array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1))
-    )
 
 
 class Reliability(NamedTuple):

@@ -122,6 +122,7 @@ _MOVED = (
     ("trial.data", "training.trial.moving", "deep_to"),
     ("trial.trial", "training.trial.trial", ""),
     ("utils.files", "utils.foreign", "open_regular"),
+    ("utils.pictures", "training.callbacks.imaging.grid", "make_grid"),
 )
 _ON_DISK = {
     f"delira.{today}:{name}" if name else f"delira.{today}": f"delira.{before}"

@@ -10,11 +10,12 @@ from delira.metrics import accuracy, dice, per_sample
 from delira.report.examples import (
     MAX_PIXELS,
     N_EACH,
+    channels_of,
     choose_examples,
     outlined,
     picture,
-    plane_of,
     read_examples,
+    slice_of,
     write_examples,
 )
 from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
@@ -192,28 +193,28 @@ def test_a_slow_data_set_is_not_waited_for(result, images, monkeypatch):
     ],
 )
 def test_arrays_of_many_shapes_are_pictures(shape, space, is_colour, words):
-    plane = plane_of(shape)
-    assert (plane.space, plane.is_colour, plane.words) == (space, is_colour, words)
-    drawn = picture(np.random.default_rng(0).normal(size=shape), plane)
+    channels, left_out = channels_of(np.random.default_rng(0).normal(size=shape))
+    assert (channels.shape[1:], left_out) == (space, words)
+    drawn = picture(channels, slice_of(space, ()))
     assert drawn.dtype == np.uint8
     assert drawn.shape == (*space[-2:], *([3] if is_colour else []))
 
 
 @pytest.mark.parametrize("shape", [(), (7,), (63,), (2, 2), (2, 3, 4, 5, 6), (100, 3)])
 def test_other_arrays_are_none(shape):
-    assert plane_of(shape) is None
+    assert channels_of(np.zeros(shape)) is None
 
 
 def test_a_mask_tells_channels_from_slices():
-    assert plane_of((6, 30, 40)).channel_axis == 0
-    assert plane_of((6, 30, 40), (6, 30, 40)).channel_axis is None
-    assert plane_of((30, 40, 6), (30, 40)).channel_axis == 2
+    assert channels_of(np.zeros((6, 30, 40)))[0].shape == (6, 30, 40)
+    assert channels_of(np.zeros((6, 30, 40)), (6, 30, 40))[0].shape == (1, 6, 30, 40)
+    assert channels_of(np.zeros((30, 40, 6)), (30, 40))[0].shape == (6, 30, 40)
 
 
 def test_pictures_are_small_and_nan_is_black():
     image = np.full((1000, 700), np.nan)
     image[10:] = 1.0
-    drawn = picture(image, plane_of(image.shape))
+    drawn = picture(channels_of(image)[0])
     assert max(drawn.shape) <= MAX_PIXELS
     assert drawn[0, 0] == 0
 

@@ -91,8 +91,8 @@ POINTS = [
         point="5",
         what="the page of repeats counts one prediction of each case only",
         file="delira/report/predictions.py",
-        old="else _every_test(result, pair)",
-        new="else _tested(result.oof, pair)",
+        old="_classified(*_tested(result, pair, each_once=each_once) or found, known=known)",
+        new="_classified(*found, known=known)",
         test=FOLDS + "test_the_page_of_repeats_counts_single_predictions_and_no_ensemble",
     ),
     PutBack(
