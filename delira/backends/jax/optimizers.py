@@ -340,15 +340,12 @@ def _shortened(names: Iterable[str]) -> str:
     return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "") or "none"
 
 
-_CURE = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
-
-
 class JaxOptimizers(WrappedOptimizers):
     """Transformations of optax in wrappers."""
 
     build_schedules = staticmethod(schedules.build_schedules)
 
-    cure = _CURE
+    cure = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
 
     def check_given(self, optimizer: Optimizer) -> None:
         if isinstance(optimizer, nnx.Optimizer):
@@ -396,14 +393,14 @@ def create_optims_default_jax(model: nnx.Module, optim_cls: Any, **optim_params:
 
     The learning rate is ``lr`` or ``learning_rate``.
     """
-    with building(optim_cls, optim_params, _CURE):
+    with building(optim_cls, optim_params, JaxOptimizers.cure):
         return {"default": _make(model, optim_cls, optim_params)}
 
 
 def create_optims_gan_default_jax(model: Network, optim_cls: Any, **optim_params: Any) -> dict[str, JaxOptimizer]:
     """Two optimizers by ``optim_cls``: ``"gen"`` of ``model.gen`` and ``"discr"`` of ``model.discr``."""
     gen, discr = both_of(model)
-    with building(optim_cls, optim_params, _CURE):
+    with building(optim_cls, optim_params, JaxOptimizers.cure):
         return {"gen": _make(gen, optim_cls, optim_params), "discr": _make(discr, optim_cls, optim_params)}
 
 

@@ -382,15 +382,12 @@ class TfOptimizer:
         return getattr(self.optimizer, name)
 
 
-_CURE = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
-
-
 class TfOptimizers(WrappedOptimizers):
     """Optimizers of Keras in wrappers."""
 
     build_schedules = staticmethod(schedules.build_schedules)
 
-    cure = _CURE
+    cure = "pass optimizer_cls=keras.optimizers.Adam, optimizer_params={'learning_rate': 1e-3}"
 
     def make(self, network: Network, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         return create_optims_default_tf(network, optimizer_cls, **params)
@@ -436,7 +433,7 @@ def create_optims_default_tf(model: Network, optim_cls: Any = None, **optim_para
         Its arguments; ``lr`` means ``learning_rate``.
     """
     cls, params = model if optim_cls is None else optim_cls, _keras_names(optim_params)
-    with building(cls, params, _CURE):
+    with building(cls, params, TfOptimizers.cure):
         return {"default": cls(**params)}
 
 
@@ -456,7 +453,7 @@ def create_optims_gan_default_tf(model: Network, optim_cls: Any, **optim_params:
         Its arguments, for both; ``lr`` means ``learning_rate``.
     """
     params, (gen, discr) = _keras_names(optim_params), both_of(model)
-    with building(optim_cls, params, _CURE):
+    with building(optim_cls, params, TfOptimizers.cure):
         return {"gen": (optim_cls(**params), gen), "discr": (optim_cls(**params), discr)}
 
 

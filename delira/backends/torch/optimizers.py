@@ -22,8 +22,6 @@ _ZERO_GRAD = torch.optim.Optimizer.zero_grad
 #: of a parameter group
 _RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
 
-_CURE = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
-
 
 class TorchOptimizer:
     """A torch optimizer that scales losses, accumulates and clips as configured.
@@ -309,7 +307,7 @@ class TorchOptimizers(WrappedOptimizers):
     """Optimizers of PyTorch in wrappers."""
 
     build_schedules = staticmethod(schedules.build_schedules)
-    cure = _CURE
+    cure = "pass optimizer_cls=torch.optim.Adam, optimizer_params={'lr': 1e-3}"
 
     def make(self, network: torch.nn.Module, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         try:
@@ -394,7 +392,7 @@ class TorchOptimizers(WrappedOptimizers):
 
 def create_optims_default_pytorch(model: torch.nn.Module, optim_cls: Any, **optim_params: Any) -> dict[str, Any]:
     """One optimizer of all parameters, called ``"default"``."""
-    with building(optim_cls, optim_params, _CURE):
+    with building(optim_cls, optim_params, TorchOptimizers.cure):
         if not callable(getattr(model, "parameters", None)):
             raise ConfigError(f"optimizers are made for a network of PyTorch, got {model!r}")
         return {"default": optim_cls(model.parameters(), **optim_params)}
