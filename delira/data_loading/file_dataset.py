@@ -4,7 +4,7 @@ import collections
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from delira.data_loading._content import describe_callable, describe_item, strings_in, with_progress
 from delira.data_loading._exact import at
@@ -12,6 +12,8 @@ from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, 
 from delira.errors import ConfigError, DataError, check_names, check_texts, noting
 from delira.utils.path import subdirs
 
+#: images that are called the same up to the ending, and ground truth, by the position of its ending
+_Group = tuple[list[str], dict[int, list[str]]]
 _SHOWN = 10  # files or endings named in one message
 
 
@@ -286,15 +288,15 @@ def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> l
             "a list of items needs no extensions"
         )
     _check_directory(path)
-    found = collections.defaultdict[str, _Group](lambda: _Group([], collections.defaultdict(list)))
+    found: dict[str, _Group] = {}
     others: collections.Counter[str] = collections.Counter()
     for file in _walk(path):
         if (ending := ending_of(file, images_end + truths_end)) is None:
             others[os.path.splitext(file)[1].lower() or "no ending"] += 1
             continue
-        group = found[file[: -len(ending)]]
-        (group.images if ending in images_end else group.truths[truths_end.index(ending)]).append(file)
-    if not any(group.images for group in found.values()):
+        images, truths = found.setdefault(file[: -len(ending)], ([], collections.defaultdict(list)))
+        (images if ending in images_end else truths[truths_end.index(ending)]).append(file)
+    if not any(images for images, _ in found.values()):
         seen = ", ".join(f"{ending} ({count})" for ending, count in others.most_common(_SHOWN)) or "none"
         raise DataError(
             f"no file below {os.fspath(path)!r} ends in {' or '.join(images_end)}; other files there: {seen}"
@@ -305,18 +307,10 @@ def list_pairs(path: object, img_extensions: object, gt_extensions: object) -> l
     )
 
 
-class _Group(NamedTuple):
-    """Files that are called the same up to the ending."""
-
-    images: list[str]
-    truths: dict[int, list[str]]
-    """By the position of their ending."""
-
-
 def _pair(path: str, groups: list[_Group], truths_end: list[str]) -> list[Any]:
     items: list[Any] = []
     wrong: list[str] = []
-    kinds = sorted({position for group in groups for position in group.truths})
+    kinds = sorted({position for _, truths in groups for position in truths})
     for images, by_kind in groups:
         truths = [file for kind in sorted(by_kind) for file in by_kind[kind]]
         if not images:

@@ -71,8 +71,7 @@ def norm_zero_mean_unit_std(data: np.ndarray) -> np.ndarray:
     DataError
         If ``data`` are no numbers, or some of them NaN or infinite.
     """
-    values = _as_float(data)
-    minimum, maximum = _limits(values)
+    values, minimum, maximum = _read_values(data)
     if minimum == maximum:  # the standard deviation would be a rounding error
         return np.zeros_like(values)
     largest = max(abs(float(minimum)), abs(float(maximum)))
@@ -83,8 +82,7 @@ def norm_zero_mean_unit_std(data: np.ndarray) -> np.ndarray:
 
 
 def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
-    values = _as_float(data)
-    minimum, maximum = _limits(values)
+    values, minimum, maximum = _read_values(data)
     if minimum == maximum:
         return np.full_like(values, low)
     with np.errstate(over="ignore"):
@@ -94,25 +92,20 @@ def _scale(low: float, high: float, data: np.ndarray) -> np.ndarray:
     return (values - minimum) / (maximum - minimum) * (high - low) + low
 
 
-def _as_float(data: object) -> np.ndarray:
+def _read_values(data: object) -> tuple[np.ndarray, Any, Any]:
+    """Return values as floating-point numbers, the least and the greatest; of none, these are zeros."""
     array = exact_array(data, "the values to be normalised")
     if array.dtype.kind not in "biuf":
         raise DataError(f"what is normalised must be an array of numbers, got {data!r:.100} ({array.dtype})")
-    return array.astype(np.result_type(array.dtype, np.float32), copy=False)
-
-
-def _limits(values: np.ndarray) -> tuple[Any, Any]:
-    """Least and greatest value; of none, zeros."""
-    if not values.size:
-        return 0, 0
-    minimum, maximum = values.min(), values.max()
+    values = array.astype(np.result_type(array.dtype, np.float32), copy=False)
+    minimum, maximum = (values.min(), values.max()) if values.size else (0, 0)
     if not (np.isfinite(minimum) and np.isfinite(maximum)):
         raise DataError(
             f"what is normalised holds {np.count_nonzero(~np.isfinite(values))} of {values.size} values that are NaN "
             "or infinite, and all others would depend on them; replace them first, e.g. "
             "numpy.nan_to_num(array, posinf=0, neginf=0)"
         )
-    return minimum, maximum
+    return values, minimum, maximum
 
 
 _TO_MINUS_ONE_ONE = norm_range("-1,1")

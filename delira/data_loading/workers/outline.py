@@ -16,12 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.data_loading._content import (
-    has_hidden_state,
-    is_generator,
-    is_own,
-    slots_of,
-)
+from delira.data_loading._content import has_hidden_state, is_generator, is_own, slots_of
 from delira.data_loading._exact import owner_of_memory
 from delira.utils.arrays import tensor_class
 from delira.utils.user_code import codes_inside, content_of, names_used
