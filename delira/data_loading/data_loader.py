@@ -248,6 +248,8 @@ class BatchTask(NamedTuple):
     """Seed, fold and epoch."""
     banned: tuple[tuple[int, str], ...] = ()
     """Samples that are not to be touched again, with what reading them did to a process."""
+    session: int = 0
+    """The iteration of a pool of workers that it is of."""
 
 
 class Made(NamedTuple):
@@ -435,10 +437,7 @@ class EpochIterator(Iterator[Batch]):
     """
 
     def __init__(
-        self,
-        batches: EpochBatches,
-        start: int = 0,
-        bad_samples: MutableMapping[int, str] | None = None,
+        self, batches: EpochBatches, start: int = 0, bad_samples: MutableMapping[int, str] | None = None
     ) -> None:
         self.bad_samples: MutableMapping[int, str] = {} if bad_samples is None else bad_samples
         self._batches = batches

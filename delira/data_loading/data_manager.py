@@ -31,6 +31,7 @@ from delira.errors import ConfigError, MissingKeyError, check_flags, did_you_mea
 from delira.utils.debug import get_current_debug_mode
 from delira.utils.seeding import check_seed, derive
 
+#: in the order in which they are set
 SETTINGS = (
     "batch_size", "n_process_augmentation", "transforms", "data_loader_cls", "worker_settings", "bad_samples",
     "drop_last",
@@ -119,13 +120,10 @@ class BaseDataManager:
         self.left_out: dict[int, str] = {}
         self._dataset = _not_empty(_build_dataset(data, dataset_cls, load_fn, from_disc, kwargs))
         self._named = name_sampler(sampler, sampler_cls, sampler_kwargs, self._dataset)
-        self.batch_size = batch_size
-        self.n_process_augmentation = n_process_augmentation
-        self.transforms = transforms
-        self.data_loader_cls = data_loader_cls
-        self.worker_settings = worker_settings  # type: ignore[assignment]  # the setter makes settings of it
-        self.bad_samples = bad_samples
-        self.drop_last = drop_last
+        given = (
+            batch_size, n_process_augmentation, transforms, data_loader_cls, worker_settings, bad_samples, drop_last,
+        )  # fmt: skip
+        self._set(dict(zip(SETTINGS, given, strict=True)))
 
     def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False) -> EpochIterator:
         """Return the batches of one epoch, which depend on these arguments and the settings alone.
@@ -312,10 +310,7 @@ class BaseDataManager:
         changed._drop_last = False  # checked last, against the new batch size and sampler
         if any(name in new_state for name in SAMPLER_SETTINGS):
             changed._update_sampler(new_state)
-        for name in SETTINGS[:-1]:
-            if name in new_state:
-                setattr(changed, name, new_state[name])
-        changed.drop_last = new_state.get("drop_last", self._drop_last)
+        changed._set({"drop_last": self._drop_last, **new_state})
         self.__dict__.update(changed.__dict__)
 
     @property
@@ -416,6 +411,12 @@ class BaseDataManager:
         return count_batches(self.n_samples, self._batch_size, self._drop_last)
 
     # ----------------------------------------------------------------
+
+    def _set(self, settings: Mapping[str, Any]) -> None:
+        """Set settings one by one; the setter of each checks it."""
+        for name in SETTINGS:
+            if name in settings:
+                setattr(self, name, settings[name])
 
     def _update_sampler(self, new_state: Mapping[str, Any]) -> None:
         kwargs = [new_state[name] for name in ("sampler_kwargs", "sampling_kwargs") if name in new_state]

@@ -21,7 +21,7 @@ from typing import Any
 from delira.data_loading._exact import check_count
 from delira.data_loading.data_loader import BatchRecipe, BatchTask, EpochBatches, Made
 from delira.data_loading.workers.outline import Outline, StepWatch
-from delira.data_loading.workers.process import GRACE, READY, Failure, Packed, Unreadable, Worker, pack, receive
+from delira.data_loading.workers.process import GRACE, Failure, Packed, Unreadable, Worker, pack, receive
 from delira.errors import ConfigError, WorkerError, check_known, did_you_mean, expect
 
 _log = logging.getLogger(__name__)
@@ -163,8 +163,7 @@ class WorkerPool:
 
     def submit(self, task: BatchTask) -> None:
         """Have a batch made by the worker that has least to do."""
-        worker = min(self._workers, key=lambda worker: len(worker.tasks))
-        worker.submit(self._session, task._replace(banned=self._banned(task.indices.tolist())))
+        self._submit(task, min(self._workers, key=lambda worker: len(worker.tasks)))
 
     def result(self, number: int) -> Made:
         """Wait for a batch that was submitted.
@@ -179,33 +178,28 @@ class WorkerPool:
         waited, was_stopped = 0.0, False
         self._collect(0.0)
         while number not in self._ready:
-            worker = self._maker_of(number)
+            awaited = (self._session, number)
+            [worker] = [each for each in self._workers if awaited in ((job.session, job.number) for job in each.tasks)]
             limit = self.settings.time_limit if worker.is_ready else _START_LIMIT
             left = _LOOK if limit is None else min(_LOOK, limit / 4)
             began = time.monotonic()
-            if self._collect(left, worker):
-                waited, was_stopped = 0.0, False
-                continue
-            # how long this process itself was stopped does not count
-            waited += min(time.monotonic() - began, left)
-            # at two looks: after Ctrl-Z a process may go on before its workers do
-            cause = "was stopped (SIGSTOP)" if was_stopped and worker.is_stopped else ""
-            was_stopped = worker.is_stopped
-            if limit is not None and waited >= limit:
-                cause = f"did not answer for {limit:g} s (time_limit)"
-            if cause and worker in self._workers:
+            if not self._collect(left, worker):
+                # how long this process itself was stopped does not count
+                waited += min(time.monotonic() - began, left)
+                # at two looks: after Ctrl-Z a process may go on before its workers do
+                cause = "was stopped (SIGSTOP)" if was_stopped and worker.is_stopped else ""
+                was_stopped = worker.is_stopped
+                if limit is not None and waited >= limit:
+                    cause = f"did not answer for {limit:g} s (time_limit)"
+                if not cause:
+                    continue
                 self._lost(worker, cause)
-                waited, was_stopped = 0.0, False
+            waited, was_stopped = 0.0, False
         done = self._ready.pop(number)
         if isinstance(done, Failure):
+            self.begin()  # what it says of later batches may have been mended until they are asked for
             raise done.unpacked() from WorkerTraceback(done.text)
         return done
-
-    def _maker_of(self, number: int) -> Worker:
-        for worker in self._workers:
-            if any(session == self._session and task.number == number for session, task in worker.tasks):
-                return worker
-        raise KeyError(f"batch {number} was not submitted")
 
     def _collect(self, timeout: float, awaited: Worker | None = None) -> bool:
         """Take what has come within ``timeout`` seconds; whether something came of the worker awaited."""
@@ -228,20 +222,18 @@ class WorkerPool:
     def _take(self, worker: Worker) -> bool:
         """Take one answer; False if there will be none."""
         try:
-            session, number, result = receive(worker.connection)
+            result = receive(worker.connection)
         except (EOFError, ConnectionResetError):
             return False
         except Unreadable as unreadable:
-            session, number = unreadable.tag
             result = Failure.of(unreadable.__cause__ or unreadable)
-        if number == READY:
-            worker.is_ready = True
-            if isinstance(result, Failure):
-                raise WorkerError("a worker process could not start") from WorkerTraceback(result.text)
-            return True
-        worker.tasks.popleft()
-        if session == self._session and result is not None:
-            self._ready[number] = result
+        if worker.is_ready:
+            task = worker.tasks.popleft()
+            if task.session == self._session and result is not None:
+                self._ready[task.number] = result
+        elif isinstance(result, Failure):
+            raise WorkerError("a worker process could not start") from WorkerTraceback(result.text)
+        worker.is_ready = True
         return True
 
     def _lost(self, worker: Worker, cause: str) -> None:
@@ -250,7 +242,7 @@ class WorkerPool:
         stack = worker.stack()
         if (culprit := worker.progress.current_sample) is not None and worker.tasks:
             self._deaths.setdefault(culprit, []).append(f"the worker that read it {cause}")
-        left = [task for session, task in worker.tasks if session == self._session]
+        left = [task for task in worker.tasks if task.session == self._session]
         position, name = self._workers.index(worker), worker.process.name
         del self._workers[position]
         worker.end(wait=0)
@@ -269,15 +261,21 @@ class WorkerPool:
             self.close()
             raise WorkerError(f"{what}, and no new one could be started: {error}") from error
         self._workers.insert(position, new)
-        culprits = [] if culprit is None else [culprit]
         new.progress.session = self._session
         for task in left:
-            new.submit(self._session, task._replace(banned=task.banned + self._banned(culprits)))
+            self._submit(task, new)
 
-    def _banned(self, indices: list[int]) -> tuple[tuple[int, str], ...]:
-        """Return the samples that have ended so many workers that they are left out, with how they did."""
-        deaths = [(index, self._deaths.get(index, [])) for index in indices] if self._skips_bad else []
-        return tuple((index, how[-1]) for index, how in deaths if len(how) > self.settings.replacements)
+    def _submit(self, task: BatchTask, worker: Worker) -> None:
+        """Hand over a task without the samples that have ended so many workers that they are left out."""
+        deaths = [(index, self._deaths.get(index, [])) for index in task.indices.tolist()] if self._skips_bad else []
+        banned = tuple((index, how[-1]) for index, how in deaths if len(how) > self.settings.replacements)
+        worker.submit(task._replace(session=self._session, banned=banned))
+
+    @property
+    def asked_for(self) -> set[int]:
+        """Numbers of the batches that were submitted in this iteration, and that nobody has waited for."""
+        tasks = (task for worker in self._workers for task in worker.tasks)
+        return {*self._ready, *(task.number for task in tasks if task.session == self._session)}
 
     @property
     def is_usable(self) -> bool:
@@ -383,8 +381,6 @@ class WorkersAhead(EpochBatches):
     """How many batches are made at most beside the one that is asked for; by default what the settings say."""
 
     _pool: WorkerPool | None = None
-    _expected: int | None = None
-    _asked_for: int = 0
     _watches: tuple[StepWatch, ...] = ()
     _n_changes: int = 0
 
@@ -402,23 +398,20 @@ class WorkersAhead(EpochBatches):
             watched = zip((self.recipe.transform, self.recipe.loader.dataset), _WATCHED, strict=True)
             self._watches = tuple(StepWatch(value, most) for value, most in watched)
             self._pool = self.keeper.borrow(self.recipe, min(self.number, self.n_batches), self.settings)
-            self._expected = None
+            self._pool.begin()
         pool = self._pool
-        if number != self._expected:
+        if number not in pool.asked_for:
             pool.begin()
-            self._asked_for = number
-        self._expected = None
         ahead = self.number * self.settings.prefetch - 1 if self.ahead is None else self.ahead
-        while self._asked_for < min(number + 1 + ahead, self.n_batches):
-            pool.submit(self.task(self._asked_for))
-            self._asked_for += 1
+        wanted = range(number, min(number + 1 + ahead, self.n_batches))
+        for each in sorted({*wanted} - pool.asked_for):
+            pool.submit(self.task(each))
         try:
             made = pool.result(number)
         except WorkerError:
             self._pool = None  # its workers have ended
             pool.close()
             raise
-        self._expected = number + 1
         if made.drew:
             self.keeper.warn_of_generators(made.drew)
         return made

@@ -13,7 +13,6 @@ import os
 import pickle
 import signal
 import socket
-import struct
 import sys
 import tempfile
 import threading
@@ -39,9 +38,6 @@ DUMP_SIGNAL = signal.SIGUSR2
 #: seconds that a worker has to end by itself
 GRACE = 0.2
 
-#: number of the answer that says that a worker is ready
-READY = -1
-
 # of mallopt and prctl, which Python does not name
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _PARENT_DEATH_SIGNAL = -1, -3, 1
 
@@ -56,7 +52,6 @@ _log = logging.getLogger(__name__)
 _LARGE = 2**16  # bytes from which on an array is not copied but mapped
 _MOST_FILES = 16  # of one message; the system hands over about 250 at once
 _ALIGNMENT = 64
-_MESSAGE = struct.Struct("<qqq")  # the number of files, and what the sender says about them
 _MOST_MAPPINGS = 128  # each keeps a file descriptor open, of which a process may have 1,024 or fewer
 
 _mappings: "weakref.WeakSet[mmap.mmap]" = weakref.WeakSet()
@@ -64,23 +59,13 @@ _mappings: "weakref.WeakSet[mmap.mmap]" = weakref.WeakSet()
 
 # ------------------------------------------------------------------ objects between a process and its workers
 # What is sent is written to files without a name (in memory, on Linux), and the files are handed over through a socket.
-# The message itself is a few bytes, which arrive wholly or not at all: a sender that is killed never leaves half of
-# one. Nothing is left behind either, since the system frees such a file with its last user. Only objects of our own
-# live processes are pickled here, never what comes from disk.
+# The message itself is a byte, their number, which arrives with them or not at all: a sender that is killed never
+# leaves half of one. Nothing is left behind either, since the system frees such a file with its last user. Only
+# objects of our own live processes are pickled here, never what comes from disk.
 
 
 class Unreadable(Exception):
-    """A message arrived and could not be unpacked; the cause says why.
-
-    Parameters
-    ----------
-    tag
-        What the sender said about it.
-    """
-
-    def __init__(self, tag: tuple[int, int]) -> None:
-        super().__init__(tag)
-        self.tag = tag
+    """A message arrived and could not be unpacked; the cause says why."""
 
 
 class Packed:
@@ -119,22 +104,15 @@ class Packed:
             self.close()
             raise
 
-    def send(self, connection: socket.socket, tag: tuple[int, int] = (0, 0)) -> None:
-        """Send it.
-
-        Parameters
-        ----------
-        connection
-            A stream socket of the Unix family.
-        tag
-            Two numbers that arrive even if the object cannot be unpacked.
+    def send(self, connection: socket.socket) -> None:
+        """Send it through a stream socket of the Unix family.
 
         Raises
         ------
         OSError
             If nobody is there to receive it any more.
         """
-        socket.send_fds(connection, [_MESSAGE.pack(len(self._files), *tag)], self._files)
+        socket.send_fds(connection, [bytes([len(self._files)])], self._files)
 
     def close(self) -> None:
         """Close the files; those that were sent live on with their receivers."""
@@ -142,10 +120,10 @@ class Packed:
             os.close(self._files.pop())
 
 
-def send(connection: socket.socket, value: object, tag: tuple[int, int] = (0, 0)) -> None:
+def send(connection: socket.socket, value: object) -> None:
     """Send one object; raises OSError if nobody is there to receive it any more."""
     with contextlib.closing(Packed(value)) as packed:
-        packed.send(connection, tag)
+        packed.send(connection)
 
 
 def receive(connection: socket.socket, *, private: bool = False) -> Any:
@@ -165,12 +143,11 @@ def receive(connection: socket.socket, *, private: bool = False) -> Any:
     Unreadable
         If the object cannot be unpacked.
     """
-    message, files, _, _ = socket.recv_fds(connection, _MESSAGE.size, _MOST_FILES)
+    message, files, _, _ = socket.recv_fds(connection, 1, _MOST_FILES)
     if not message:
         raise EOFError("the other end is closed")
-    count, *tag = _MESSAGE.unpack(message)
     try:
-        if len(files) != count:
+        if len(files) != message[0]:
             raise OSError("a message came without its files: too many files are open in this process (ulimit -n)")
         sizes, body = pickle.loads(_read(files[0]))
         buffers = []
@@ -181,7 +158,7 @@ def receive(connection: socket.socket, *, private: bool = False) -> Any:
                 start = _aligned(start + size)
         return pickle.loads(body, buffers=buffers)
     except Exception as error:
-        raise Unreadable((tag[0], tag[1])) from error
+        raise Unreadable from error
     finally:
         for file in files:
             os.close(file)
@@ -319,20 +296,19 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
         except Exception as unreadable:
             error = unreadable.__cause__ or unreadable
             error.add_note("while a worker process unpacked the dataset and the transforms")
-            send(connection, (0, READY, Failure.of(error)))
+            send(connection, Failure.of(error))
             return
-        send(connection, (0, READY, None))
+        send(connection, None)
         kept: dict[str, Any] = {}
+        with contextlib.suppress(Exception):  # an object that cannot be looked at: nothing is said of it
+            kept = generators_in(recipe.transform and recipe.transform.transform, recipe.loader.dataset)
         for n_made in itertools.count():
-            session, task = receive(connection)
-            if not n_made:
-                with contextlib.suppress(Exception):  # an object that cannot be looked at: nothing is said of it
-                    kept = generators_in(recipe.transform and recipe.transform.transform, recipe.loader.dataset)
-            result = _carry_out(recipe, task, progress, kept) if session == progress.session else None
+            task = receive(connection)
+            result = _carry_out(recipe, task, progress, kept) if task.session == progress.session else None
             if n_made >= _WATCHED_BATCHES:
                 kept = {}
             progress.doing = _NOTHING
-            _answer(connection, session, task.number, result)
+            _answer(connection, task.number, result)
 
 
 def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress, kept: dict[str, Any]) -> Made | Failure:
@@ -345,14 +321,14 @@ def _carry_out(recipe: BatchRecipe, task: BatchTask, progress: Progress, kept: d
         return Failure.of(error)
 
 
-def _answer(connection: socket.socket, session: int, number: int, result: Made | Failure | None) -> None:
+def _answer(connection: socket.socket, number: int, result: Made | Failure | None) -> None:
     try:
-        send(connection, (session, number, result), tag=(session, number))
+        send(connection, result)
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:
         error.add_note(f"while batch {number + 1} was sent to the main process{_unsendable(result)}")
-        send(connection, (session, number, Failure.of(error)))
+        send(connection, Failure.of(error))
 
 
 def _unsendable(result: object) -> str:
@@ -428,8 +404,8 @@ class Worker:
     def __init__(self, recipe: BatchRecipe, method: str, packed: Packed | None, name: str) -> None:
         self._dataset = recipe.loader.dataset  # for messages
         self.is_ready = False
-        self.tasks: deque[tuple[int, BatchTask]] = deque()
-        """Session and task of what was handed to it and has not come back."""
+        self.tasks: deque[BatchTask] = deque()
+        """What was handed to it and has not come back; each is answered once, in this order."""
         self.connection, theirs = socket.socketpair()
         with theirs, contextlib.ExitStack() as if_it_fails:
             if_it_fails.callback(self.connection.close)
@@ -443,18 +419,18 @@ class Worker:
                 packed.send(self.connection)
             if_it_fails.pop_all()
 
-    def submit(self, session: int, task: BatchTask) -> None:
+    def submit(self, task: BatchTask) -> None:
         """Hand it one more task."""
-        self.tasks.append((session, task))
+        self.tasks.append(task)
         with contextlib.suppress(OSError):  # it is dead: the watch will see
-            send(self.connection, (session, task))
+            send(self.connection, task)
 
     @property
     def at_work_on(self) -> str:
         """What it is doing, for messages."""
         if not self.tasks:
             return "while it was idle"
-        doing = describe_task(self.tasks[0][1], self._dataset)
+        doing = describe_task(self.tasks[0], self._dataset)
         if (index := self.progress.current_sample) is not None:
             return f"while it loaded sample {numbers_of(self._dataset, np.array([index]))[0]} for {doing}"
         is_transforming = self.progress.doing == _TRANSFORMING
@@ -478,20 +454,15 @@ class Worker:
         ours = (number for number, line in enumerate(lines) if os.path.join("workers", "process.py") in line)
         return "\n".join(line for line in lines[: next(ours, len(lines))] if line.startswith("  File"))
 
-    def end(self, wait: float = GRACE) -> None:
-        """End it: at once if it is idle, else by force."""
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+    def end(self, wait: float) -> None:
+        """End it: after ``wait`` seconds by force."""
         self.connection.close()
-        if wait:
-            self.process.join(wait)
+        self.process.join(wait)
         self.process.kill()  # a stopped process, too
         self.process.join()
         with contextlib.suppress(ValueError):  # somebody else was told that it ended
             self.process.close()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        os.close(self._file)
 
 
 def _started(method: str, name: str, theirs: socket.socket, recipe: BatchRecipe | None) -> Any:
