@@ -222,19 +222,17 @@ class Outline:
         self._kept: list[Any] = []  # alive, so that no other object gets their addresses
         self._parts: list[Any] = []
         self._bytes_left = _WHOLE
-        seen: dict[int, int] = {}
-        alive: list[Any] = []
+        seen: dict[int, tuple[int, Any]] = {}  # alive until the end, too
         waiting = [*objects]
         while waiting:
             value = waiting.pop()
             if isinstance(value, PLAIN):
                 self._parts.append((type(value), repr(value)))  # 2 is no 2.0, 0.0 no -0.0
             elif id(value) in seen:
-                self._parts.append(("again", seen[id(value)]))
+                self._parts.append(("again", seen[id(value)][0]))
             else:
-                seen[id(value)] = len(alive)
-                alive.append(value)
-                inside = self._look_into(value) if len(alive) < _MOST else None
+                seen[id(value)] = (len(seen), value)
+                inside = self._look_into(value) if len(seen) < _MOST else None
                 if inside is None:
                     self._kept.append(value)
                     self._parts.append(("itself", id(value)))

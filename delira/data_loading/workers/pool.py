@@ -120,12 +120,7 @@ class WorkerPool:
     """
 
     def __init__(
-        self,
-        recipe: BatchRecipe,
-        number: int,
-        settings: WorkerSettings,
-        deaths: dict[int, list[str]],
-        outline: Outline,
+        self, recipe: BatchRecipe, number: int, settings: WorkerSettings, deaths: dict[int, list[str]], outline: Outline
     ) -> None:
         self.number, self.settings, self.outline = number, settings, outline
         self._skips_bad = recipe.skips_bad
@@ -390,7 +385,15 @@ class WorkersAhead(EpochBatches):
         If the transforms or the dataset were changed since the last one, batches that were made ahead are made again.
         """
         if self._pool is not None and any(watch.has_changed() for watch in self._watches):
-            self._begin_anew(self._pool)
+            self._pool.close()  # its copies of the transforms or the dataset are no longer what these are
+            self._pool = None
+            self._n_changes += 1
+            if self._n_changes > _MOST_CHANGES:
+                _log.warning(
+                    "the transforms or the dataset are changed again and again within an epoch, and workers have "
+                    "copies of them: the other batches of this epoch are made in this process, the same ones as "
+                    "without workers. Change them between epochs, or set n_process_augmentation=0"
+                )
         if self._n_changes > _MOST_CHANGES:
             return super().get(number)
         if self._pool is None or not self._pool.is_usable:  # a forked process inherits what it cannot use
@@ -408,25 +411,12 @@ class WorkersAhead(EpochBatches):
             pool.submit(self.task(each))
         try:
             made = pool.result(number)
-        except WorkerError:
-            self._pool = None  # its workers have ended
-            pool.close()
+        except WorkerError as error:
+            self.close(error)
             raise
         if made.drew:
             self.keeper.warn_of_generators(made.drew)
         return made
-
-    def _begin_anew(self, pool: WorkerPool) -> None:
-        """Let go of workers whose copies of the transforms or the dataset are no longer what they were."""
-        pool.close()
-        self._pool = None
-        self._n_changes += 1
-        if self._n_changes > _MOST_CHANGES:
-            _log.warning(
-                "the transforms or the dataset are changed again and again within an epoch, and workers have copies of "
-                "them: the other batches of this epoch are made in this process, the same ones as without workers. "
-                "Change them between epochs, or set n_process_augmentation=0"
-            )
 
     def close(self, error: BaseException | None = None) -> None:
         """Give the workers back, or end them after an interrupt."""
