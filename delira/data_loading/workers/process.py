@@ -173,10 +173,13 @@ def anonymous_file() -> int:
 
 
 def _write(file: int, buffers: list[memoryview]) -> None:
-    with open(file, "wb", closefd=False) as out:  # the system writes 2 GB at a time, this all
-        for buffer in buffers:
-            out.write(buffer)
-            out.seek(_aligned(out.tell()))
+    start = 0
+    for buffer in buffers:
+        rest = buffer
+        while rest.nbytes:  # the system writes 2 GB at a time
+            written = os.pwrite(file, rest, start)
+            rest, start = rest[written:], start + written
+        start = _aligned(start)
 
 
 def _read(file: int) -> bytearray:
