@@ -110,6 +110,8 @@ class WorkerPool:
 
     Attributes
     ----------
+    asked_for : set of int
+        Numbers of the batches that were submitted in this iteration, and that nobody has taken.
     close
         Ends the workers; does nothing the second time, or in a process that was forked.
 
@@ -128,6 +130,7 @@ class WorkerPool:
         self._make_worker = functools.partial(Worker, recipe, settings.method, packed)
         self._session = self._losses = 0
         self._deaths = deaths
+        self.asked_for: set[int] = set()
         self._ready: dict[int, Made | Failure] = {}
         self._workers: list[Worker] = []
         self._pid = os.getpid()
@@ -152,12 +155,14 @@ class WorkerPool:
         """Begin an iteration: what was asked for before is dropped."""
         self._session += 1
         self._losses = 0
+        self.asked_for.clear()
         self._ready.clear()
         for worker in self._workers:
             worker.progress.session = self._session
 
     def submit(self, task: BatchTask) -> None:
         """Have a batch made by the worker that has least to do."""
+        self.asked_for.add(task.number)
         self._submit(task, min(self._workers, key=lambda worker: len(worker.tasks)))
 
     def result(self, number: int) -> Made:
@@ -190,6 +195,7 @@ class WorkerPool:
                     continue
                 self._lost(worker, cause)
             waited, was_stopped = 0.0, False
+        self.asked_for.remove(number)
         done = self._ready.pop(number)
         if isinstance(done, Failure):
             self.begin()  # what it says of later batches may have been mended until they are asked for
@@ -265,12 +271,6 @@ class WorkerPool:
         deaths = [(index, self._deaths.get(index, [])) for index in task.indices.tolist()] if self._skips_bad else []
         banned = tuple((index, how[-1]) for index, how in deaths if len(how) > self.settings.replacements)
         worker.submit(task._replace(session=self._session, banned=banned))
-
-    @property
-    def asked_for(self) -> set[int]:
-        """Numbers of the batches that were submitted in this iteration, and that nobody has waited for."""
-        tasks = (task for worker in self._workers for task in worker.tasks)
-        return {*self._ready, *(task.number for task in tasks if task.session == self._session)}
 
     @property
     def is_usable(self) -> bool:
