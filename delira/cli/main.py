@@ -77,24 +77,14 @@ def _in_words(error: Exception) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
-        prog="delira",
-        description="Write a network once and get the whole experiment.",
-        epilog=_EPILOGUE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    form: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    told = "Write a network once and get the whole experiment."
+    parser = argparse.ArgumentParser(prog="delira", description=told, epilog=_EPILOGUE, **form)
     parser.add_argument("--version", action="version", version=f"delira {delira.__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, (summary, example, *arguments) in _COMMANDS.items():
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=f"examples:\n{example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        told = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=told, epilog=f"examples:\n{example}", **form)
         for names, settings in arguments:
             command.add_argument(*names, **settings)
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")

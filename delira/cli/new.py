@@ -40,22 +40,14 @@ _LOSSES: dict[str, dict[str, str]] = {
 }
 _TASKS: dict[str, dict[str, Any]] = {
     "classification": {
-        "data": "handwritten digits that scikit-learn brings",
-        "metric": "accuracy",
-        "model": '{"n_features": 64, "n_hidden": 128, "n_classes": 10}',
-        "splits": 'split_type="stratified"',
-        "epochs": 20,
-        "n_few": 100,
+        "data": "handwritten digits that scikit-learn brings", "metric": "accuracy", "epochs": 20, "n_few": 100,
+        "model": '{"n_features": 64, "n_hidden": 128, "n_classes": 10}', "splits": 'split_type="stratified"',
     },
     "segmentation": {
-        "data": "discs in noise, which are made up",
-        "metric": "dice",
-        "model": '{"num_classes": 2, "depth": 2, "start_filts": 8}',
-        "splits": 'groups_key="patient"',
-        "epochs": 10,
-        "n_few": 12,
+        "data": "discs in noise, which are made up", "metric": "dice", "epochs": 10, "n_few": 12,
+        "model": '{"num_classes": 2, "depth": 2, "start_filts": 8}', "splits": 'groups_key="patient"',
     },
-}
+}  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -126,13 +118,6 @@ def render(name: str, backend: str, task: str) -> dict[str, str]:
         training |= {"val_score_key": f'"{metric}"', "val_score_mode": '"max"'}
         facts["example"] = f"--{'lr' if 'torch' in backend else 'learning_rate'} 1e-3 --num_epochs 30"
     facts["training"] = list(training.items())
-    templates = {
-        "README.md": "README.md.j2",
-        "dataset.py": f"dataset_{task}.py.j2",
-        "network.py": f"network_{backend}.py.j2",
-        "train.py": "train.py.j2",
-        "test_project.py": "test_project.py.j2",
-        "requirements.txt": "requirements.txt.j2",
-        ".gitignore": "gitignore.j2",
-    }
-    return {file: environment.get_template(template).render(facts) for file, template in templates.items()}
+    templates = {"dataset.py": f"dataset_{task}.py", "network.py": f"network_{backend}.py", ".gitignore": "gitignore"}
+    files = "README.md", "dataset.py", "network.py", "train.py", "test_project.py", "requirements.txt", ".gitignore"
+    return {file: environment.get_template(f"{templates.get(file, file)}.j2").render(facts) for file in files}

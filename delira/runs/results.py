@@ -146,17 +146,11 @@ _FIELDS = (
 )  # fmt: skip
 #: of some fields, where another kind would be read as something else
 _KINDS: dict[str, tuple[type, ...]] = {
-    "fold": (int,),
-    "train_indices": (np.ndarray,),
-    "val_indices": (np.ndarray, type(None)),
-    "test_indices": (np.ndarray,),
-    "history": (list,),
-    "best_epoch": (int, type(None)),
-    "best_score": (int, float, np.number, type(None)),
-    "score_key": (str, type(None)),
-    "weights_epoch": (int, type(None)),
-    "seconds": (int, float),
-}
+    "fold": (int,), "train_indices": (np.ndarray,), "val_indices": (np.ndarray, type(None)),
+    "test_indices": (np.ndarray,), "history": (list,), "best_epoch": (int, type(None)),
+    "best_score": (int, float, np.number, type(None)), "score_key": (str, type(None)),
+    "weights_epoch": (int, type(None)), "seconds": (int, float),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
