@@ -17,22 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._content import (
-    ARRAYS,
-    HashFunctions,
-    OpaqueError,
-    describe_callable,
-    fingerprint_of,
-    has_hidden_state,
-    is_deliras,
-    is_foreign_array,
-    is_generator,
-    is_own,
-    parts_of,
-    slots_of,
-    strings_in,
-)
-from delira.data_loading._exact import as_array
+from delira.data_loading import _content, _exact
 from delira.data_loading.abstract_dataset import AbstractDataset, source_of
 from delira.data_loading.array_dataset import IterableDataset, WrappedDataset
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
@@ -47,7 +32,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, np.ndarray)
 _DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, np.ufunc)
 
 
-def preprocessing_key(root: AbstractDataset, version: object, hash_funcs: HashFunctions | None = None) -> str:
+def preprocessing_key(root: AbstractDataset, version: object, hash_funcs: _content.HashFunctions | None = None) -> str:
     """Return 16 hex digits for everything but the items: code, parameters, ``version``.
 
     The items too, with their files, unless a sample certainly looks at its own alone.
@@ -62,12 +47,14 @@ def preprocessing_key(root: AbstractDataset, version: object, hash_funcs: HashFu
         described = [describer(type(root)), _parameters(root, describer, with_items=False)]
         if _has_items(root) and (describer.meets_root or not reads_only_its_item(root, describer.methods_of_root)):
             described.append(Describer(root=root, hash_funcs=hash_funcs)(root.data))
-        return fingerprint_of([_FORMAT, Describer(looks_at_files=False)(version), described])[:16]
-    except OpaqueError as error:
+        return _content.fingerprint_of([_FORMAT, Describer(looks_at_files=False)(version), described])[:16]
+    except _content.OpaqueError as error:
         raise error.as_config_error() from error.__cause__
 
 
-def sample_key(root: AbstractDataset, index: int, hash_funcs: HashFunctions | None = None) -> tuple[str, list[str]]:
+def sample_key(
+    root: AbstractDataset, index: int, hash_funcs: _content.HashFunctions | None = None
+) -> tuple[str, list[str]]:
     """Return what sample ``index`` is made from: 32 hex digits for the item, and the files that it names.
 
     Raises
@@ -78,15 +65,15 @@ def sample_key(root: AbstractDataset, index: int, hash_funcs: HashFunctions | No
     item = [root.data[index]] if _has_items(root) else []
     if (source := source_of(root, index)) is not None and not (item and source is item[0]):
         item.append(source)
-    files = [path for path in strings_in(item).values() if os.path.exists(path)]
+    files = [path for path in _content.strings_in(item).values() if os.path.exists(path)]
     # only of our own __getitem__ it is known that items with one content give one sample
     place = None if type(root).__getitem__ is BaseLazyDataset.__getitem__ else index
     try:
         described = Describer(looks_at_files=False, hash_funcs=hash_funcs)(item)
-    except OpaqueError as error:
+    except _content.OpaqueError as error:
         error.where = [f"the item of sample {index}", *error.where[1:]]
         raise error.as_config_error() from error.__cause__
-    return fingerprint_of([described, place])[:32], files
+    return _content.fingerprint_of([described, place])[:32], files
 
 
 def _has_items(root: AbstractDataset) -> bool:
@@ -137,7 +124,7 @@ class Describer:
         self,
         looks_at_files: bool = True,
         root: AbstractDataset | None = None,
-        hash_funcs: HashFunctions | None = None,
+        hash_funcs: _content.HashFunctions | None = None,
     ) -> None:
         self._looks_at_files = looks_at_files
         self._hash_funcs = hash_funcs or {}
@@ -162,7 +149,8 @@ class Describer:
                 function = self._hash_funcs[cls]
                 return [cls.__qualname__, None if function is None else self(function(value))]
         kind: Any = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
-        if kind is not None and id(value) not in self._seen and is_own(type(value)):  # of the user's, with attributes
+        # of the user's, with attributes
+        if kind is not None and id(value) not in self._seen and _content.is_own(type(value)):
             self.enter(value)
             content = np.asarray(value) if kind is np.ndarray else kind(value)
             return [self(type(value)), self(content), self(self.attributes(value))]
@@ -173,10 +161,10 @@ class Describer:
             return [self._inside(str(place), self, element) for place, element in enumerate(value)]
         if isinstance(value, (set, frozenset)):  # the order differs from process to process
             anew = functools.partial(Describer, self._looks_at_files, hash_funcs=self._hash_funcs)
-            return sorted(fingerprint_of(anew()(element)) for element in value)
+            return sorted(_content.fingerprint_of(anew()(element)) for element in value)
         if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap):  # maybe larger than memory
             return [self._text(str(value.filename)), value.offset, value.shape, value.dtype.str, value.strides]
-        if isinstance(value, (np.ndarray, tensor_class())) or is_foreign_array(value):
+        if isinstance(value, (np.ndarray, tensor_class())) or _content.is_foreign_array(value):
             return self._array(value)
         return self._code_or_object(value)
 
@@ -184,7 +172,7 @@ class Describer:
         """Describe what an object keeps under a name, which is told if it cannot be described."""
         try:
             return describe(*values)
-        except OpaqueError as error:
+        except _content.OpaqueError as error:
             error.where.insert(0, name)
             raise
 
@@ -196,12 +184,12 @@ class Describer:
             return ["objects", str(value.dtype), value.shape, [self(element) for element in value.reshape(-1).tolist()]]
         array = value.cpu() if hasattr(value, "cpu") else value
         try:
-            values = as_array(array)
+            values = _exact.as_array(array)
         except (TypeError, ValueError, RuntimeError) as error:
             if "bfloat16" not in str(getattr(value, "dtype", "")):
-                raise OpaqueError(value) from error
-            values = as_array(array.float())  # holds the same values
-        is_plain = type(value).__module__.partition(".")[0] in ("numpy", *ARRAYS)
+                raise _content.OpaqueError(value) from error
+            values = _exact.as_array(array.float())  # holds the same values
+        is_plain = type(value).__module__.partition(".")[0] in ("numpy", *_content.ARRAYS)
         # e.g. an affine matrix, or a unit
         return values if is_plain else [type(value).__qualname__, values, self(self.attributes(value))]
 
@@ -211,7 +199,7 @@ class Describer:
 
     def attributes(self, value: object) -> dict[str, Any]:
         """Return the attributes of an object, without what delira or a thread keeps in it."""
-        slots = {name: getattr(value, name, None) for name in slots_of(value) if name[:2] != "__"}
+        slots = {name: getattr(value, name, None) for name in _content.slots_of(value) if name[:2] != "__"}
         return {
             name: inner
             for name, inner in (slots | getattr(value, "__dict__", {})).items()
@@ -229,12 +217,12 @@ class Describer:
         if isinstance(value, (functools.partial, functools.partialmethod)):
             return [self(value.func), self(value.args), self(value.keywords)]
         if isinstance(value, types.BuiltinFunctionType):  # methods of objects written in C are such functions too
-            return [describe_callable(value), self(value.__self__)]
+            return [_content.describe_callable(value), self(value.__self__)]
         if isinstance(value, _DESCRIPTORS):
-            return describe_callable(value)
-        if isinstance(value, (types.FunctionType, type)) and not is_own(value):
+            return _content.describe_callable(value)
+        if isinstance(value, (types.FunctionType, type)) and not _content.is_own(value):
             # modules of delira may be moved
-            return value.__qualname__ if is_deliras(value) else f"{value.__module__}.{value.__qualname__}"
+            return value.__qualname__ if _content.is_deliras(value) else f"{value.__module__}.{value.__qualname__}"
         if id(value) in self._seen:
             self.meets_root |= value is self._root
             return ["seen", self._seen[id(value)][0]]
@@ -254,10 +242,10 @@ class Describer:
             return [self(cls), known]
         if callable(value) and hasattr(value, "__wrapped__"):  # what else a cache or a compiler keeps changes
             return [self(cls), self(value.__wrapped__)]
-        if is_own(cls) and not is_generator(value):
-            hidden = parts_of(value) if has_hidden_state(cls) else None
+        if _content.is_own(cls) and not _content.is_generator(value):
+            hidden = _content.parts_of(value) if _content.has_hidden_state(cls) else None
             return [self(cls), self(self.attributes(value)), self(hidden)]
-        return [self(cls), self(parts_of(value))]
+        return [self(cls), self(_content.parts_of(value))]
 
     def _text(self, text: str) -> Any:
         if not self._looks_at_files:
@@ -288,7 +276,7 @@ class Describer:
 
     def _global(self, value: object, used: frozenset[str], above: tuple[Any, ...] = ()) -> Any:
         """Describe a global value; of a module of the user's the attributes that have a name in ``used``."""
-        if not isinstance(value, types.ModuleType) or not is_own(value) or value in above:
+        if not isinstance(value, types.ModuleType) or not _content.is_own(value) or value in above:
             return self(value)
         names = sorted(name for name in used & vars(value).keys() if name[:2] != "__")
         return [value.__name__, {name: self._global(vars(value)[name], used, (*above, value)) for name in names}]
@@ -424,7 +412,7 @@ def _item_getters(cls: type) -> Iterator[Any]:
 def _functions_behind(cls: type, name: str) -> list[Any] | None:
     """Return what runs when an attribute of the class is asked for or called; None if it is not the user's."""
     base = next((base for base in cls.__mro__ if name in vars(base)), None)
-    if base is None or is_deliras(base):
+    if base is None or _content.is_deliras(base):
         return None
     value = vars(base)[name]
     if isinstance(value, (property, functools.cached_property, types.FunctionType)):

@@ -22,16 +22,14 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError
-from delira.utils.frameworks import LIBRARIES, is_of_framework, package_of
-from delira.utils.references import strip_addresses
-from delira.utils.user_code import is_foreign, is_own_file
+from delira.utils import frameworks, references, user_code
 
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
 HashFunctions = Mapping[type, Callable[[Any], Any] | None]
 
 _NOTHING_IN_IT = (type(threading.Lock()), type(threading.RLock()), threading.local, logging.Handler)
 """What two of them hold makes no difference to a sample."""
-ARRAYS = LIBRARIES | {"zarr", "h5py"}
+ARRAYS = frameworks.LIBRARIES | {"zarr", "h5py"}
 """Packages of arrays of which the values are all there is."""
 _GENERATORS = ("Generator", "RandomState", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 _ADDRESSES = ("KDTree", "cKDTree")
@@ -52,7 +50,7 @@ def fingerprint_of(content: object) -> str:
 
 def describe_callable(function: object) -> str:
     """Name a function so that moving it to another module does not change the name."""
-    return str(getattr(function, "__qualname__", None) or strip_addresses(repr(function)))
+    return str(getattr(function, "__qualname__", None) or references.strip_addresses(repr(function)))
 
 
 def _add(digest: Any, value: Any) -> None:
@@ -68,7 +66,7 @@ def _add(digest: Any, value: Any) -> None:
     elif isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         _add_array(digest, np.asarray(value))
     else:
-        text = f"{type(value).__name__} {strip_addresses(repr(value))}".encode()
+        text = f"{type(value).__name__} {references.strip_addresses(repr(value))}".encode()
         digest.update(b"value %d;%s" % (len(text), text))
 
 
@@ -242,7 +240,7 @@ def parts_of(value: Any) -> Any:
 def is_generator(value: object) -> bool:
     """Return True if it is a generator of random numbers of Python, numpy or torch."""
     cls = type(value)
-    is_of_arrays = package_of(cls) == "numpy" or hasattr(cls, "initial_seed")
+    is_of_arrays = frameworks.package_of(cls) == "numpy" or hasattr(cls, "initial_seed")
     return isinstance(value, random.Random) or (cls.__name__ in _GENERATORS and is_of_arrays)
 
 
@@ -265,7 +263,7 @@ def _pickled(value: object) -> Any:
         return reduced
     function, args, *rest = reduced
     state, items, pairs = (*rest, None, None, None)[:3]
-    is_program = is_of_framework(type(value)) and hasattr(value, "graph_for")
+    is_program = frameworks.is_of_framework(type(value)) and hasattr(value, "graph_for")
     if isinstance(state, Mapping) and is_program and "_c" not in state:
         raise OpaqueError(value)  # its weights and its code are there
     return [function, args, state, None if items is None else [*items], None if pairs is None else [*pairs]]
@@ -280,18 +278,19 @@ def has_hidden_state(cls: type) -> bool:
 
 def is_foreign_array(value: object) -> bool:
     """Return True if it is an array of another library, of which the values are all there is."""
-    return package_of(type(value)) in ARRAYS and hasattr(value, "__array__")
+    return frameworks.package_of(type(value)) in ARRAYS and hasattr(value, "__array__")
 
 
 def is_own(code: types.FunctionType | type | types.ModuleType) -> bool:
     """Return True if code is the user's, and not part of Python, delira or an installed package."""
     if isinstance(code, types.FunctionType):
-        return not is_deliras(code) and is_own_file(code.__code__.co_filename)
+        return not is_deliras(code) and user_code.is_own_file(code.__code__.co_filename)
     name = str(code.__name__ if isinstance(code, types.ModuleType) else code.__module__)
     module = code if isinstance(code, types.ModuleType) else sys.modules.get(name)
-    if is_foreign(name) or name.startswith("_cython_"):  # the class of functions that Cython compiled, in no file
+    # the class of functions that Cython compiled is in no file
+    if user_code.is_foreign(name) or name.startswith("_cython_"):
         return False
-    return is_own_file(getattr(module, "__file__", None) or "")
+    return user_code.is_own_file(getattr(module, "__file__", None) or "")
 
 
 def is_deliras(code: types.FunctionType | type) -> bool:
@@ -413,5 +412,5 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_data(path: str) -> bool:
-    is_code = path.endswith(_NOT_DATA) or path.startswith(_SYSTEM) or not is_own_file(path)
+    is_code = path.endswith(_NOT_DATA) or path.startswith(_SYSTEM) or not user_code.is_own_file(path)
     return not is_code and os.path.isfile(path)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delira.data_loading._content import fingerprint_of, with_progress
-from delira.data_loading._exact import check_count, check_mapping
+from delira.data_loading import _content, _exact
 from delira.errors import check_texts
 from delira.utils.seeding import derive, seed_globals, seeded_globals
 
@@ -104,7 +103,7 @@ def describe(
     check_texts("describe", label_key=label_key)
     length = len(dataset)
     indices = [*range(length)]
-    if limit is not None and check_count(limit, "limit", 1) < length:
+    if limit is not None and _exact.check_count(limit, "limit", 1) < length:
         # drawn, not every so many: classes may take turns
         indices = np.sort(np.random.default_rng(0).choice(length, limit, replace=False)).tolist()
     tallies: dict[str, _Tally] = {}
@@ -113,7 +112,7 @@ def describe(
         for index in indices:
             try:
                 sample = dataset[index]
-                check_mapping(sample, f"sample {index}")
+                _exact.check_mapping(sample, f"sample {index}")
                 for key, array in [*_leaves(sample)]:
                     tallies.setdefault(key, _Tally()).add(index, array)
             except Exception as error:
@@ -288,10 +287,10 @@ def identical_samples(dataset: Any, keys: Sequence[str]) -> list[tuple[int, ...]
     places: dict[str, list[int]] = {}
     sequence, is_deterministic = derive(0, stream="duplicates"), dataset.is_deterministic()
     with seeded_globals(sequence):
-        for index in with_progress(list(range(len(dataset)))):
+        for index in _content.with_progress(list(range(len(dataset)))):
             if not is_deterministic:  # what is drawn while reading must not make copies differ
                 seed_globals(sequence)
             with contextlib.suppress(Exception):
                 sample = dataset[index]
-                places.setdefault(fingerprint_of([sample[key] for key in keys]), []).append(index)
+                places.setdefault(_content.fingerprint_of([sample[key] for key in keys]), []).append(index)
     return [tuple(indices) for indices in places.values() if len(indices) > 1]

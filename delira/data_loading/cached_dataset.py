@@ -14,18 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._cache_key import preprocessing_key, sample_key
-from delira.data_loading._content import HashFunctions, SourceHashes, check_hash_functions, opened_files, with_progress
-from delira.data_loading._exact import as_array, check_mapping, to_index
-from delira.data_loading.abstract_dataset import (
-    AbstractDataset,
-    Subset,
-    given_labels,
-    name_sample,
-    read_labels,
-    reads_cheaply,
-    stack_labels,
-)
+from delira.data_loading import _cache_key, _content, _exact, abstract_dataset
+from delira.data_loading.abstract_dataset import AbstractDataset, Subset, name_sample
 from delira.data_loading.array_dataset import DictDataset, WrappedDataset, as_dataset, labels_at_hand
 from delira.data_loading.dataset import locate, roots_of
 from delira.data_loading.mapped_dataset import MappedDataset
@@ -71,7 +61,7 @@ def pack(sample: object, index: int, content: str, read: Mapping[str, str] | Non
     DataError
         If an entry is None or an array of objects, or has a name that is no string.
     """
-    check_mapping(sample, f"sample {index}")
+    _exact.check_mapping(sample, f"sample {index}")
     pieces: list[bytes | memoryview] = []
     size = 0
 
@@ -196,7 +186,7 @@ def _check_name(key: object, name: str, index: int) -> str:
 
 def _to_array(value: object, name: str, index: int) -> np.ndarray:
     with noting(f"while entry {name!r} of sample {index} was turned into an array, to be cached"):
-        array = np.asarray(as_array(value), order="C")
+        array = np.asarray(_exact.as_array(value), order="C")
     if array.dtype.kind not in _KINDS:
         got = "None" if value is None else f"a {type(value).__name__}"
         got += f" of dtype {array.dtype}" if hasattr(value, "dtype") else ""
@@ -276,7 +266,7 @@ class CachedDataset(AbstractDataset):
         path: str | os.PathLike[str],
         *,
         version: object = None,
-        hash_funcs: HashFunctions | None = None,
+        hash_funcs: _content.HashFunctions | None = None,
     ) -> None:
         super().__init__()
         check_paths(self, path=path)
@@ -292,9 +282,9 @@ class CachedDataset(AbstractDataset):
                 f"path={str(self.path)!r} cannot be the folder of a CachedDataset ({error.strerror}); "
                 "choose another path"
             ) from error
-        self._hash_funcs = check_hash_functions(hash_funcs or {})
-        self._roots = [(root, preprocessing_key(root, version, self._hash_funcs)) for root in roots]
-        self._hashes = SourceHashes(self.path / "sources.jsonl")
+        self._hash_funcs = _content.check_hash_functions(hash_funcs or {})
+        self._roots = [(root, _cache_key.preprocessing_key(root, version, self._hash_funcs)) for root in roots]
+        self._hashes = _content.SourceHashes(self.path / "sources.jsonl")
         self._checked: dict[int, tuple[Path, Stamp]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -318,7 +308,7 @@ class CachedDataset(AbstractDataset):
         """
         numbers = list(range(len(self)))
         others: list[_Place] = []
-        for index in with_progress(numbers) if progress else numbers:
+        for index in _content.with_progress(numbers) if progress else numbers:
             place = self._place(index)
             if self._find(place, check=False)[0] is None and self._make(place, patience=0) is None:
                 others.append(place)
@@ -354,10 +344,10 @@ class CachedDataset(AbstractDataset):
     def _read_labels(self, key: str) -> np.ndarray:
         if (labels := _cheap_labels(self.dataset, key)) is not None:
             return labels
-        return stack_labels([self._label(index, key) for index in range(len(self))], key)
+        return abstract_dataset.stack_labels([self._label(index, key) for index in range(len(self))], key)
 
     def _reads_cheaply(self, key: str) -> bool:
-        return reads_cheaply(self.dataset, key)
+        return abstract_dataset.reads_cheaply(self.dataset, key)
 
     def _label(self, index: int, key: str) -> np.ndarray:
         try:
@@ -367,7 +357,7 @@ class CachedDataset(AbstractDataset):
             return self._entry(index).array(key, index)
 
     def _entry(self, index: int, check: bool = True) -> Entry:
-        number = to_index(index, len(self), self)
+        number = _exact.to_index(index, len(self), self)
         if (known := self._checked.get(number)) is not None:
             with contextlib.suppress(FileNotFoundError, DamagedEntryError):
                 entry = open_entry(known[0])
@@ -381,7 +371,7 @@ class CachedDataset(AbstractDataset):
 
     def _place(self, index: int) -> "_Place":
         root, inner = locate(self.dataset, index)
-        name, files = sample_key(root, inner, self._hash_funcs)
+        name, files = _cache_key.sample_key(root, inner, self._hash_funcs)
         key = next(key for known, key in self._roots if known is root)
         file = self.path / key / name[:2] / f"{name[2:]}.sample"
         return _Place(index, file, self._hashes.content_of(files), frozenset(map(os.path.abspath, files)))
@@ -442,7 +432,7 @@ class CachedDataset(AbstractDataset):
             opened: list[str] = []
             with (
                 noting(lambda: f"while {name_sample(self.dataset, place.index)} was made for the cache in {self.path}"),
-                opened_files(opened),
+                _content.opened_files(opened),
             ):
                 sample = self.dataset[place.index]
         others = (path for path in opened if path not in place.files and not path.startswith(f"{self.path}{os.sep}"))
@@ -479,13 +469,13 @@ def _writing(place: _Place) -> noting:
 def _cheap_labels(dataset: AbstractDataset, key: str) -> np.ndarray | None:
     """Return an entry of all samples if the dataset knows it without making them."""
     cls = type(dataset)
-    if key in given_labels(dataset):
-        return read_labels(dataset, key)
+    if key in abstract_dataset.given_labels(dataset):
+        return abstract_dataset.read_labels(dataset, key)
     if type(dataset) is Subset:
         labels = _cheap_labels(dataset.parent, key)
         return None if labels is None else labels[dataset.indices]
     if isinstance(dataset, WrappedDataset) and cls._read_labels is WrappedDataset._read_labels:
         return labels_at_hand(dataset, key)
     if cls._read_labels in (DictDataset._read_labels, MappedDataset._read_labels) and key in dataset.data:
-        return read_labels(dataset, key)
+        return abstract_dataset.read_labels(dataset, key)
     return None

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from delira.data_loading._content import fingerprint_of
-from delira.data_loading._exact import common_length, exact_array, from_the_front, owner_of_memory, to_index
+from delira.data_loading import _content, _exact
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.errors import ConfigError, DataError, MissingKeyError, import_optional, noting
 
@@ -56,7 +55,7 @@ class MappedDataset(AbstractDataset):
             got = "an empty dict" if isinstance(arrays, Mapping) else f"a {type(arrays).__name__}"
             raise DataError(f"MappedDataset needs a dict of paths and arrays, got {got}")
         self.data: dict[str, Rows] = {key: open_rows(key, source) for key, source in arrays.items()}
-        self._length = common_length({key: rows.shape[0] for key, rows in self.data.items()}, "MappedDataset")
+        self._length = _exact.common_length({key: rows.shape[0] for key, rows in self.data.items()}, "MappedDataset")
 
     def __getstate__(self) -> dict[str, Any]:
         # labels that were read would travel with their values
@@ -68,7 +67,7 @@ class MappedDataset(AbstractDataset):
         return self._length
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        number = to_index(index, self._length, self)
+        number = _exact.to_index(index, self._length, self)
         return {key: rows.row(number) for key, rows in self.data.items()}
 
     def get_sample_from_index(self, index: int) -> int:
@@ -77,7 +76,7 @@ class MappedDataset(AbstractDataset):
 
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """Return one array of shape (B, ...) per key, a copy in the order of ``indices``."""
-        indices = from_the_front(indices, self._length, self)
+        indices = _exact.from_the_front(indices, self._length, self)
         return {key: rows.take(indices) for key, rows in self.data.items()}
 
     def _read_labels(self, key: str) -> np.ndarray:
@@ -218,7 +217,7 @@ class ZarrRows(Rows):
         """Return a sha256 (hex) of all values, which are read block by block."""
         step = max(1, _WHOLE // max(1, self._row_bytes))
         blocks = (np.arange(start, min(start + step, self.shape[0])) for start in range(0, self.shape[0], step))
-        return fingerprint_of([fingerprint_of(self.take(block)) for block in blocks])
+        return _content.fingerprint_of([_content.fingerprint_of(self.take(block)) for block in blocks])
 
     @property
     def _row_bytes(self) -> int:
@@ -246,13 +245,13 @@ def open_rows(key: str, source: object) -> Rows:
         if not os.path.exists(path):
             raise DataError(f"there is no {path!r}, which entry {key!r} of a MappedDataset should be read from")
         rows: Rows = _open_zarr(key, path) if os.path.isdir(path) else _open_npy(key, path)
-    elif isinstance(source, np.memmap) and isinstance(owner_of_memory(source), mmap.mmap):
+    elif isinstance(source, np.memmap) and isinstance(_exact.owner_of_memory(source), mmap.mmap):
         rows = _of_memmap(key, source)
     elif type(source).__module__.partition(".")[0] == "zarr":
         rows = _of_zarr(key, source, None)
     else:
         with noting(f"while entry {key!r} of a MappedDataset was turned into an array; pass an array or a path"):
-            rows = Rows(exact_array(source, f"the values of {key!r}"))
+            rows = Rows(_exact.exact_array(source, f"the values of {key!r}"))
     if not rows.shape:
         raise DataError(f"entry {key!r} is a single value without a first axis that counts samples, got {source!r}")
     return rows
@@ -284,7 +283,7 @@ def _of_memmap(key: str, array: np.memmap) -> FileRows:
         )
     # a view has the offset of the memmap that it was cut from
     start = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-    offset = start + array.ctypes.data - np.frombuffer(owner_of_memory(array), np.uint8).ctypes.data
+    offset = start + array.ctypes.data - np.frombuffer(_exact.owner_of_memory(array), np.uint8).ctypes.data
     order: Literal["C", "F"] = "C" if array.flags.c_contiguous else "F"
     return FileRows(os.fsdecode(array.filename), array.dtype, array.shape, offset, order)
 

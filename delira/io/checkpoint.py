@@ -24,6 +24,8 @@ LAST, PREVIOUS, NEXT = "last", "previous", "next"
 #: version of the layout of checkpoints
 FORMAT = 1
 Write = Callable[[BinaryIO, Mapping[str, Any]], None]
+#: links, copies or renames a file
+Put = Callable[[Path, Path], object]
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -115,13 +117,7 @@ class CheckpointFolder:
         base, found, aside = path.name.partition(self.suffix)
         return path.with_name(base + ending + aside if found else path.stem + ending)
 
-    def _put(
-        self,
-        put: Callable[[Path, Path], object],
-        source: Path,
-        target: Path,
-        put_itself: Callable[[Path, Path], object] | None = None,
-    ) -> None:
+    def _put(self, put: Put, source: Path, target: Path, put_itself: Put | None = None) -> None:
         """Link or copy a checkpoint under another name, and before it what lies beside it."""
         for ending in self.beside:
             if (beside := self._beside(source, ending)).exists():

@@ -12,14 +12,11 @@ from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, Backend, CompileConfig, UpdateConfig
 from delira.errors import ConfigError, did_you_mean, expect, is_count, positive
-from delira.metrics.direction import AUTO, as_mode, higher_is_better
+from delira.metrics import direction, scoring
 from delira.metrics.metric_set import in_form, is_in_reach
-from delira.metrics.scoring import keys_of, predicted_key
-from delira.metrics.tree.criteria import OUTPUTS, Criterion, combined, describe_criterion
-from delira.metrics.tree.criteria import with_output as with_setting
+from delira.metrics.tree import criteria
 from delira.settings.parts import GuardConfig, LoggingConfig, OptimizerConfig, SavingConfig, ScheduleConfig
-from delira.utils.seeding import check_seed
-from delira.utils.yaml_codec import Unresolved
+from delira.utils import seeding, yaml_codec
 
 
 def is_same_score(key: object, other: object) -> bool:
@@ -107,7 +104,7 @@ class TrainerConfig:
     val_score_key: str | None = None
     """Validation metric or loss, with or without ``val_``, that decides which epoch is the best."""
 
-    val_score_mode: str = AUTO
+    val_score_mode: str = direction.AUTO
     """Which score is good: ``"lowest"``/``"min"``, ``"highest"``/``"max"``, or ``"auto"``: low losses, and of a metric
     what is known of it. Of a metric that is not known it must be said."""
 
@@ -148,9 +145,9 @@ class TrainerConfig:
             ("convert_batch_to_npy_fn", convert, convert is None or callable(convert), "a function"),
             ("reduce_mode", self.reduce_mode, self.reduce_mode in REDUCTIONS, f"one of {REDUCTIONS}"),
         )
-        check_seed(self.seed)
+        seeding.check_seed(self.seed)
         check_output(self.output)
-        object.__setattr__(self, "val_score_mode", as_mode(self.val_score_mode))
+        object.__setattr__(self, "val_score_mode", direction.as_mode(self.val_score_mode))
         self._check_names()
         self.check_score_key(self.val_score_key)
         self.direction_of(self.val_score_key, self.val_score_mode)
@@ -183,13 +180,13 @@ class TrainerConfig:
         """
         if not metrics:
             return {}
-        keys = keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
+        keys = scoring.keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
         return {
-            name: in_form(metric, name, self.known_output(predicted_key(metric, keys[name]), backend))
+            name: in_form(metric, name, self.known_output(scoring.predicted_key(metric, keys[name]), backend))
             for name, metric in metrics.items()
         }
 
-    def known_output(self, prediction: str | None, backend: Backend | None = None) -> Criterion:
+    def known_output(self, prediction: str | None, backend: Backend | None = None) -> criteria.Criterion:
         """Return what losses and settings say of a prediction.
 
         Parameters
@@ -203,7 +200,7 @@ class TrainerConfig:
             loss for name, loss in self.losses.items() if prediction in self.loss_keys.get(name, DEFAULT_LOSS_KEYS)
         ]
         said = self.output.get(prediction or "") if isinstance(self.output, Mapping) else self.output
-        known = with_setting(combined([describe_criterion(loss) for loss in losses]), said)
+        known = criteria.with_output(criteria.combined([criteria.describe_criterion(loss) for loss in losses]), said)
         if backend is None:
             return known
         if not backend.is_differentiable and known.told_by == "values":
@@ -212,7 +209,7 @@ class TrainerConfig:
 
     def known_outputs(
         self, metrics: Mapping[str, Any], keys: Mapping[str, Sequence[str]], backend: Backend
-    ) -> dict[str, tuple[str, Criterion]]:
+    ) -> dict[str, tuple[str, criteria.Criterion]]:
         """Return what losses and settings say of each prediction that is read, with the name of its target.
 
         Parameters
@@ -222,10 +219,10 @@ class TrainerConfig:
         backend
             As for :meth:`known_output`.
         """
-        pairs = [(predicted_key(metric, keys[name]), keys[name]) for name, metric in metrics.items()]
+        pairs = [(scoring.predicted_key(metric, keys[name]), keys[name]) for name, metric in metrics.items()]
         pairs += [(pair[0], pair) for name in self.losses if (pair := self.loss_keys.get(name, DEFAULT_LOSS_KEYS))]
         pairs += [(DEFAULT_LOSS_KEYS[0], DEFAULT_LOSS_KEYS)]
-        found: dict[str, tuple[str, Criterion]] = {}
+        found: dict[str, tuple[str, criteria.Criterion]] = {}
         for prediction, pair in pairs:
             targets = [entry for entry in pair if entry != prediction]
             if prediction is not None and len(targets) == 1 and prediction not in found:
@@ -253,7 +250,7 @@ class TrainerConfig:
         if name is None or name not in self.epoch_metrics:
             return None
         metric = {name: self.epoch_metrics[name]}
-        return predicted_key(metric[name], keys_of(metric, self.keys_of(metric))[name])
+        return scoring.predicted_key(metric[name], scoring.keys_of(metric, self.keys_of(metric))[name])
 
     def score(self, key: str | None, mode: str | None) -> tuple[str | None, str]:
         """Return the score that one training watches, and which of its values are good.
@@ -265,10 +262,10 @@ class TrainerConfig:
             say it of the same score.
         """
         key = key or self.val_score_key
-        if mode in (None, AUTO):
+        if mode in (None, direction.AUTO):
             is_own = self.val_score_key is None or is_same_score(key, self.val_score_key)
-            mode = self.val_score_mode if is_own else AUTO
-        return key, self.direction_of(key, as_mode(mode))
+            mode = self.val_score_mode if is_own else direction.AUTO
+        return key, self.direction_of(key, direction.as_mode(mode))
 
     def direction_of(self, key: str | None, mode: str) -> str:
         """``"lowest"`` or ``"highest"``: which values of a score are good.
@@ -278,16 +275,17 @@ class TrainerConfig:
         ConfigError
             If ``mode`` is ``"auto"``, and nobody knows.
         """
-        if mode != AUTO or key is None:
-            return "lowest" if mode == AUTO else mode
+        if mode != direction.AUTO or key is None:
+            return "lowest" if mode == direction.AUTO else mode
         name = self._name_of_score(key)
         if name is None or name in self.losses:
             return "lowest"
         metric = self.epoch_metrics[name]
-        if not isinstance(metric, Unresolved):
+        if not isinstance(metric, yaml_codec.Unresolved):
             metric = self.bound({name: metric})[name]
-        is_larger = higher_is_better(metric, name)
-        if is_larger is None and not isinstance(metric, Unresolved):  # of a file; it complains when it is used
+        is_larger = direction.higher_is_better(metric, name)
+        # what is not resolved is of a file, and complains when it is used
+        if is_larger is None and not isinstance(metric, yaml_codec.Unresolved):
             raise ConfigError(
                 f"val_score_key={key!r}: it is not known whether small or large values of {name!r} are good, so say "
                 "val_score_mode='min' (also called 'lowest') or val_score_mode='max' (also called 'highest'); or give "
@@ -492,8 +490,8 @@ def check_output(output: object) -> None:
         return
     given = output if isinstance(output, Mapping) else {"": output}
     for name, said in given.items():
-        if not isinstance(name, str) or not isinstance(said, str) or said not in OUTPUTS:
+        if not isinstance(name, str) or not isinstance(said, str) or said not in criteria.OUTPUTS:
             entry = f"output[{name!r}]" if isinstance(output, Mapping) else "output"
-            guess = did_you_mean(said, OUTPUTS) if isinstance(said, str) else ""
-            known = f"one of {', '.join(map(repr, OUTPUTS))}, or a dict of them by the name of a prediction"
+            guess = did_you_mean(said, criteria.OUTPUTS) if isinstance(said, str) else ""
+            known = f"one of {', '.join(map(repr, criteria.OUTPUTS))}, or a dict of them by the name of a prediction"
             raise ConfigError(f"{entry} must be {known}, got {said!r}{guess}")
