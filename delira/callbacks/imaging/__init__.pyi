@@ -2,8 +2,8 @@ from delira.callbacks.imaging.callback import CachingImagingCallback as CachingI
 from delira.callbacks.imaging.callback import FromState as FromState
 from delira.callbacks.imaging.callback import ImagingCallback as ImagingCallback
 from delira.callbacks.imaging.callback import MakeGrid as MakeGrid
-from delira.utils.pictures import make_grid as make_grid
 from delira.trial.class_appearance import ClassAppearanceModel as ClassAppearanceModel
+from delira.utils.pictures import make_grid as make_grid
 
 __all__ = [
     "CachingImagingCallback",
