@@ -14,7 +14,7 @@ import numpy as np
 from delira import state as keys
 from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, CallbackList, Trainer
 from delira.contract.kinds import Data, Tree
-from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_that, check_whole
+from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_that, check_whole, if_given
 from delira.training.checkpoints import losses_with_state
 from delira.training.epoch import (
     RunningEpoch,
@@ -294,10 +294,9 @@ def find_batch_size(
     >>> find_batch_size(trial, max_batch_size=100)
     100
     """
-    check_whole("find_batch_size", at_least=1, start=start, steps=steps)
+    sizes = {"start": start, "steps": steps, **if_given(max_batch_size=max_batch_size)}
+    check_whole("find_batch_size", at_least=1, **sizes)
     check_flags("find_batch_size", is_exact=is_exact)
-    if max_batch_size is not None:
-        check_whole("find_batch_size", at_least=1, max_batch_size=max_batch_size)
     trainer, data = participants(of, data)
     _check_limit(trainer, start, max_batch_size)
     with rehearsing(trainer, data) as rehearsal:

@@ -13,7 +13,7 @@ import numpy as np
 from delira.contract import Backend, Data, Network, named_outputs, select_inputs
 from delira.data_loading.dataset import Subset
 from delira.data_loading.transforms import FittedPreprocessing, attached
-from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_functions, did_you_mean
+from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_functions, did_you_mean, if_given
 from delira.metrics.gather import Gatherer
 from delira.metrics.metric_set import MetricSet
 from delira.metrics.scoring import lookup
@@ -130,11 +130,8 @@ class Predictor:
     ):
         if backend is not None and not isinstance(backend, Backend):
             raise ConfigError(f"backend is the verbs of a framework, a Backend, got {backend!r}")
-        given: dict[str, Callable[..., Any] | None] = {
-            "convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn,
-            "preprocessing": preprocessing,
-        }  # fmt: skip
-        check_functions(self, **{name: function for name, function in given.items() if function is not None})
+        functions = {"convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn}
+        check_functions(self, **if_given(**functions, preprocessing=preprocessing))
         self.backend = backend or find_backend(model)
         self.module = model
         #: what earlier passes have told of outputs of which nobody says what they are

@@ -283,8 +283,7 @@ class BaseNetworkTrainer(Predictor):
             After SIGINT, or SIGTERM and SIGUSR1: the step was finished and a checkpoint written.
         """
         run, config = self.run, self.run.config
-        if val_score_key is not None:
-            config.check_score_key(val_score_key)
+        config.check_score_key(val_score_key)
         key, mode = config.score(val_score_key, val_score_mode)
         if verbose is not None:
             check_verbose(verbose)

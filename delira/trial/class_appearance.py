@@ -17,10 +17,11 @@ from delira.errors import (
     ConfigError,
     check_flags,
     check_functions,
+    check_known,
     check_numbers,
     check_that,
     check_whole,
-    did_you_mean,
+    if_given,
 )
 from delira.state import State
 from delira.trial.trial import Trial
@@ -92,20 +93,15 @@ class ClassAppearanceModel(ImagingCallback):
         decay: float = 0.01,
         **conversions: Unpack[Conversions],
     ):
-        if unknown := sorted(conversions.keys() - Conversions.__annotations__.keys()):
-            guess = did_you_mean(unknown[0], Conversions.__annotations__)
-            raise ConfigError(f"ClassAppearanceModel has no argument {unknown[0]!r}{guess}")
+        check_known(sorted(conversions), Conversions.__annotations__, "ClassAppearanceModel has no argument")
         transform = conversions.get("transform")
         super().__init__(stretched if transform is None else transform, channels_last=False)
+        self.in_transform, self._is_last = conversions.get("in_transform"), conversions.get("channels_last")
         _check(nclasses, input_size, steps, target, decay)
-        given = {"optimizer_factory": optimizer_factory, "in_transform": conversions.get("in_transform")}
-        check_functions(self, **{name: function for name, function in given.items() if function is not None})
-        if conversions.get("channels_last") is not None:
-            check_flags(self, channels_last=conversions["channels_last"])
+        check_functions(self, **if_given(optimizer_factory=optimizer_factory, in_transform=self.in_transform))
+        check_flags(self, **if_given(channels_last=self._is_last))
         self.nclasses, self.input_size, self.steps, self.decay = nclasses, tuple(input_size), steps, decay
         self.optimizer_factory, self.logit_key, self.target = optimizer_factory, logit_key, target
-        self.in_transform = conversions.get("in_transform")
-        self._is_last = conversions.get("channels_last")
         self._target_key: Any = None
 
     def target_to_key(self, key: Any) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 from delira import state as keys
 from delira.contract.calls import ModelCall, takes_state_only
 from delira.contract.kinds import Array, Criterion, Network, Optimizer, Tree
-from delira.errors import ConfigError, check_functions, check_texts, check_that, did_you_mean
+from delira.errors import ConfigError, check_functions, check_texts, check_that, did_you_mean, if_given
 from delira.state import State, StateFunction, StateKey
 from delira.training.step import SETTLED, written
 from delira.utils.arrays import map_leaves, ops_of
@@ -69,9 +69,8 @@ def base_closure(
         name = next(iter(historic))
         names = inspect.signature(base_closure).parameters
         raise TypeError(f"base_closure has no argument {name!r}{did_you_mean(name, [*names, 'crit', 'opt'])}")
-    check_functions("base_closure", x=x, y_true=y_true, model=model)  # keys are functions of the state, too
-    if criterion is not None:
-        check_functions("base_closure", criterion=criterion)
+    # keys are functions of the state, too
+    check_functions("base_closure", x=x, y_true=y_true, model=model, **if_given(criterion=criterion))
     model = model if inspect.isroutine(model) or isinstance(model, StateKey) else _always(model)
     criterion = criterion if isinstance(criterion, StateKey) else _always(criterion)
     return Closure({"x": x, "model": model, "y_true": y_true, "criterion": criterion}, y_pred, loss, optimizer)

@@ -12,7 +12,7 @@ from delira import state as keys
 from delira.contract.kinds import Array, Data, Tree
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading.data_loader import EpochIterator
-from delira.errors import ConfigError, DataError, check_flags, check_functions, check_that, expect
+from delira.errors import ConfigError, DataError, check_flags, check_functions, check_that, expect, if_given
 from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.epoch import has_epochs, is_foreign_loader
@@ -234,16 +234,14 @@ class TrialData:
             start = 0
 
 
-def check_steps(steps: Any) -> int | None:
-    """A number of steps, ``-1`` for no end, or None.
+def check_steps(steps: Any) -> int:
+    """A number of steps, or ``-1`` for no end.
 
     Raises
     ------
     ConfigError
         If it is anything else.
     """
-    if steps is None:
-        return None
     is_number = isinstance(steps, (int, float, np.number)) and not isinstance(steps, bool)
     is_right = is_number and steps % 1 == 0 and steps >= ENDLESS and steps != 0
     expect(("steps", steps, is_right, "a positive whole number, or -1 for no end"))
@@ -494,8 +492,7 @@ class FluentData:
         loader
             Sets X and Y_TRUE, usually of ``next(state[ITERATOR])``; None: batches are taken as they come.
         """
-        if loader is not None:
-            check_functions("with_loader", loader=loader)
+        check_functions("with_loader", **if_given(loader=loader))
         self.state[keys.LOADER] = loader
         self._data = dict.fromkeys(SETS)
         return self
