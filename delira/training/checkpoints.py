@@ -11,16 +11,14 @@ from typing import Any, NoReturn
 from delira import state as keys
 from delira.contract import Array, Backend, Network
 from delira.errors import CheckpointError
-from delira.io.checkpoint import FORMAT, check_format, check_name
-from delira.io.container import verify_zip
+from delira.io import checkpoint, container
 from delira.training import checks
 from delira.training.epoch import can_be_entered, is_foreign_loader
 from delira.training.evaluation import AveragedWeights
 from delira.training.objective import Objective
 from delira.training.run import Run, TrainingState, Tree, generators_state
 from delira.training.saving import PhaseTimes, Saver
-from delira.utils.arrays import iterate_leaves
-from delira.utils.references import class_on_disk
+from delira.utils import arrays, references
 
 _log = logging.getLogger("delira")
 
@@ -82,7 +80,7 @@ class Checkpoints:
             "state": run.state.to_tree(),
             "network": _describe(run.network),
             "learned": sorted(run.learned_names),
-            "format": FORMAT,
+            "format": checkpoint.FORMAT,
         }
         if losses := {name: state for name, loss in losses_with_state(run) if (state := dict(loss.state_dict()))}:
             own["losses"] = losses
@@ -143,7 +141,7 @@ class Checkpoints:
     def take(self, tree: Tree) -> None:
         """Take a checkpoint over; nothing changes if its weights do not fit."""
         run = self._run
-        check_format("the checkpoint", tree)
+        checkpoint.check_format("the checkpoint", tree)
         state = TrainingState.from_tree(tree["state"]) if "state" in tree else TrainingState(
             epoch=int(tree.get("epoch") or 0), fold=run.fold, seed=run.config.seed
         )  # fmt: skip
@@ -210,7 +208,7 @@ class Checkpoints:
         backend = self._run.backend
         path = existing(path, backend)
         tree = load(path)
-        check_name(path, tree, backend.checkpoint_suffix)
+        checkpoint.check_name(path, tree, backend.checkpoint_suffix)
         self.continue_from(path, tree)
         self._restore_learned(tree)
         self.folder.rewind(path, tree)
@@ -388,9 +386,9 @@ def joined(parts: Sequence[Tree]) -> dict[str, Any]:
 
 def read(path: Path, backend: Backend) -> dict[str, Any]:
     """Verify and read a checkpoint; nothing in it is executed."""
-    verify_zip(path)
+    container.verify_zip(path)
     tree = backend.checkpoints.read(path)
-    check_format(path, tree)
+    checkpoint.check_format(path, tree)
     return tree
 
 
@@ -398,8 +396,8 @@ def _refuse_other_types(given: Mapping[str, Any], own: Mapping[str, Any], networ
     """Refuse weights of other types than the network's: backends would convert them, or become what they are."""
     wrong = []
     for part in ("model", "optimizer"):
-        types = {place: _type_of(leaf) for place, leaf in iterate_leaves(own.get(part) or {})}
-        for place, leaf in iterate_leaves(given.get(part) or {}):
+        types = {place: _type_of(leaf) for place, leaf in arrays.iterate_leaves(own.get(part) or {})}
+        for place, leaf in arrays.iterate_leaves(given.get(part) or {}):
             if (found := _type_of(leaf)) != (expected := types.get(place, found)) and None not in (found, expected):
                 name = ".".join(map(str, place if part == "model" else (part, *place)))
                 wrong.append(f"{name} is {found} in the checkpoint and {expected} in the network")
@@ -438,4 +436,4 @@ def _describe(network: Network) -> dict[str, Any]:
         arguments = json.loads(json.dumps(arguments))
     except (TypeError, ValueError):
         arguments = {}
-    return {"class": class_on_disk(type(network)), "init_kwargs": arguments}
+    return {"class": references.class_on_disk(type(network)), "init_kwargs": arguments}

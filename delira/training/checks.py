@@ -11,8 +11,7 @@ import numpy as np
 
 from delira.contract import DEFAULT_LOSS_KEYS, DEFAULT_METRIC_KEYS, Backend, Data, Network, call_losses, look_up
 from delira.contract.step import describe_value
-from delira.data_loading import AbstractDataset, BaseDataManager
-from delira.data_loading.abstract_dataset import name_sample
+from delira.data_loading import AbstractDataset, BaseDataManager, abstract_dataset
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, NonFiniteLossError, listed, noting
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
@@ -408,7 +407,7 @@ def _look_at_batch(data: BaseDataManager, batch: Mapping[str, Any], indices: np.
         entry = ".".join(map(str, place))
         if len(leaf) == len(indices):
             rows = np.flatnonzero(~np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1))
-            names = listed([name_sample(data.dataset, int(indices[row])) for row in rows], 5)
+            names = listed([abstract_dataset.name_sample(data.dataset, int(indices[row])) for row in rows], 5)
             lines.append(f"its entry {entry!r} holds values that are not finite in {names}")
         else:
             lines.append(f"its entry {entry!r} holds values that are not finite")

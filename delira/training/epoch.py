@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from delira.contract import Array, Backend, Data, Tree
-from delira.data_loading.data_loader import EpochIterator
-from delira.data_loading.data_manager import BaseDataManager
-from delira.data_loading.transforms import FittedPreprocessing
+from delira.data_loading import data_loader, data_manager, transforms
 from delira.errors import CheckpointError, ConfigError, DataError, NonFiniteLossError, expect
 from delira.metrics import MetricSet, kind_of
 from delira.settings.config import REDUCTIONS, TrainerConfig
@@ -88,7 +86,7 @@ def batches_again(data: Data, counters: tuple[int, int, int], state: "TrainingSt
 def close_workers(*data: Any) -> None:
     """End the worker processes of data managers; other iterables are left alone."""
     for manager in data:
-        if isinstance(manager, BaseDataManager):
+        if isinstance(manager, data_manager.BaseDataManager):
             manager.close()
 
 
@@ -118,7 +116,7 @@ class EpochData:
 
     def position(self, step: int) -> int:
         """Number of the batch after ``step`` steps of the epoch; batches that were left out as a whole count."""
-        if isinstance(self.batches, EpochIterator):
+        if isinstance(self.batches, data_loader.EpochIterator):
             return self.batches.position_after(step - self._first_step)
         return step
 
@@ -171,7 +169,7 @@ class Feed:
         self._backend, self.prepare, self._bar_text = backend, prepare, bar_text
         self._may_look_ahead = may_look_ahead
         #: what batches go through before they are prepared, unless their manager does it itself
-        self.preprocessing: FittedPreprocessing | None = None
+        self.preprocessing: transforms.FittedPreprocessing | None = None
 
     def in_order(self, data: Data, batchsize: int | None, counters: tuple[int, int, int]) -> Iterable[Batch]:
         """Batches in the order of the data.
@@ -206,7 +204,7 @@ class Feed:
             is_ahead = ahead and self._may_look_ahead()
             yield self._backend.step.feed(shown, self.prepare) if is_ahead else ((batch, None) for batch in shown)
         finally:
-            if isinstance(batches, EpochIterator):
+            if isinstance(batches, data_loader.EpochIterator):
                 batches.close()
 
     def with_bar(self, batches: Iterable[Batch], verbose: bool) -> Iterable[Batch]:

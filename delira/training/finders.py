@@ -15,7 +15,7 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import IN_STEP, MEMORY, PHASES, CallbackList, Trainer
 from delira.contract.kinds import Data, Tree
 from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_that, check_whole, if_given
-from delira.training.checkpoints import losses_with_state
+from delira.training import checkpoints, objective, run
 from delira.training.epoch import (
     RunningEpoch,
     StepValues,
@@ -26,8 +26,6 @@ from delira.training.epoch import (
     is_foreign_loader,
     map_samples,
 )
-from delira.training.objective import telling_the_end
-from delira.training.run import own_generators, seed_generators
 from delira.utils.pictures import Figure, picture_class
 
 __all__ = ["RateSearch", "find_batch_size", "find_learning_rate"]
@@ -490,12 +488,12 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
     backend, config, facts, state = trainer.backend, trainer.config, trainer.facts, trainer.state
     exact = backend.devices.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
-    with backend.devices.threads(config.num_threads), own_generators(backend), exact:
-        seed_generators(backend, trainer.seed, trainer.fold, state.epoch + 1, stream="framework")
+    with backend.devices.threads(config.num_threads), run.own_generators(backend), exact:
+        run.seed_generators(backend, trainer.seed, trainer.fold, state.epoch + 1, stream="framework")
         known, phase = dict(facts), trainer.run.phase
         _give_shapes(trainer, data)
         rehearsal, callbacks = Rehearsal(trainer, data), trainer.callbacks
-        losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in losses_with_state(trainer.run)]
+        losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in checkpoints.losses_with_state(trainer.run)]
         trainer.state = dataclasses.replace(
             state, step_in_epoch=0, batch_in_epoch=0, has_all_steps=False, stop_training=False, accumulators={},
             generators={}, loader={},
@@ -526,7 +524,7 @@ def _begun(trainer: Trainer, data: Data, callbacks: CallbackList) -> Iterator[No
     facts, epoch = trainer.facts, trainer.state.epoch
     trainer.callbacks, trainer.run.phase = callbacks, "fit"
     facts.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
-    with telling_the_end(callbacks, facts, "fit"):
+    with objective.telling_the_end(callbacks, facts, "fit"):
         for hook in ("on_start", "on_start_epoch"):
             callbacks.fire(hook, facts, "fit")
         trainer.events.begin_pass(keys.TRAIN_DATA, data, "on_start_training")

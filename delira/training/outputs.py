@@ -8,9 +8,8 @@ import numpy as np
 
 from delira.contract import Backend
 from delira.errors import MissingKeyError
-from delira.metrics import MetricSet
+from delira.metrics import MetricSet, scoring
 from delira.metrics.metric_set import TreeMetric, settled
-from delira.metrics.scoring import keys_of, lookup, predicted_key
 from delira.metrics.tree.criteria import Criterion, one_of_each_row, read_values
 from delira.metrics.tree.labels import named_samples
 from delira.settings.config import TrainerConfig
@@ -34,8 +33,8 @@ def settled_metrics(
     metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]] | None, outputs: Outputs
 ) -> dict[str, Any]:
     """Metrics with what was settled of the predictions that they read."""
-    keys = keys_of(metrics, {name: each for name, each in (metric_keys or {}).items() if name in metrics})
-    found = {name: outputs.get(predicted_key(metric, keys[name]) or "") for name, metric in metrics.items()}
+    keys = scoring.keys_of(metrics, {name: each for name, each in (metric_keys or {}).items() if name in metrics})
+    found = {name: outputs.get(scoring.predicted_key(metric, keys[name]) or "") for name, metric in metrics.items()}
     return {name: settled(metrics[name], name, known[1]) if known else metrics[name] for name, known in found.items()}
 
 
@@ -58,9 +57,9 @@ def computed_anew(
     dict
         Name to the metric that is to be computed again.
     """
-    keys, again = keys_of(metrics, metric_keys), {}
+    keys, again = scoring.keys_of(metrics, metric_keys), {}
     for name, metric in metrics.items():
-        prediction = predicted_key(metric, keys[name]) or ""
+        prediction = scoring.predicted_key(metric, keys[name]) or ""
         known = getattr(metric, "criterion", None)
         if known is None or prediction not in outputs:
             continue
@@ -92,7 +91,7 @@ def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.nda
     """Target and prediction of the cases of a fold; None if they are no arrays of numbers, one for each case."""
     try:
         values = {**fold.predictions, **fold.targets}
-        pair = lookup(values, target), lookup(values, prediction)
+        pair = scoring.lookup(values, target), scoring.lookup(values, prediction)
     except MissingKeyError:
         return None
     if not all(isinstance(each, np.ndarray) and each.ndim and each.dtype.kind in "biuf" for each in pair):
@@ -247,7 +246,7 @@ def not_finite(outputs: Outputs, folds: Sequence[Any]) -> list[str]:
         cases: list[int] = []
         for fold in folds:
             try:
-                array = lookup(fold.predictions, name)
+                array = scoring.lookup(fold.predictions, name)
             except MissingKeyError:
                 continue
             if isinstance(array, np.ndarray) and len(array) == len(fold.test_indices):
@@ -304,7 +303,7 @@ class OutputReadings:
         if metrics is None:
             metrics = config.bound(config.epoch_metrics, backend=backend)
             metric_keys = config.keys_of(metrics)
-        known = config.known_outputs(metrics, keys_of(metrics, metric_keys), backend)
+        known = config.known_outputs(metrics, scoring.keys_of(metrics, metric_keys), backend)
         self.outputs = {
             name: (target, criterion)
             for name, (target, criterion) in known.items()
@@ -374,7 +373,7 @@ class OutputReadings:
         read = metrics.required_keys()
         for name, metric in metrics.metrics.items():
             if isinstance(metric, TreeMetric) and metric.way:
-                found.setdefault(predicted_key(metric, read[name]) or "", set()).add(metric.way)
+                found.setdefault(scoring.predicted_key(metric, read[name]) or "", set()).add(metric.way)
         ways = ("logits", "probabilities")
         return {
             name: next(way for way in ways if way in told)

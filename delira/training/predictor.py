@@ -14,9 +14,7 @@ from delira.contract import Backend, Data, Network, named_outputs, select_inputs
 from delira.data_loading.dataset import Subset
 from delira.data_loading.transforms import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_functions, did_you_mean, if_given
-from delira.metrics.gather import Gatherer
-from delira.metrics.metric_set import MetricSet
-from delira.metrics.scoring import lookup
+from delira.metrics import MetricSet, gather, scoring
 from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.epoch import Feed, batch_length
@@ -50,7 +48,7 @@ def lost_of(arrays: Mapping[str, Any], read: Iterable[str]) -> list[int]:
         if key.split(".", 1)[0] not in arrays and key not in arrays:
             continue
         with contextlib.suppress(MissingKeyError):
-            array = lookup(arrays, key)
+            array = scoring.lookup(arrays, key)
             if isinstance(array, np.ndarray) and array.ndim and array.dtype.kind == "f":
                 found = lost_rows(array)
                 rows = found if len(rows) != len(found) else rows | found
@@ -244,7 +242,7 @@ class Predictor:
         if self.readings is not None and metrics:
             metrics = self.readings.settled(metrics, metric_keys or {}, self._told_outputs)
         metric_set = MetricSet(metrics or {}, metric_keys)
-        kept, seen = Gatherer(), Gatherer()
+        kept, seen = gather.Gatherer(), gather.Gatherer()
         lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
         batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, epoch))

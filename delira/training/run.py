@@ -33,8 +33,7 @@ from delira.errors import (
 from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
 from delira.state import State
 from delira.training.epoch import EpochData, RunningEpoch, is_foreign_loader
-from delira.utils.optimizing import rates_of_groups
-from delira.utils.seeding import derive, derive_int, restored_globals, seed_globals
+from delira.utils import optimizing, seeding
 
 _log = logging.getLogger("delira")
 
@@ -368,7 +367,7 @@ class Run:
     def learning_rates(self) -> list[float]:
         """Return the learning rates of every group of parameters, as far as the optimizers tell them."""
         made = [getattr(optimizer, "optimizer", optimizer) for optimizer in self.optimizers.values()]
-        return rates_of_groups(made) or [*self.backend.optimizers.learning_rates(self.optimizers).values()]
+        return optimizing.rates_of_groups(made) or [*self.backend.optimizers.learning_rates(self.optimizers).values()]
 
     def scale_rates(self, factor: float) -> None:
         """Multiply the learning rates, and those that schedules of the backend go back to."""
@@ -450,7 +449,7 @@ _ONE_SIGNAL = 0.25
 def own_generators(backend: Backend) -> Iterator[None]:
     """Give the caller's generators back on exit."""
     state = backend.generators.state()
-    with restored_globals():
+    with seeding.restored_globals():
         try:
             yield
         finally:
@@ -459,8 +458,8 @@ def own_generators(backend: Backend) -> Iterator[None]:
 
 def seed_generators(backend: Backend, seed: int, *counters: int, stream: str) -> None:
     """Seed all generators as a function of the seed, the counters and what they are for."""
-    backend.generators.seed(derive_int(seed, *counters, stream=stream))
-    seed_globals(derive(seed, *counters, stream=f"{stream} globals"))
+    backend.generators.seed(seeding.derive_int(seed, *counters, stream=stream))
+    seeding.seed_globals(seeding.derive(seed, *counters, stream=f"{stream} globals"))
 
 
 def generators_state(backend: Backend) -> dict[str, Any]:

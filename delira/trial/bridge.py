@@ -12,8 +12,7 @@ from delira.contract import Array, Backend, Network
 from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
 from delira.errors import ConfigError, NetworkError
 from delira.frameworks import NAMES, PACKAGES
-from delira.metrics import MetricList
-from delira.metrics.metric_set import in_form
+from delira.metrics import MetricList, metric_set
 from delira.metrics.tree.criteria import known_of
 
 
@@ -63,7 +62,7 @@ def _metrics_of(trial: Any) -> dict[str, Any]:
         for metric in trial.given_metrics
         if metric != "loss"
     }
-    return {name: in_form(metric, name, known, model) for name, metric in named.items()}
+    return {name: metric_set.in_form(metric, name, known, model) for name, metric in named.items()}
 
 
 def _refuse(trial: Any) -> None:

@@ -8,26 +8,15 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 
+from delira import errors
 from delira import state as keys
 from delira.callbacks.abstract_callback import trainer_of
 from delira.callbacks.imaging.callback import ImagingCallback
 from delira.contract.calls import ModelCall
 from delira.contract.kinds import Array, Network
-from delira.errors import (
-    ConfigError,
-    check_flags,
-    check_functions,
-    check_known,
-    check_numbers,
-    check_that,
-    check_whole,
-    if_given,
-)
 from delira.state import State
 from delira.trial.trial import Trial
-from delira.utils.arrays import as_array, ops_of, read_arrays
-from delira.utils.pictures import stretched
-from delira.utils.seeding import derive, derive_int
+from delira.utils import arrays, pictures, seeding
 
 #: another class each time
 RANDOM: Literal["random"] = "random"
@@ -93,13 +82,15 @@ class ClassAppearanceModel(ImagingCallback):
         decay: float = 0.01,
         **conversions: Unpack[Conversions],
     ):
-        check_known(sorted(conversions), Conversions.__annotations__, "ClassAppearanceModel has no argument")
+        errors.check_known(sorted(conversions), Conversions.__annotations__, "ClassAppearanceModel has no argument")
         transform = conversions.get("transform")
-        super().__init__(stretched if transform is None else transform, channels_last=False)
+        super().__init__(pictures.stretched if transform is None else transform, channels_last=False)
         self.in_transform, self._is_last = conversions.get("in_transform"), conversions.get("channels_last")
         _check(nclasses, input_size, steps, target, decay)
-        check_functions(self, **if_given(optimizer_factory=optimizer_factory, in_transform=self.in_transform))
-        check_flags(self, **if_given(channels_last=self._is_last))
+        errors.check_functions(
+            self, **errors.if_given(optimizer_factory=optimizer_factory, in_transform=self.in_transform)
+        )
+        errors.check_flags(self, **errors.if_given(channels_last=self._is_last))
         self.nclasses, self.input_size, self.steps, self.decay = nclasses, tuple(input_size), steps, decay
         self.optimizer_factory, self.logit_key, self.target = optimizer_factory, logit_key, target
         self._target_key: Any = None
@@ -115,7 +106,7 @@ class ClassAppearanceModel(ImagingCallback):
             return None
         trainer = trainer_of(state)
         counters = (trainer.fold, state[keys.EPOCH])
-        generator = np.random.default_rng(derive(trainer.seed, *counters, stream="class appearance"))
+        generator = np.random.default_rng(seeding.derive(trainer.seed, *counters, stream="class appearance"))
         target = int(generator.integers(self.nclasses)) if self.target == RANDOM else int(self.target)
         if self._target_key is not None:
             state[self._target_key] = target
@@ -127,7 +118,7 @@ class ClassAppearanceModel(ImagingCallback):
         free_image = trainer.backend.free_image
         if free_image is None:
             name = trainer.backend.name
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"ClassAppearanceModel needs gradients of the input, which the backend {name!r} does not give"
             )
         is_last = trainer.backend.channels_last if self._is_last is None else self._is_last
@@ -138,17 +129,17 @@ class ClassAppearanceModel(ImagingCallback):
         config = trainer.config
         inner = Trial(
             module, optimizer, keys.Y_PRED, verbose=0, device=config.device, gpu_ids=config.gpu_ids,
-            save_on_signal=False, seed=derive_int(trainer.seed, stream="class appearance"),
+            save_on_signal=False, seed=seeding.derive_int(trainer.seed, stream="class appearance"),
         )  # fmt: skip
         with trainer.backend.calls.evaluating(network), _no_gradients(trainer.backend, network):
             inner.for_train_steps(self.steps).run(1)
-        pixels = read_arrays([as_array(module.image)])[0][0]
+        pixels = arrays.read_arrays([arrays.as_array(module.image)])[0][0]
         return np.moveaxis(pixels, -1, 0) if is_last else pixels
 
     def _loss(self, network: Network, keywords: Mapping[str, bool], target: int, pixels: Array, state: State) -> Any:
         given = pixels if self.in_transform is None else self.in_transform(pixels)
         scores = self._scores(ModelCall()(network, given, state, **keywords), state)
-        return self.decay * ops_of(pixels).sum(pixels * pixels) - scores[0, target]
+        return self.decay * arrays.ops_of(pixels).sum(pixels * pixels) - scores[0, target]
 
     def _scores(self, made: Any, state: State) -> Any:
         if self.logit_key is not None:
@@ -158,7 +149,7 @@ class ClassAppearanceModel(ImagingCallback):
         shape = getattr(made, "shape", None)
         if shape is None or tuple(shape) != (1, self.nclasses):
             got = type(made).__name__ if shape is None else tuple(shape)
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"ClassAppearanceModel needs scores of shape (1, {self.nclasses}) of the network, got {got}; pass "
                 "logit_key= if they are an entry of the state"
             )
@@ -181,11 +172,11 @@ def _no_gradients(backend: Any, network: Network) -> Iterator[None]:
 
 def _check(nclasses: int, input_size: Any, steps: int, target: Array, decay: float) -> None:
     who = "ClassAppearanceModel"
-    check_whole(who, at_least=1, nclasses=nclasses, steps=steps)
-    check_numbers(who, at_least=0, decay=decay)
+    errors.check_whole(who, at_least=1, nclasses=nclasses, steps=steps)
+    errors.check_numbers(who, at_least=0, decay=decay)
     is_size = isinstance(input_size, (tuple, list)) and len(input_size) == 3
-    check_that(is_size, who, "input_size is (channels, height, width)", input_size)
+    errors.check_that(is_size, who, "input_size is (channels, height, width)", input_size)
     for length in input_size:
-        check_whole(who, at_least=1, input_size=length)
-    is_class = isinstance(target, Integral) and not isinstance(target, bool) and 0 <= int(target) < nclasses
-    check_that(target == RANDOM or is_class, who, f"target is RANDOM or a class from 0 to {nclasses - 1}", target)
+        errors.check_whole(who, at_least=1, input_size=length)
+    is_one = isinstance(target, Integral) and not isinstance(target, bool) and 0 <= int(target) < nclasses
+    errors.check_that(target == RANDOM or is_one, who, f"target is RANDOM or a class from 0 to {nclasses - 1}", target)

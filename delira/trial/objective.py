@@ -13,8 +13,7 @@ from delira.callbacks.monitor import plain_values
 from delira.contract import Array, Criterion, Data, Network, Step, Tree, backend_default, default_optimizer, run_hooks
 from delira.contract.calls import ModelCall, advice_about_state, needed_inputs, spread
 from delira.errors import CheckpointError, ConfigError, DataError
-from delira.metrics.tree.labels import named_samples
-from delira.metrics.tree.metric_list import Loss
+from delira.metrics.tree import labels, metric_list
 from delira.state import State
 from delira.training.evaluation import Watcher
 from delira.training.objective import Objective, Result
@@ -316,7 +315,7 @@ class TrialObjective(Objective):
         else:
             metrics.eval(data_key)
         for tree in metrics:
-            if isinstance(tree.root, Loss):
+            if isinstance(tree.root, metric_list.Loss):
                 tree.root.skips_nonfinite = run.config.guards.nonfinite == "skip"
         metrics.reset(facts)
         if is_learning and self.trial.closure is not None:
@@ -370,7 +369,7 @@ class TrialObjective(Objective):
             if tree.lost:
                 text = (
                     f"the predictions of {len(tree.lost):,} samples are not finite (place in the pass, from 0: "
-                    f"{named_samples(tree.lost)}), so the metric {tree.root.name!r} is no number"
+                    f"{labels.named_samples(tree.lost)}), so the metric {tree.root.name!r} is no number"
                 )
                 if self.run.config.guards.nonfinite_predictions == "raise":
                     raise DataError(f"{text}; look at the network and at these samples")

@@ -9,8 +9,7 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.progress import Tqdm
 from delira.errors import ConfigError, DataError
-from delira.settings.config import check_epochs
-from delira.settings.parts import check_verbose
+from delira.settings import config, parts
 from delira.state import State
 from delira.training.evaluation import Watcher
 from delira.training.objective import telling_the_end
@@ -61,7 +60,7 @@ class Passes(FluentData):
                 "there is nothing to fit to; give training data (with_train_data, with_train_generator), or a number "
                 "of steps (for_train_steps)"
             )
-        epochs = check_epochs(epochs)
+        epochs = config.check_epochs(epochs)
         trainer, state = self.trainer, self.state
         optimizers = state[keys.OPTIMIZER]
         if isinstance(optimizers, Mapping) and "default" not in optimizers and self.closure is None:
@@ -104,7 +103,7 @@ class Passes(FluentData):
     def _printers(self, verbose: int) -> list[Tqdm]:
         """Return the printer of a call, if there is one; -1: as the trial was told."""
         verbose = self.verbose if verbose == -1 else verbose
-        check_verbose(verbose)
+        parts.check_verbose(verbose)
         return [Tqdm(on_epoch=verbose == 1)] if verbose > 0 else []
 
     def _use_callbacks(self, callbacks: Iterable[Any]) -> None:

@@ -13,8 +13,7 @@ from delira.contract import Backend, Criterion, Network, Optimizer, Tree
 from delira.contract.calls import bind_criterion
 from delira.errors import ConfigError, check_flags, check_that
 from delira.metrics.tree.metric_list import MetricList
-from delira.settings.config import SETTINGS, check_names, check_output
-from delira.settings.parts import check_verbose
+from delira.settings import config, parts
 from delira.settings.signatures import TrialKeywords, keyword, show_settings
 from delira.state import State, StateFunction
 from delira.trial.bridge import backend_of, experiment_of, shown
@@ -79,11 +78,11 @@ class Trial(Passes):
     ):
         if taken := [name for name in _GIVEN_THEMSELVES if name in settings]:
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass {_GIVEN_THEMSELVES[taken[0]]} themselves")
-        check_names(settings, (*SETTINGS, "fold", "start_epoch", "resume_from"))
+        config.check_names(settings, (*config.SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
             model = backend_of(None).calls.no_network()
         _check_parts(optimizer, criterion)
-        check_verbose(verbose)
+        parts.check_verbose(verbose)
         self.given_metrics = _listed(metrics)
         self.metrics = MetricList(self.given_metrics)
         self.verbose, self.save_path = verbose, save_path
@@ -402,7 +401,7 @@ def _listed(metrics: Any) -> list[Any]:
 def _output_of(settings: Mapping[str, Any]) -> str | None:
     """What predictions are said to be."""
     output = settings.get("output")
-    check_output(output)
+    config.check_output(output)
     if isinstance(output, Mapping):
         raise ConfigError(
             f"a trial has one prediction, so output is 'logits', 'probabilities' or 'labels', got {output}"
