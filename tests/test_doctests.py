@@ -13,7 +13,7 @@ from delira.metrics.tree import hanging
 SOURCE = Path(delira.__file__).parent
 FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "\n" in (text := path.read_text("utf-8")) and " >>> " in text]
 #: part of a path -> packages that its examples need besides a framework
-NEEDED = {"live_plot": ["matplotlib", "torch"], "tensorboard": ["tensorboardX"], "confusion": ["pycm"],
+NEEDED = {"live_view": ["matplotlib", "torch"], "tensorboard": ["tensorboardX"], "confusion": ["pycm"],
           "logging/writers": ["tensorboardX"], "image_files": ["PIL"], "training/preprocessing": ["skops"]}  # fmt: skip
 #: folders whose examples use PyTorch
 USE_TORCH = ("callbacks", "training/finders", "trial", "metrics/tree")

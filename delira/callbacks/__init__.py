@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.callbacks.initialisers": (
             "KaimingNormal KaimingUniform LsuvInit LSUV=LsuvInit WeightInit XavierNormal XavierUniform ZeroBias"
         ),
-        "delira.callbacks.live_plot": "LiveLossPlot",
+        "delira.callbacks.live_view": "LiveLossPlot",
         "delira.callbacks.mixing": (
             "BCPlus CutMix Cutout LabelSmoothingRegularisation ManifoldMixup MixedTargets Mixup RandomErase "
             "SamplePairing bc_loss mixup_loss"

@@ -73,7 +73,7 @@ from delira.callbacks.initialisers import WeightInit as WeightInit
 from delira.callbacks.initialisers import XavierNormal as XavierNormal
 from delira.callbacks.initialisers import XavierUniform as XavierUniform
 from delira.callbacks.initialisers import ZeroBias as ZeroBias
-from delira.callbacks.live_plot import LiveLossPlot as LiveLossPlot
+from delira.callbacks.live_view import LiveLossPlot as LiveLossPlot
 from delira.callbacks.mixing import bc_loss as bc_loss
 from delira.callbacks.mixing import BCPlus as BCPlus
 from delira.callbacks.mixing import CutMix as CutMix

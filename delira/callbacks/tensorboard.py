@@ -12,7 +12,7 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
 from delira.callbacks.monitor import plain_values
 from delira.errors import check_flags, check_paths, check_that, check_whole, if_given
-from delira.logging.writers import EventFiles, VisdomParams, close_writer, get_writer, since, write_values
+from delira.logging.writers import VisdomParams, close_writer, get_writer, open_events, since, write_values
 from delira.state import State
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import as_path
@@ -38,28 +38,26 @@ class TensorBoardWriter(AbstractCallback):
 
     def __init__(self, folder: str | Path, **kwargs: Any):
         self.folder, self.kwargs = as_path(folder, "folder"), kwargs
-        self._files: EventFiles | None = None
+        self._writer: Any = None
 
     def at_training_begin(self, trainer: Trainer, *, num_epochs: int, **facts: Any) -> None:
         """Open the file; a resumed run hides what came after its checkpoint."""
-        if trainer.state.epoch >= num_epochs:
-            return
-        self._files = EventFiles(self.folder, **self.kwargs)
-        self._files.continue_at({"": since(trainer.state.epoch, trainer.state.global_step)})
-        self._files.writer()  # says what is missing
+        if trainer.state.epoch < num_epochs:
+            place = since(trainer.state.epoch, trainer.state.global_step)
+            self._writer = open_events(self.folder, **{**place, **self.kwargs})
 
     def at_epoch_end(self, trainer: Trainer, *, metrics: Mapping[str, float], curr_epoch: int, **facts: Any) -> None:
         """Write the epoch."""
-        if self._files is not None:
+        if self._writer is not None:
             for name, value in metrics.items():
-                write_values(self._files.writer(), name, value, curr_epoch)
-            self._files.flush()
+                write_values(self._writer, name, value, curr_epoch)
+            self._writer.flush()
 
     def at_training_end(self, trainer: Trainer, **facts: Any) -> None:
         """Close the file."""
-        if self._files is not None:
-            self._files.close()
-            self._files = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
 
 class AbstractTensorBoard(Callback):

@@ -11,11 +11,12 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from delira.callbacks.abstract_callback import CallbackList
+from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
@@ -32,9 +33,6 @@ from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, yaml_codec
 from delira.utils.arrays import iterate_leaves, map_leaves
-
-if TYPE_CHECKING:
-    from delira.callbacks.fold_table import FoldTable, NoTable
 
 _log = logging.getLogger("delira")
 
@@ -157,8 +155,6 @@ class CrossValidation:
 
     def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[results.FoldResult]:
         """Every fold: read if it is finished, else trained and tested, if it was asked for."""
-        from delira.callbacks.fold_table import shown_folds
-
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
         folds: list[results.FoldResult] = []
         is_checked = False
@@ -266,7 +262,7 @@ class CrossValidation:
             )
 
     def _run_fold(
-        self, folder: RunFolder, number: int, split: Split, table: "FoldTable | NoTable", *, is_checked: bool
+        self, folder: RunFolder, number: int, split: Split, table: FoldTable | NoTable, *, is_checked: bool
     ) -> results.FoldResult:
         started = time.perf_counter()
         request = self.request.for_fold(number)

@@ -16,7 +16,7 @@ import numpy as np
 from delira.errors import ConfigError, MissingBackendError, check_choice, check_paths, check_texts, import_optional
 from delira.logging.handlers import MessageHandler, Place, as_picture, file_name, name_of
 from delira.logging.messages import KINDS, PASSED_ON, Message, plain, read, read_messages, split
-from delira.logging.writers import EventFiles, numbers_of, since, write_values
+from delira.logging.writers import numbers_of, open_events, since, write_values
 from delira.utils.pictures import as_bytes
 
 #: what MLflow allows in the name of a metric
@@ -291,15 +291,22 @@ class TensorboardXLoggingHandler(MessageHandler):
         super().__init__(level)
         check_paths(self, log_dir=log_dir)
         self.log_dir, self.kwargs = Path(log_dir).absolute(), kwargs
-        self._files = EventFiles(self.log_dir, **kwargs)
+        #: by folder inside of it; and the arguments of those that are opened from now on
+        self._writers: dict[str, Any] = {}
+        self._places: dict[str, dict[str, Any]] = {}
 
     def continue_from(self, epoch: int, step: int) -> None:
         """Hide what was written after a checkpoint: in files that are opened from now on."""
-        self._files.continue_at({"": since(epoch, step), "steps": since(step, epoch)})
+        self._close_files()
+        self._places = {"": since(epoch, step), "steps": since(step, epoch)}
 
     def show(self, message: Message, place: Place | None) -> None:
         """Write one message."""
-        writer = self._files.writer("steps" if place is not None and place.axis == "step" else "")
+        folder = "steps" if place is not None and place.axis == "step" else ""
+        if folder not in self._writers:
+            arguments = {**self._places.get(folder, {}), **self.kwargs}
+            self._writers[folder] = open_events(self.log_dir / folder, **arguments)
+        writer = self._writers[folder]
         name, step = name_of(message, place), message.step or 0
         picture = None if message.kind == "histogram" else as_picture(message)
         if message.kind in PASSED_ON:
@@ -315,12 +322,17 @@ class TensorboardXLoggingHandler(MessageHandler):
 
     def flush(self) -> None:
         """Let readers see what was written."""
-        self._files.flush()
+        for writer in self._writers.values():
+            writer.flush()
 
     def close(self) -> None:
         """Close the files."""
-        self._files.close()
+        self._close_files()
         super().close()
+
+    def _close_files(self) -> None:
+        while self._writers:
+            self._writers.popitem()[1].close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.log_dir)!r})"

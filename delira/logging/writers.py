@@ -281,45 +281,6 @@ def open_events(folder: str | Path, **kwargs: Any) -> Any:
         raise ConfigError(f"no SummaryWriter of tensorboardX can be made of {kwargs}: {error}") from error
 
 
-class EventFiles:
-    """The event files of a folder, opened when the first event is written.
-
-    Parameters
-    ----------
-    folder
-        Where they go.
-    **kwargs
-        Arguments of ``tensorboardX.SummaryWriter``.
-    """
-
-    def __init__(self, folder: Path, **kwargs: Any):
-        self.folder, self.kwargs = folder, kwargs
-        self._writers: dict[str, Any] = {}
-        self._places: Mapping[str, Mapping[str, Any]] = {}
-
-    def continue_at(self, places: Mapping[str, Mapping[str, Any]]) -> None:
-        """Hide what was written after a place, see :func:`since`, by folder; in files that are opened from now on."""
-        self.close()
-        self._places = places
-
-    def writer(self, folder: str = "") -> Any:
-        """Return the writer of the folder, or of one inside of it."""
-        if folder not in self._writers:
-            arguments = {**self._places.get(folder, {}), **self.kwargs}
-            self._writers[folder] = open_events(self.folder / folder, **arguments)
-        return self._writers[folder]
-
-    def flush(self) -> None:
-        """Let readers see what was written."""
-        for writer in self._writers.values():
-            writer.flush()
-
-    def close(self) -> None:
-        """Close the files."""
-        while self._writers:
-            self._writers.popitem()[1].close()
-
-
 def since(done: int, steps: int = 0, name: str = "") -> dict[str, Any]:
     """Arguments of a ``SummaryWriter`` that goes on after a number of steps, and hides what was written after them.
 

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import CallbackList, load_callback
-from delira.callbacks.live_plot import live_view
+from delira.callbacks.live_view import live_view
 from delira.contract import Data, Devices, Network, Step, StepHooks
 from delira.errors import DataError, NonFiniteLossError, noting
 from delira.io.checkpoint import CheckpointFolder

@@ -45,6 +45,7 @@ _MOVED = (
     ("callbacks.history", "training.callbacks.csv_logger", "CSVLogger"),
     ("callbacks.imaging.callback", "training.callbacks.imaging.caching", "CachingImagingCallback MakeGrid"),
     ("callbacks.initialisers", "training.callbacks.lsuv", "LsuvInit"),
+    ("callbacks.live_view", "training.callbacks.live_plot", "LiveLossPlot"),
     ("callbacks.mixing.images", "training.callbacks.mixing.between_class", "BCPlus bc_loss"),
     ("callbacks.mixing.images", "training.callbacks.mixing.erasing", ""),
     ("callbacks.mixing.mixed", "training.callbacks.mixing.batches", "MixedTargets"),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from delira.callbacks.fold_table import FoldTable, rich_table
+from delira.callbacks.live_view import FoldTable, rich_table
 
 pytest.importorskip("pyte", reason="pyte is not installed")
 pytest.importorskip("pty", reason="this system has no pseudo terminals")

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from delira.callbacks.fold_table import FoldTable
-from delira.callbacks.live_plot import live_view
+from delira.callbacks.live_view import FoldTable, live_view
 from delira.callbacks.progress import NotebookBar, ProgressBar
 from delira.training.callbacks import LiveLossPlot
 
@@ -72,7 +71,7 @@ def test_a_notebook_shows_a_bar_and_curves_of_a_run_and_a_table_of_folds(hidden)
 
 @pytest.mark.parametrize("is_notebook", [True, False])
 def test_the_folds_have_their_curves_in_one_place_in_a_notebook(is_notebook, monkeypatch):
-    monkeypatch.setattr("delira.callbacks.live_plot.in_notebook", lambda: is_notebook)
+    monkeypatch.setattr("delira.callbacks.live_view.in_notebook", lambda: is_notebook)
     table = FoldTable(2, lambda table, is_last: None)
     views = []
     for number in range(2):

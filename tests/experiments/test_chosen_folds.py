@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_backends import build_kit
 
-from delira.callbacks.fold_table import FoldTable
+from delira.callbacks.live_view import FoldTable
 from delira.errors import ConfigError
 from delira.experiments.parameters import fold_numbers
 from delira.runs.stored_run import read_run
