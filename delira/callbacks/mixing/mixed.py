@@ -12,17 +12,7 @@ from delira.callbacks.abstract_callback import Callback
 from delira.contract.step import call_loss
 from delira.errors import ConfigError, DataError, check_flags, check_functions, check_numbers, check_that
 from delira.state import State
-from delira.utils.arrays import (
-    Array,
-    as_array,
-    cast,
-    iterate_leaves,
-    map_leaves,
-    n_rows,
-    ops_of,
-    shape_of,
-    spread,
-)
+from delira.utils.arrays import Array, as_array, cast, iterate_leaves, map_leaves, n_rows, ops_of, shape_of, spread
 from delira.utils.binding import has_more, positional
 from delira.utils.frameworks import LIBRARIES
 from delira.utils.seeding import derive
