@@ -49,9 +49,8 @@ ALL_EVENTS = (
 )
 #: hook -> what has happened by then
 HOOKS = {event.hook: event.when for event in ALL_EVENTS}
-_BEGINNINGS = [event.at for event in ALL_EVENTS if event.at.endswith("begin")]
 #: events that callbacks hear with the trainer: of training, epoch and step the beginning and the end
-EVENTS = tuple(name for begin in _BEGINNINGS for name in (begin, f"{begin.removesuffix('begin')}end"))
+EVENTS = tuple(f"at_{part}_{end}" for part in ("training", "epoch", "iter") for end in ("begin", "end"))
 PHASES = ("fit", "evaluate", "predict", "replay")
 #: hooks that run inside the step, where the loss is differentiated
 IN_STEP = ("on_sample", "on_forward", "on_criterion", "on_backward")
@@ -264,8 +263,7 @@ class CallbackList:
         self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
         if not isinstance(callbacks, Iterable):
             raise ConfigError(f"callbacks are a list of callbacks, got {callbacks!r}")
-        for callback in callbacks:
-            self.append(callback)
+        self.append([*callbacks])
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._callbacks)

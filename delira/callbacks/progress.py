@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import html
-import importlib
 import importlib.util
 import math
 import os
@@ -22,7 +21,7 @@ from delira.state import BATCH, DATA, EPOCH, MAX_EPOCHS, METRICS, PHASE, STEPS, 
 _LAYOUT = "{desc} |{bar:6}| {elapsed}<{remaining}{postfix}"
 #: of a bar of one pass, with the number of its steps
 _PASS_LAYOUT = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
-#: seconds between two looks at the values of a step: each waits for the device
+#: seconds between two drawings, and two looks at the values of a step: each waits for the device
 PAUSE = 0.25
 #: seconds that must be left for the line of an epoch to tell them
 _WORTH_TELLING = 10
@@ -415,10 +414,6 @@ def _shown(value: Any, precision: int) -> str:
     return f"{value:.{precision}g}" if isinstance(value, float) or not math.isfinite(value) else str(value)
 
 
-#: seconds between two drawings of a bar
-_PAUSE = 0.25
-
-
 class Panel:
     """One output of a cell, whose content is replaced; a stored notebook has the last."""
 
@@ -487,7 +482,7 @@ class PassBar(Panel):
         self._draw()
 
     def _draw(self) -> None:
-        self._next = perf_counter() + _PAUSE
+        self._next = perf_counter() + PAUSE
         of_all = "" if self._total is None else f"/{self._total}"
         parts = (self._desc, f"{self._done}{of_all}", self._text)
         self.draw_bar(self._done, self._total, "  ".join(filter(None, parts)))

@@ -13,7 +13,6 @@ from delira.callbacks.abstract_callback import AbstractCallback, Callback, Train
 from delira.callbacks.monitor import plain_values
 from delira.errors import check_flags, check_paths, check_that, check_whole, if_given
 from delira.logging.writers import VisdomParams, close_writer, get_writer, open_events, since, write_values
-from delira.state import State
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import as_path
 
@@ -116,7 +115,7 @@ class AbstractTensorBoard(Callback):
         self._used: set[Path] = set()
         self._replayed = 0
 
-    def on_start(self, state: State) -> None:
+    def on_start(self, state: keys.State) -> None:
         """Find out where the fit is, and open the writer."""
         self._folder, self._replayed = self.folder(state), 0
         if state[keys.PHASE] == "replay":  # everything is written anew
@@ -127,13 +126,13 @@ class AbstractTensorBoard(Callback):
         if state[keys.EPOCH] < state[keys.MAX_EPOCHS]:
             self.get_writer()
 
-    def on_end(self, state: State) -> None:
+    def on_end(self, state: keys.State) -> None:
         """Close the writers that nobody else uses."""
         for folder in self._used:
             close_writer(folder, self, self.visdom)
         self._used.clear()
 
-    def folder(self, state: State) -> Path:
+    def folder(self, state: keys.State) -> Path:
         """Return where a fit writes."""
         model, fold = state[keys.MODEL], getattr(trainer_of(state), "fold", 0)
         name = "_".join(filter(None, [type(model).__name__ if model is not None else "", self.comment]))
@@ -157,7 +156,7 @@ class AbstractTensorBoard(Callback):
         self._used.add(folder)
         return get_writer(folder, self, self.visdom, self.visdom_params, **self._place.get(name, {}))
 
-    def batch_step(self, state: State) -> int:
+    def batch_step(self, state: keys.State) -> int:
         """Number of the update that was just made, from 1; to be asked for at every one.
 
         Parameters
@@ -241,12 +240,12 @@ class TensorBoard(AbstractTensorBoard):
         self.batch_step_size, self.write_epoch_metrics = batch_step_size, write_epoch_metrics
         self._needs_graph = False
 
-    def on_start(self, state: State) -> None:
+    def on_start(self, state: keys.State) -> None:
         """Open the writer."""
         super().on_start(state)
         self._needs_graph = state[keys.PHASE] == "fit" and state[keys.EPOCH] == 0 and self.write_graph is not False
 
-    def on_step_training(self, state: State) -> None:
+    def on_step_training(self, state: keys.State) -> None:
         """Write the graph of the first batch, and the metrics of every so many batches."""
         if self._needs_graph:
             self._needs_graph = False
@@ -256,7 +255,7 @@ class TensorBoard(AbstractTensorBoard):
             if state[keys.BATCH] % self.batch_step_size == 0:
                 self.write_metrics(self.get_writer("batch"), "batch", values_of(state, of_batch=True), step)
 
-    def on_end_epoch(self, state: State) -> None:
+    def on_end_epoch(self, state: keys.State) -> None:
         """Write the metrics of the epoch."""
         if self.write_epoch_metrics:
             self.write_metrics(self.get_writer(), "epoch", values_of(state), state[keys.EPOCH] + 1)
@@ -268,7 +267,7 @@ class TensorBoard(AbstractTensorBoard):
             write_values(writer, name if of == "epoch" else f"batch/{name}", value, step)
 
 
-def values_of(state: State, *, of_batch: bool = False) -> dict[str, Any]:
+def values_of(state: keys.State, *, of_batch: bool = False) -> dict[str, Any]:
     """Metrics of an epoch, or of a training step with its loss; waits for the device."""
     has_loss = of_batch and state[keys.PHASE] == "fit" and state.get(keys.LOSS) is not None
     values = {**({"loss": state[keys.LOSS]} if has_loss else {}), **state[keys.METRICS]}
@@ -279,7 +278,7 @@ def values_of(state: State, *, of_batch: bool = False) -> dict[str, Any]:
 _log = logging.getLogger("delira")
 
 
-def write_graph(writer: object, state: State, is_asked_for: bool) -> None:
+def write_graph(writer: object, state: keys.State, is_asked_for: bool) -> None:
     """Write the graph of the network for the input of the state; where that cannot be, say why in one warning.
 
     Parameters
@@ -307,7 +306,7 @@ def write_graph(writer: object, state: State, is_asked_for: bool) -> None:
         _log.warning("no graph of the network was written: %s: %s", type(error).__name__, text)
 
 
-def _call(trainer: Trainer, state: State, leaves: Sequence[Any]) -> list[Any]:
+def _call(trainer: Trainer, state: keys.State, leaves: Sequence[Any]) -> list[Any]:
     """Outputs of the network for arrays in the place of those of the input."""
     given = iter(leaves)
     x = map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
@@ -316,7 +315,7 @@ def _call(trainer: Trainer, state: State, leaves: Sequence[Any]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _untouched(trainer: Trainer, state: State) -> Iterator[None]:
+def _untouched(trainer: Trainer, state: keys.State) -> Iterator[None]:
     """Scope in which the network predicts; the state and the generators of random numbers are as before after it."""
     before, generators = dict(state), trainer.backend.generators.state()
     try:
@@ -379,7 +378,7 @@ class TensorBoardText(TensorBoard):
         check_flags(self, log_trial_summary=log_trial_summary)
         self.log_trial_summary = log_trial_summary
 
-    def on_start(self, state: State) -> None:
+    def on_start(self, state: keys.State) -> None:
         """Open the writer, and write the summary."""
         super().on_start(state)
         if self.log_trial_summary and state[keys.EPOCH] == 0 < state[keys.MAX_EPOCHS]:

@@ -11,7 +11,6 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import Callback
 from delira.contract.step import call_loss
 from delira.errors import ConfigError, DataError, check_flags, check_functions, check_numbers, check_that
-from delira.state import State
 from delira.utils.arrays import Array, as_array, cast, iterate_leaves, map_leaves, n_rows, ops_of, shape_of, spread
 from delira.utils.binding import has_more, positional
 from delira.utils.frameworks import LIBRARIES
@@ -36,7 +35,7 @@ class MixedTargets(NamedTuple):
     second: Any
 
 
-def step_generator(state: State, callback: object) -> np.random.Generator:
+def step_generator(state: keys.State, callback: object) -> np.random.Generator:
     """Return the generator of a callback at the step at hand.
 
     Parameters
@@ -62,12 +61,12 @@ class RandomCallback(Callback):
 
     phases: tuple[str, ...] = ("fit",)
 
-    def _draw(self, state: State) -> np.random.Generator:
+    def _draw(self, state: keys.State) -> np.random.Generator:
         """Return the generator of the step at hand."""
         return step_generator(state, self)
 
 
-def n_samples_of(state: State, who: str) -> int:
+def n_samples_of(state: keys.State, who: str) -> int:
     """Samples of the batch, whose inputs can be mixed.
 
     Raises
@@ -82,7 +81,7 @@ def n_samples_of(state: State, who: str) -> int:
     return n_rows(state[keys.X])
 
 
-def images_of(state: State, who: str) -> Any:
+def images_of(state: keys.State, who: str) -> Any:
     """Return the input, one array of images of shape ``(B, ...)`` with channels and at least one further axis.
 
     Raises
@@ -109,7 +108,7 @@ def blend(first: object, second: object, share: float) -> Any:
     return map_leaves(lambda leaf: share * leaf + (1.0 - share) * next(others), first)
 
 
-def target_of(state: State, who: str) -> Any:
+def target_of(state: keys.State, who: str) -> Any:
     """Return the target of the batch; of an experiment that has several further entries, the one called ``"label"``.
 
     Raises
@@ -131,7 +130,7 @@ def target_of(state: State, who: str) -> Any:
     return target
 
 
-def set_target(state: State, target: Array) -> None:
+def set_target(state: keys.State, target: Array) -> None:
     """Put another target into the place of :func:`target_of`'s."""
     all_ = state[keys.Y_TRUE]
     state[keys.Y_TRUE] = {**all_, _LABEL: target} if isinstance(all_, Mapping) else target
@@ -185,7 +184,7 @@ def check_classes(classes: int, who: str) -> int:
     return int(classes)
 
 
-def harden(state: State, classes: int, who: str) -> None:
+def harden(state: keys.State, classes: int, who: str) -> None:
     """Make one-hot targets of the labels of a validation, if there are any."""
     if classes != -1 and state.get(keys.Y_TRUE) is not None:
         set_target(state, one_hot(target_of(state, who), classes, who))
@@ -224,14 +223,14 @@ class LabelSmoothingRegularisation(Callback):
         check_that(0 <= epsilon <= 1, "LabelSmoothingRegularisation", "epsilon is from 0 to 1", epsilon)
         self.epsilon, self.classes = epsilon, check_classes(classes, "LabelSmoothingRegularisation")
 
-    def on_sample(self, state: State) -> None:
+    def on_sample(self, state: keys.State) -> None:
         """Make smooth targets of the labels."""
         who = type(self).__name__
         target = one_hot(target_of(state, who), self.classes, who)
         n_classes = int(target.shape[ops_of(target).class_axis])
         set_target(state, (1.0 - self.epsilon) * target + self.epsilon / n_classes)
 
-    def on_sample_validation(self, state: State) -> None:
+    def on_sample_validation(self, state: keys.State) -> None:
         """Make one-hot targets of the labels."""
         harden(state, self.classes, type(self).__name__)
 
@@ -254,11 +253,11 @@ class MixupLoss:
         self.loss = self.__wrapped__ = loss
         self.__signature__ = inspect.signature(self.__call__)  # else it would be that of the loss
         #: of the fit in an experiment, whose losses do not get it; the callback that mixes sets it
-        self.state: State | None = None
+        self.state: keys.State | None = None
 
     def __call__(self, state: Any, target: Any = None) -> Any:
         """Return the loss, of the state of a trial, or of prediction and target."""
-        if isinstance(state, State):
+        if isinstance(state, keys.State):
             prediction, target = state[keys.Y_PRED], state[keys.Y_TRUE]
         else:
             prediction, state = state, self.state
@@ -316,7 +315,7 @@ class MixingCallback(RandomCallback):
     needs_gradients = True  # estimators learn from labels as they are
     _checked: Any = None
 
-    def _publish(self, state: State, share: Any, rows: np.ndarray) -> None:
+    def _publish(self, state: keys.State, share: Any, rows: np.ndarray) -> None:
         """Put into the state how much of the first sample there is, and which sample is the second."""
         like = next(leaf for _, leaf in iterate_leaves(state[keys.X]))
         ops = ops_of(like)
@@ -325,7 +324,7 @@ class MixingCallback(RandomCallback):
         for loss in _mixup_losses(state):
             loss.state = state
 
-    def _pair(self, state: State, share: float, rows: np.ndarray) -> None:
+    def _pair(self, state: keys.State, share: float, rows: np.ndarray) -> None:
         """Make pairs of the targets."""
         if (criterion := state.get(keys.CRITERION)) is not self._checked:
             self._checked = _check(criterion, type(self).__name__)
@@ -333,7 +332,7 @@ class MixingCallback(RandomCallback):
         set_target(state, MixedTargets(target, rows_of(target, rows)))
         self._publish(state, share, rows)
 
-    def on_end(self, state: State) -> None:
+    def on_end(self, state: keys.State) -> None:
         """Let losses forget this fit."""
         for loss in _mixup_losses(state):
             loss.state = None
@@ -350,7 +349,7 @@ class ImageMixing(MixingCallback):
         check_flags(self, mixup_loss=mixup_loss)
         self.mixup_loss = mixup_loss
 
-    def _mix_targets(self, state: State, shares: np.ndarray, rows: np.ndarray) -> None:
+    def _mix_targets(self, state: keys.State, shares: np.ndarray, rows: np.ndarray) -> None:
         """Make pairs with one weight, or weighted means of one-hot targets, with a weight for each sample."""
         if self.mixup_loss:
             self._pair(state, float(shares[0]), rows)
@@ -362,7 +361,7 @@ class ImageMixing(MixingCallback):
         set_target(state, weights * target + (1.0 - weights) * rows_of(target, rows))
         self._publish(state, shares, rows)
 
-    def on_sample_validation(self, state: State) -> None:
+    def on_sample_validation(self, state: keys.State) -> None:
         """Make one-hot targets of labels, as in training."""
         if not self.mixup_loss:
             harden(state, self.classes, type(self).__name__)
@@ -395,7 +394,7 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
     return len(positional(given)) > 2 or has_more(given)
 
 
-def _mixup_losses(state: State) -> Iterator[MixupLoss]:
+def _mixup_losses(state: keys.State) -> Iterator[MixupLoss]:
     """Return those of an experiment; the criterion of a trial gets the state."""
     losses = state.get(keys.CRITERION)
     if isinstance(losses, Mapping):

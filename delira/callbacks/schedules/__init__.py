@@ -1,30 +1,12 @@
 """Learning-rate schedules: those of every backend, and the bases of what backends make theirs of."""
 
-from delira.callbacks.schedules.for_all import (
-    CosineAnnealingLR,
-    CyclicLR,
-    ExponentialLR,
-    LambdaLR,
-    MultiStepLR,
-    OneCycleLR,
-    ReduceLROnPlateau,
-    StepLR,
-    TorchScheduler,
-    WarmupCosine,
-)
-from delira.callbacks.schedules.rates import OptimizerSchedule, RateSchedule
+from delira.utils.lazy import public_names
 
-__all__ = [
-    "CosineAnnealingLR",
-    "CyclicLR",
-    "ExponentialLR",
-    "LambdaLR",
-    "MultiStepLR",
-    "OneCycleLR",
-    "OptimizerSchedule",
-    "RateSchedule",
-    "ReduceLROnPlateau",
-    "StepLR",
-    "TorchScheduler",
-    "WarmupCosine",
-]
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.callbacks.schedules.for_all": "CosineAnnealingLR CyclicLR ExponentialLR LambdaLR MultiStepLR OneCycleLR"
+        " ReduceLROnPlateau StepLR TorchScheduler WarmupCosine",
+        "delira.callbacks.schedules.rates": "OptimizerSchedule RateSchedule",
+    },
+)

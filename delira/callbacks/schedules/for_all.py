@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
+from delira.callbacks.abstract_callback import Callback, CallbackList, Trainer, trainer_of
 from delira.callbacks.monitor import check_watched, sign_of
 from delira.callbacks.schedules.rates import (
     FOR_GROUPS,
@@ -39,7 +39,7 @@ class BackendSchedule(Callback):
         check_flags(self, step_on_batch=step_on_batch)
         check_rates(self, params)
         self.step_on_batch, self.params = step_on_batch, dict(params)
-        self._schedules: list[OptimizerSchedule] = []
+        self._schedules = CallbackList()  # of OptimizerSchedules
         self._begun: dict[str, Any] = {}
         self._owner: int | None = None
 
@@ -47,9 +47,8 @@ class BackendSchedule(Callback):
         """Make a schedule for each of the trainer's optimizers."""
         make, arguments = self._of_backend(trainer), self._arguments(trainer)
         self._owner = id(trainer)
-        self._schedules = [make(optimizer, **arguments) for optimizer in trainer.optimizers]
-        for schedule in self._schedules:
-            schedule.attach(trainer)
+        self._schedules = CallbackList(make(optimizer, **arguments) for optimizer in trainer.optimizers)
+        self._schedules.attach(trainer)
 
     def _arguments(self, trainer: Trainer) -> dict[str, Any]:
         """Return the arguments of the backend's schedule."""
@@ -86,18 +85,15 @@ class BackendSchedule(Callback):
             name = type(self).__name__
             raise ConfigError(f"this {name} was given to another trial or trainer since; give each a {name} of its own")
         self._begun = facts
-        for schedule in self._schedules:
-            schedule.at_training_begin(trainer, **facts)
+        self._schedules.notify("at_training_begin", trainer, **facts)
 
     def at_iter_end(self, trainer: Trainer, **facts: Any) -> None:
         """Step after an update, if it is asked for."""
-        for schedule in self._schedules:
-            schedule.at_iter_end(trainer, **facts)
+        self._schedules.notify("at_iter_end", trainer, **facts)
 
     def at_epoch_end(self, trainer: Trainer, **facts: Any) -> None:
         """Step after an epoch."""
-        for schedule in self._schedules:
-            schedule.at_epoch_end(trainer, **facts)
+        self._schedules.notify("at_epoch_end", trainer, **facts)
 
     def scale_rates(self, factor: float) -> None:
         """Multiply all rates to come; the optimizer's own is scaled elsewhere."""
@@ -258,8 +254,8 @@ class ReduceLROnPlateau(BackendSchedule):
         """Look at the value of a step, if it is asked for."""
         metrics, monitor = state[METRICS], self.params["monitor"]
         if self.step_on_batch and monitor in metrics:
-            for schedule in self._schedules:
-                schedule.at_epoch_end(trainer_of(state), metrics={monitor: float(metrics[monitor])}, val_score_key=None)
+            watched = {monitor: float(metrics[monitor])}
+            self._schedules.notify("at_epoch_end", trainer_of(state), metrics=watched, val_score_key=None)
 
 
 class TorchScheduler(BackendSchedule):

@@ -296,8 +296,8 @@ class RateSchedule(OptimizerSchedule):
     _kept: tuple[str, ...] = ("count", "base", "scale")
 
     def __init__(self, optimizer: object = "default", *args: Any, step_on: str | None = None, **params: Any):
-        super().__init__(optimizer, step_on)
         self.params = self._named(args, params)
+        super().__init__(optimizer, step_on, self.params.get("monitor"))
         check_rates(self, self.params)
         self.check_params()
         # steps so far, the rate that the optimizer began with, and by what somebody has changed all rates
@@ -536,9 +536,6 @@ class PlateauRate(RateSchedule):
         """Refuse what is no mode, and a factor that would raise the rate."""
         mode = AUTO if self.params["mode"] is None else as_mode(self.params["mode"], "mode")
         check_lowering(self, self.params["factor"])
-        self.monitor = self.params["monitor"]
-        if self.monitor is not None:
-            check_texts(self, monitor=self.monitor)
         self.mode = {"lowest": "min", "highest": "max"}.get(mode)
         self.best: float | None = None
         self.bad_epochs = self.cooldown = 0
