@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
-from delira.callbacks.monitor import check_watched, refuse_unknown, sign_of, watched_value
-from delira.callbacks.names import path_of
+from delira.callbacks.monitor import check_watched, path_of, refuse_unknown, sign_of, watched_value
 from delira.errors import check_flags, check_numbers, check_paths, check_whole, import_optional
 from delira.state import SELF, State
 from delira.utils.files import publish

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
+from delira.callbacks.monitor import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError, check_known, check_whole, if_given, import_optional
 from delira.metrics.tree.counts import ConfusionMatrix
 from delira.metrics.tree.metric import as_tree

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
-from delira.callbacks.monitor import plain_values
-from delira.callbacks.names import of_fold
+from delira.callbacks.monitor import of_fold, plain_values
 from delira.errors import ConfigError, check_flags, check_paths, check_that
 from delira.state import BATCH, EPOCH, METRICS, PHASE, State
 from delira.utils.cells import as_text, csv_text

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from delira.callbacks.names import fields_of, fill_in, of_fold, path_of
+from delira.callbacks.monitor import fields_of, fill_in, of_fold, path_of
 from delira.errors import ConfigError
 from delira.state import EPOCH, METRICS, SELF, State
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from delira.callbacks.names import PassChoice, check_name
+from delira.callbacks.monitor import PassChoice, check_name
 from delira.errors import ConfigError
 from delira.state import DATA, PHASE, TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
 

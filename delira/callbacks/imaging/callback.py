@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from delira.callbacks.abstract_callback import trainer_of
-from delira.callbacks.names import PassChoice, check_name, fill_in, path_of
+from delira.callbacks.monitor import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError, check_flags, check_functions, check_that, check_whole, if_given, import_optional
 from delira.logging.writers import VisdomParams, close_writer, get_writer
 from delira.state import INPUT, PHASE, State

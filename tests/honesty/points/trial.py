@@ -133,7 +133,7 @@ POINTS = [
     PutBack(
         point="22",
         what="on_val() callbacks are silent in evaluate()",
-        file="delira/callbacks/names.py",
+        file="delira/callbacks/monitor.py",
         old='"test" in self.passes or (is_validated and "val" in self.passes)',
         new='"test" in self.passes',
         test=f"{_PASSES}::test_callbacks_of_validations_look_at_evaluations_of_the_validation_data_and_at_no_others",
@@ -141,8 +141,8 @@ POINTS = [
     PutBack(
         point="22",
         what="an evaluation writes over the files of the fit",
-        file="delira/callbacks/names.py",
-        old='if state[PHASE] != "evaluate" or "test" in self.passes',
+        file="delira/callbacks/monitor.py",
+        old='if state[keys.PHASE] != "evaluate" or "test" in self.passes',
         new='if True or "test" in self.passes',
         test=f"{_PASSES}::test_an_evaluation_leaves_the_files_of_the_fit_as_they_are",
     ),
