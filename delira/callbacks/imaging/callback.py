@@ -1,10 +1,9 @@
 """A callback that makes pictures of the state, of one batch or of the first of a pass, and what is done with them."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -18,49 +17,11 @@ from delira.utils.pictures import GridLayout, as_bytes, as_pictures, check_layou
 #: numbers of the pictures of a pass, from 0; None: all
 Index = int | Iterable[int] | None
 Handle = Callable[[Any, np.ndarray, State, int], Any]
+#: folder of a writer, whether it is a server of visdom, and which
+_Place = tuple[str, bool, VisdomParams | None]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """Where writers of TensorBoard or visdom put pictures.
-
-    Parameters
-    ----------
-    name
-        A format.
-    log_dir
-        Folder of the event files.
-    visdom
-        Whether it is a server of visdom.
-    params
-        Which server.
-    """
-
-    name: str
-    log_dir: str
-    visdom: bool = False
-    params: VisdomParams | None = None
-
-    def open(self, user: object, state: State) -> None:
-        """Be there before the first picture is, and say what is missing."""
-        fitted = trainer_of(state).state
-        # files are named, and read in the order of, seconds: another run within one would write over the file before
-        arguments: dict[str, Any] = {} if self.visdom else {"filename_suffix": f".{time.time_ns()}"}
-        if state[PHASE] == "fit" and fitted.global_step and not self.visdom:
-            arguments["purge_step"] = fitted.epoch + 1  # hides what was written before it was broken off
-        get_writer(self.log_dir, user, self.visdom, self.params, **arguments)
-
-    def write(self, user: object, picture: np.ndarray, state: State, number: int) -> None:
-        """Write a picture, in a fit at the number of the running epoch, else of the last one."""
-        name = fill_in(self.name, state, type(user).__name__, {"index": number})
-        writer = get_writer(self.log_dir, user, self.visdom, self.params)
-        pixels = np.round(picture * 255).astype(np.uint8)
-        writer.add_image(name, pixels, trainer_of(state).state.epoch + (state[PHASE] == "fit"))
-        writer.flush()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Output:
+class _Output(NamedTuple):
     """What is done with pictures.
 
     Parameters
@@ -73,13 +34,23 @@ class _Output:
     name
         Format of the name that each gets, if it gets any.
     place
-        What writes it, if that is to be opened.
+        Where a writer puts it that is to be open before the first picture.
     """
 
     handle: Handle
     wanted: frozenset[int] | None
     name: str | None = None
     place: _Place | None = None
+
+
+def _open(place: _Place, user: object, state: State) -> None:
+    """Let a writer be there before the first picture is, and say what is missing."""
+    fitted, (log_dir, visdom, params) = trainer_of(state).state, place
+    # files are named, and read in the order of, seconds: another run within one would write over the file before
+    arguments: dict[str, Any] = {} if visdom else {"filename_suffix": f".{time.time_ns()}"}
+    if state[PHASE] == "fit" and fitted.global_step and not visdom:
+        arguments["purge_step"] = fitted.epoch + 1  # hides what was written before it was broken off
+    get_writer(log_dir, user, visdom, params, **arguments)
 
 
 class ImagingCallback(PassChoice):
@@ -248,7 +219,7 @@ class ImagingCallback(PassChoice):
         index
             See :meth:`with_handler`.
         """
-        return self._write_to(_Place(name, str(log_dir)), index)
+        return self._write_to(name, index, str(log_dir), False, None)
 
     def to_visdom(
         self,
@@ -270,10 +241,18 @@ class ImagingCallback(PassChoice):
         index
             See :meth:`with_handler`.
         """
-        return self._write_to(_Place(name, str(log_dir), True, visdom_params), index)
+        return self._write_to(name, index, str(log_dir), True, visdom_params)
 
-    def _write_to(self, place: _Place, index: Index) -> Self:
-        return self._add(place.write, index, place.name, place)
+    def _write_to(self, template: str, index: Index, log_dir: str, visdom: bool, params: VisdomParams | None) -> Self:
+        def write(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
+            name = fill_in(template, state, type(owner).__name__, {"index": number})
+            writer = get_writer(log_dir, owner, visdom, params)
+            pixels = np.round(picture * 255).astype(np.uint8)
+            # in a fit at the number of the running epoch, else of the last one
+            writer.add_image(name, pixels, trainer_of(state).state.epoch + (state[PHASE] == "fit"))
+            writer.flush()
+
+        return self._add(write, index, template, (log_dir, visdom, params))
 
     def _add(self, handle: Handle, index: Index, name: str | None = None, place: _Place | None = None) -> Self:
         wanted = None if index is None else frozenset([index] if isinstance(index, int) else index)
@@ -292,7 +271,7 @@ class ImagingCallback(PassChoice):
                 check_name(output.name, self.passes, type(one).__name__)
         for one, output in outputs if self.looks_in(state) else ():
             if output.place is not None:
-                output.place.open(one, state)
+                _open(output.place, one, state)
 
     def on_start_validation(self, state: State) -> None:
         """Begin to count."""
@@ -304,7 +283,8 @@ class ImagingCallback(PassChoice):
         for one in self._chain():
             for output in one._outputs:
                 if output.place is not None:
-                    close_writer(output.place.log_dir, one, output.place.visdom)
+                    log_dir, visdom, _ = output.place
+                    close_writer(log_dir, one, visdom)
 
     def _chain(self) -> "list[ImagingCallback]":
         """Return this callback, and those that its pictures come from."""
