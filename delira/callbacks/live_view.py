@@ -435,12 +435,9 @@ def shown_folds(n_folds: int, settings: Mapping[str, Any]) -> Iterator[Any]:
     if settings.get("verbose") not in (None, 1) or not (in_notebook() or in_terminal()):
         yield NoTable()
         return
-    with _in_notebook() if in_notebook() else _in_terminal() as draw:
-        table = FoldTable(n_folds, draw)
-        try:
-            yield table
-        finally:
-            table.close()
+    drawing = _in_notebook() if in_notebook() else _in_terminal()
+    with drawing as draw, contextlib.closing(FoldTable(n_folds, draw)) as table:
+        yield table
 
 
 @functools.cache

@@ -45,8 +45,7 @@ def check_targets(targets: object, kwargs: Mapping[str, Any]) -> None:
     ConfigError, MissingBackendError
         Saying what to do.
     """
-    for target, arguments in _paired(targets, kwargs):
-        name = _named(target)
+    for name, target, arguments in _paired(targets, kwargs):
         if name is not None:
             _check_installed(name, is_default=targets == DEFAULT)
             _check_arguments(name, arguments)
@@ -87,8 +86,7 @@ def make_handlers(
         What was given ready-made as it is.
     """
     made: list[logging.Handler] = []
-    for target, arguments in _paired(targets, kwargs):
-        name = _named(target)
+    for name, target, arguments in _paired(targets, kwargs):
         if name is not None:
             own = {**_defaults(name, folder, fold), **arguments}
             if identity := identities.get(name):
@@ -116,13 +114,13 @@ def given_handlers(targets: object, handlers: Sequence[logging.Handler]) -> list
     return [one for one in handlers if id(one) in given or id(getattr(one, "logger", None)) in given]
 
 
-def _paired(targets: object, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
-    """Return each target with its arguments."""
+def _paired(targets: object, kwargs: Mapping[str, Any]) -> list[tuple[str | None, Any, Mapping[str, Any]]]:
+    """Return each target with its name, if it has one, and its arguments."""
     listed = as_list(targets)
     if not isinstance(targets, (list, tuple)):
         if kwargs and not listed:
             raise ConfigError("logging_kwargs are given, but logging_type=None writes nothing")
-        return [(target, kwargs) for target in listed]
+        return [(_named(target), target, kwargs) for target in listed]
     names = [_label(target) for target in listed]
     if twice := sorted(name for name in names if names.count(name) > 1):
         raise ConfigError(f"logging_type names {twice[0]!r} twice")
@@ -135,7 +133,7 @@ def _paired(targets: object, kwargs: Mapping[str, Any]) -> list[tuple[Any, Mappi
             raise ConfigError(
                 f"logging_kwargs[{name!r}] must be a dict: of a list of logging_type each has arguments of its own"
             )
-    return [(target, kwargs.get(name, {})) for target, name in zip(listed, names, strict=True)]
+    return [(_named(target), target, kwargs.get(name, {})) for target, name in zip(listed, names, strict=True)]
 
 
 def _label(target: object) -> str:
