@@ -191,8 +191,8 @@ class PyCM(PassChoice):
         def write(matrix: Array, state: State) -> None:
             path = self.file_of(template, path_of(template, state, "PyCM"), state)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)  # it leaves closing to the collector
+            # it leaves closing to the collector
+            with warnings.catch_warnings(action="ignore", category=ResourceWarning):
                 told = getattr(matrix, method)(str(path), **{"address": False, **kwargs})
             if not told["Status"]:
                 raise OSError(f"PyCM: {path} cannot be written: {told['Message']}")

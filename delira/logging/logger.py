@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from delira.errors import ConfigError, check_functions, check_texts, did_you_mean
+from delira.errors import ConfigError, check_functions, check_texts, did_you_mean, if_given
 from delira.logging.handlers import Place
 from delira.logging.messages import REDUCTIONS, Message, Reduction, kept, read, read_messages, reduce, refuse_traced
 
@@ -68,8 +68,7 @@ class MessageLogger:
         check_texts(self, name=name)
         check_frequencies(frequencies)
         check_reductions(reductions)
-        if place is not None:
-            check_functions(self, place=place)
+        check_functions(self, **if_given(place=place))
         listed = list(handlers) if isinstance(handlers, Iterable) else []
         if not isinstance(handlers, Iterable) or not all(isinstance(handler, logging.Handler) for handler in listed):
             raise ConfigError(f"MessageLogger: handlers are handlers of Python's logging, got {handlers!r}")

@@ -16,7 +16,7 @@ import numpy as np
 from delira.errors import ConfigError, MissingBackendError, check_choice, check_paths, check_texts, import_optional
 from delira.logging.handlers import MessageHandler, Place, as_picture, file_name, name_of
 from delira.logging.messages import KINDS, PASSED_ON, Message, plain, read, read_messages, split
-from delira.logging.writers import numbers_of, open_events, since, write_values
+from delira.logging.writers import close_all, numbers_of, open_events, since, write_values
 from delira.utils.pictures import as_bytes
 
 #: what MLflow allows in the name of a metric
@@ -297,7 +297,7 @@ class TensorboardXLoggingHandler(MessageHandler):
 
     def continue_from(self, epoch: int, step: int) -> None:
         """Hide what was written after a checkpoint: in files that are opened from now on."""
-        self._close_files()
+        close_all(self._writers)
         self._places = {"": since(epoch, step), "steps": since(step, epoch)}
 
     def show(self, message: Message, place: Place | None) -> None:
@@ -327,12 +327,8 @@ class TensorboardXLoggingHandler(MessageHandler):
 
     def close(self) -> None:
         """Close the files."""
-        self._close_files()
+        close_all(self._writers)
         super().close()
-
-    def _close_files(self) -> None:
-        while self._writers:
-            self._writers.popitem()[1].close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.log_dir)!r})"

@@ -21,6 +21,7 @@ from delira.errors import (
     check_numbers,
     check_texts,
     check_whole,
+    if_given,
     import_optional,
 )
 from delira.logging.handlers import (
@@ -79,8 +80,7 @@ class VisdomParams:
         check_texts(self, server=self.server, base_url=self.base_url)
         check_whole(self, at_least=0, port=self.port)
         check_numbers(self, at_most=65535, port=self.port)
-        named = {"env": self.env, "username": self.username, "password": self.password}
-        check_texts(self, **{name: text for name, text in named.items() if text is not None})
+        check_texts(self, **if_given(env=self.env, username=self.username, password=self.password))
         if not isinstance(self.options, Mapping):
             raise ConfigError(f"VisdomParams: options is a dictionary, got {self.options!r}")
 
@@ -116,8 +116,7 @@ class VisdomWriter:
         log, level = logging.getLogger("visdom"), logging.getLogger("visdom").level
         log.setLevel(logging.CRITICAL)  # it tells much where nobody answers, and by a deprecated method
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 self._server = visdom.Visdom(**arguments)
         except OSError as error:
             raise ConfigError(_VISDOM.format(server=params.server, port=params.port, error=error)) from error
@@ -281,6 +280,12 @@ def open_events(folder: str | Path, **kwargs: Any) -> Any:
         raise ConfigError(f"no SummaryWriter of tensorboardX can be made of {kwargs}: {error}") from error
 
 
+def close_all(writers: dict[str, Any]) -> None:
+    """Close the writers of a handler, and forget them."""
+    while writers:
+        writers.popitem()[1].close()
+
+
 def since(done: int, steps: int = 0, name: str = "") -> dict[str, Any]:
     """Arguments of a ``SummaryWriter`` that goes on after a number of steps, and hides what was written after them.
 
@@ -392,8 +397,7 @@ class VisdomLoggingHandler(MessageHandler):
 
     def close(self) -> None:
         """Let the server store the windows."""
-        while self._writers:
-            self._writers.popitem()[1].close()
+        close_all(self._writers)
         super().close()
 
     def __repr__(self) -> str:

@@ -19,9 +19,9 @@ from delira.errors import (
     check_choice,
     check_flags,
     check_functions,
+    check_known,
     check_numbers,
     check_whole,
-    did_you_mean,
 )
 from delira.state import METRICS, State
 
@@ -289,8 +289,7 @@ class _Cycle(BackendSchedule):
         name = type(self).__name__
         if "monitor" in more:
             raise ConfigError(f"{name} counts steps and looks at no value; leave monitor out")
-        if unknown := [key for key in more if key not in self._more]:
-            raise ConfigError(f"{name} takes no {unknown[0]!r}{did_you_mean(unknown[0], [*params, *self._more])}")
+        check_known(more, [*params, *self._more], f"{name} takes no")
         super().__init__(step_on_batch, {**params, **self._more, **more})
 
     def _arguments(self, trainer: Trainer) -> dict[str, Any]:

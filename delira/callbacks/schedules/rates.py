@@ -18,6 +18,7 @@ from delira.errors import (
     check_that,
     check_whole,
     did_you_mean,
+    if_given,
 )
 from delira.metrics.direction import AUTO, as_mode
 
@@ -54,8 +55,7 @@ class OptimizerSchedule(AbstractCallback):
         check_choice(self, STEP_ON, step_on=self.step_on)
         if self.is_plateau and self.step_on == "iter":
             raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
-        if monitor is not None:
-            check_texts(self, monitor=monitor)
+        check_texts(self, **if_given(monitor=monitor))
         self.monitor, self._updates = monitor, 0
 
     def begin(self, optimizer: object, trainer: Trainer) -> None:
