@@ -10,8 +10,7 @@ from delira.callbacks.abstract_callback import AbstractCallback, Callback, Train
 from delira.callbacks.monitor import of_fold, plain_values
 from delira.errors import ConfigError, check_flags, check_paths, check_that
 from delira.state import BATCH, EPOCH, METRICS, PHASE, State
-from delira.utils.cells import as_text, csv_text
-from delira.utils.files import CHECKSUM, publish_text, sealed
+from delira.utils import cells, files
 
 _log = logging.getLogger("delira")
 
@@ -65,17 +64,17 @@ class HistoryWriter(AbstractCallback):
 
     def _rewrite(self, history: list[dict[str, float]], *, durable: bool = False) -> None:
         self._columns = list(dict.fromkeys(name for record in history for name in record))
-        header = [{name: as_text(name) for name in self._columns}] if self._columns else []
-        publish_text(self.folder / "history.csv", self._rows([*header, *history]), durable=durable)
-        publish_text(self.folder / "history.jsonl", "".join(map(_line_of, history)), durable=durable)
+        header = [{name: cells.as_text(name) for name in self._columns}] if self._columns else []
+        files.publish_text(self.folder / "history.csv", self._rows([*header, *history]), durable=durable)
+        files.publish_text(self.folder / "history.jsonl", "".join(map(_line_of, history)), durable=durable)
 
     def _rows(self, records: list[dict[str, Any]]) -> str:
-        return csv_text(([record.get(name, "") for name in self._columns] for record in records), line_end="\r\n")
+        return cells.csv_text(([record.get(name, "") for name in self._columns] for record in records), line_end="\r\n")
 
 
 def _line_of(record: dict[str, float]) -> str:
     """Return a line of JSON with a checksum, unless a value of the user's own has that name."""
-    return json.dumps(record if CHECKSUM in record else sealed(record, json.JSONEncoder().default)) + "\n"
+    return json.dumps(record if files.CHECKSUM in record else files.sealed(record, json.JSONEncoder().default)) + "\n"
 
 
 class CSVLogger(Callback):
@@ -162,7 +161,7 @@ class CSVLogger(Callback):
             rows = self._read()
             self._columns = [*self._columns, *new]  # a checkpoint may hold the list as it was
             self._open_with(rows)
-        self._file.write(csv_text([[row.get(name, "") for name in self._columns]], self.separator))
+        self._file.write(cells.csv_text([[row.get(name, "") for name in self._columns]], self.separator))
         self._file.flush()
 
     def _read(self) -> list[list[str]]:
@@ -181,7 +180,7 @@ class CSVLogger(Callback):
         """Begin the file with these rows, each as wide as the header."""
         header = [self._columns] if self.write_header else []
         padded = [row + [""] * (len(self._columns) - len(row)) for row in rows]
-        publish_text(self.path, csv_text([*header, *padded], self.separator))
+        files.publish_text(self.path, cells.csv_text([*header, *padded], self.separator))
         self._file = self.path.open("a", newline="", encoding="utf-8")
 
     def _is_before(self, row: list[str], progress: Any) -> bool:

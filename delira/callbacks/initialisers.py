@@ -10,23 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from delira import errors
 from delira.callbacks.abstract_callback import Callback
-from delira.errors import (
-    ConfigError,
-    NetworkError,
-    check_choice,
-    check_flags,
-    check_functions,
-    check_known,
-    check_names,
-    check_numbers,
-    check_that,
-    check_whole,
-    if_given,
-)
 from delira.state import MODEL, SELF, State
-from delira.utils.arrays import map_leaves, ops_of
-from delira.utils.seeding import derive, derive_int, seeded_globals
+from delira.utils import arrays, seeding
 
 _log = logging.getLogger("delira")
 #: parts of the names of classes whose layers are meant; Keras' Dense counts as a Linear one
@@ -52,10 +39,10 @@ class LayerInit(Callback):
     phases = ("fit",)
 
     def __init__(self, modules: Iterable[Any] | None = None, targets: Iterable[str] = TARGETS):
-        check_that(
+        errors.check_that(
             modules is None or isinstance(modules, Iterable), self, "modules are layers, or their names", modules
         )
-        check_names(self, targets=targets)
+        errors.check_names(self, targets=targets)
         self.modules = None if modules is None else [modules] if isinstance(modules, str) else list(modules)
         self.targets = (targets,) if isinstance(targets, str) else tuple(targets)
 
@@ -63,7 +50,7 @@ class LayerInit(Callback):
         """Return the layers that are meant, by name."""
         known = state[SELF].backend.weights.layers(state[MODEL])
         named = [one for one in self.modules or () if isinstance(one, str)]
-        check_known(named, known, f"{type(self).__name__}: there is no layer")
+        errors.check_known(named, known, f"{type(self).__name__}: there is no layer")
         found = {
             name: layer
             for name, layer in known.items()
@@ -72,14 +59,14 @@ class LayerInit(Callback):
         }
         if not found:
             there = ", ".join(sorted({_class_of(layer) for layer in known.values()})) or "none with weights"
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__}: no layer of modules has a class with {' or '.join(self.targets)} in its name "
                 f"(targets); those of the network are: {there}. A network of Keras has weights once it is built"
             )
         return found
 
     def _seeds(self, state: State, name: str) -> np.random.SeedSequence:
-        return derive(state[SELF].seed, state[SELF].fold, stream=f"first weights of {name}")
+        return seeding.derive(state[SELF].seed, state[SELF].fold, stream=f"first weights of {name}")
 
 
 class WeightInit(LayerInit):
@@ -118,13 +105,13 @@ class WeightInit(LayerInit):
         targets: Iterable[str] = TARGETS,
     ):
         super().__init__(modules, targets)
-        check_that(callable(initialiser), "WeightInit", "the initialiser is a function of a layer", initialiser)
+        errors.check_that(callable(initialiser), "WeightInit", "the initialiser is a function of a layer", initialiser)
         self.initialiser = initialiser
 
     def on_init(self, state: State) -> None:
         """Change the layers."""
         for name, layer in self._layers(state).items():
-            with seeded_globals(self._seeds(state, name)):
+            with seeding.seeded_globals(self._seeds(state, name)):
                 self.initialiser(layer)
 
 
@@ -217,10 +204,10 @@ class KaimingNormal(_Drawn):
         targets: Iterable[str] = TARGETS,
     ):
         super().__init__(modules, targets)
-        check_numbers(self, a=a)
-        check_choice(self, ("fan_in", "fan_out"), mode=mode)
+        errors.check_numbers(self, a=a)
+        errors.check_choice(self, ("fan_in", "fan_out"), mode=mode)
         gains = {**_GAINS, "leaky_relu": math.sqrt(2.0 / (1.0 + a**2))}
-        check_choice(self, gains, nonlinearity=nonlinearity)
+        errors.check_choice(self, gains, nonlinearity=nonlinearity)
         self.mode, self.gain = mode, gains[nonlinearity]
 
     def _deviation(self, fan_in: int, fan_out: int) -> float:
@@ -255,7 +242,7 @@ class XavierNormal(_Drawn):
 
     def __init__(self, gain: float = 1.0, modules: Iterable[Any] | None = None, targets: Iterable[str] = TARGETS):
         super().__init__(modules, targets)
-        check_numbers(self, above=0, gain=gain)
+        errors.check_numbers(self, above=0, gain=gain)
         self.gain = gain
 
     def _deviation(self, fan_in: int, fan_out: int) -> float:
@@ -312,10 +299,10 @@ class LsuvInit(LayerInit):
         do_orthonorm: bool = True,
     ):
         super().__init__()
-        check_functions(self, **if_given(weight_lambda=weight_lambda))
-        check_numbers(self, above=0, needed_std=needed_std, std_tol=std_tol)
-        check_whole(self, at_least=1, max_attempts=max_attempts)
-        check_flags(self, do_orthonorm=do_orthonorm)
+        errors.check_functions(self, **errors.if_given(weight_lambda=weight_lambda))
+        errors.check_numbers(self, above=0, needed_std=needed_std, std_tol=std_tol)
+        errors.check_whole(self, at_least=1, max_attempts=max_attempts)
+        errors.check_flags(self, do_orthonorm=do_orthonorm)
         self.data_item, self.weight_of = data_item, weight_lambda or (lambda layer: layer.weight)
         self.needed_std, self.std_tol, self.max_attempts = needed_std, std_tol, max_attempts
         self.do_orthonorm = do_orthonorm
@@ -324,7 +311,7 @@ class LsuvInit(LayerInit):
         """Measure and scale."""
         network, owner = state[MODEL], state[SELF]
         if not hasattr(network, "register_forward_hook"):  # which only PyTorch has
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"LsuvInit is for PyTorch, and the network is a {type(network).__name__}; use KaimingNormal, or "
                 "XavierNormal"
             )
@@ -332,7 +319,7 @@ class LsuvInit(LayerInit):
         with owner.backend.calls.evaluating(network):
             if self.do_orthonorm:
                 for name, layer in layers.items():
-                    self._make_orthonormal(layer, derive_int(owner.seed, owner.fold, stream=f"LSUV {name}"))
+                    self._make_orthonormal(layer, seeding.derive_int(owner.seed, owner.fold, stream=f"LSUV {name}"))
             called: dict[str, None] = {}  # in their order
             self._watch(state, layers, lambda name, _: called.setdefault(name))
             for name in called:
@@ -340,7 +327,7 @@ class LsuvInit(LayerInit):
 
     def _make_orthonormal(self, layer: Any, seed: int) -> None:
         weight = self.weight_of(layer)
-        xp = ops_of(weight).xp
+        xp = arrays.ops_of(weight).xp
         drawn = xp.empty(weight.shape)  # on the CPU: the same numbers wherever the network is
         xp.nn.init.orthogonal_(drawn, generator=xp.Generator().manual_seed(seed))
         weight.copy_(drawn)
@@ -366,7 +353,9 @@ class LsuvInit(LayerInit):
         self._watch(state, {name: layer}, lambda _, output: seen.append(output))
         deviation = float(seen[0].float().std())
         if not deviation > 0 or math.isinf(deviation):
-            raise NetworkError(f"LsuvInit: the layer {name!r} gives values of the standard deviation {deviation}")
+            raise errors.NetworkError(
+                f"LsuvInit: the layer {name!r} gives values of the standard deviation {deviation}"
+            )
         return deviation
 
     def _watch(self, state: State, layers: Mapping[str, Any], see: Callable[[str, Any], Any]) -> None:
@@ -378,7 +367,7 @@ class LsuvInit(LayerInit):
 
         network = state[MODEL]
         like = next(network.parameters())
-        item = map_leaves(lambda leaf: ops_of(like).xp.as_tensor(leaf, device=like.device), self.data_item)
+        item = arrays.map_leaves(lambda one: arrays.ops_of(like).xp.as_tensor(one, device=like.device), self.data_item)
         with contextlib.ExitStack() as hooks:
             for name, layer in layers.items():
                 hooks.callback(layer.register_forward_hook(functools.partial(show, name)).remove)

@@ -12,9 +12,8 @@ from numbers import Real
 from time import perf_counter
 from typing import Any
 
-from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
+from delira.callbacks import abstract_callback, tensorboard
 from delira.callbacks.progress import PAUSE, Panel, ProgressBar, Tqdm, clock, in_notebook, in_terminal, table_html
-from delira.callbacks.tensorboard import values_of
 from delira.errors import ConfigError, check_flags, check_whole
 from delira.state import BATCH, EPOCH, HISTORY, PHASE, State
 from delira.utils.pictures import Figure, picture_class
@@ -28,7 +27,7 @@ _COUNTS = ("epoch", "train_steps", "validation_steps")
 _PLOTS_BESIDE = 3
 
 
-class LiveLossPlot(Callback):
+class LiveLossPlot(abstract_callback.Callback):
     """Draw the metrics of epochs, and of batches if asked for, below the cell of a notebook.
 
     A metric and that of the validation share their axes. The picture is replaced; what else the cell shows stays. It
@@ -125,7 +124,7 @@ class LiveLossPlot(Callback):
         self._panel = Panel() if self._title is None else self._panel
         self._next, self._is_drawn = 0.0, False
         if state[PHASE] == "fit":
-            self._updates = trainer_of(state).state.global_step
+            self._updates = abstract_callback.trainer_of(state).state.global_step
             for epoch, record in enumerate(state.get(HISTORY, ()) if self.on_epoch else (), 1):
                 self._take(self._epochs, _of_epoch(record), epoch)
 
@@ -133,13 +132,13 @@ class LiveLossPlot(Callback):
         """Take the values of every so many batches."""
         self._updates += 1
         if self.on_batch and state[BATCH] % self.batch_step_size == 0:
-            self._take(self._batches, values_of(state, of_batch=True), self._updates)
+            self._take(self._batches, tensorboard.values_of(state, of_batch=True), self._updates)
             self._draw_if_due()
 
     def on_end_epoch(self, state: State) -> None:
         """Take the values of the epoch."""
         if self.on_epoch:
-            self._take(self._epochs, _of_epoch(values_of(state)), state[EPOCH] + 1)
+            self._take(self._epochs, _of_epoch(tensorboard.values_of(state)), state[EPOCH] + 1)
             self._draw_if_due()
 
     def on_end(self, state: State) -> None:
@@ -187,7 +186,7 @@ def _groups(curves: Mapping[str, Curve], unit: str) -> list[tuple[str, str, dict
     return [(title, unit, group) for title, group in found.items()]
 
 
-def live_view(trainer: Trainer, verbose: int, num_epochs: int) -> list[Any]:
+def live_view(trainer: abstract_callback.Trainer, verbose: int, num_epochs: int) -> list[Any]:
     """The callbacks that show a training.
 
     Parameters
@@ -263,7 +262,7 @@ class FoldTable:
         self._trainer: Any = None
         self._plot = LiveLossPlot()
 
-    def begin(self, number: int, trainer: Trainer) -> None:
+    def begin(self, number: int, trainer: abstract_callback.Trainer) -> None:
         """A fold begins, and its trainer tells the table in place of a bar; its curves replace those before."""
         self.number, self._signals, self._trainer = number, trainer.stop_signals, trainer
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
@@ -411,7 +410,7 @@ def _in_notebook() -> Iterator[Draw]:
 class NoTable:
     """Where no table can be drawn: each fold has the bar, or the lines, of a training."""
 
-    def begin(self, number: int, trainer: Trainer) -> None:
+    def begin(self, number: int, trainer: abstract_callback.Trainer) -> None:
         """Note that a fold begins."""
 
     def end(self, fold: object, *, was_read: bool = False) -> None:

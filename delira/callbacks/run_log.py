@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.abstract_callback import AbstractCallback, Trainer
 from delira.errors import did_you_mean
-from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place
-from delira.logging.logger import of_name
-from delira.logging.messages import reduce_array
-from delira.logging.targets import given_handlers, identities_of, make_handlers
+from delira.logging import MessageFileHandler, MessageHandler, MessageLogger, Place, logger, messages, targets
 from delira.utils.arrays import iterate_leaves
 
 if TYPE_CHECKING:
@@ -84,9 +81,9 @@ class RunLog(AbstractCallback):
         config, state = self.config, self._run.state
         handlers = []
         if state.epoch < num_epochs or state.step_in_epoch:
-            handlers = make_handlers(config.type, config.kwargs, self.folder, self._run.fold, self._identities)
+            handlers = targets.make_handlers(config.type, config.kwargs, self.folder, self._run.fold, self._identities)
         try:
-            self._identities |= identities_of(handlers)
+            self._identities |= targets.identities_of(handlers)
             for handler in handlers:
                 self.logger.add_handler(handler)
                 if callable(describe := getattr(handler, "describe_run", None)):
@@ -105,7 +102,7 @@ class RunLog(AbstractCallback):
             raise
         finally:
             self._n_lines = self._lines_so_far()
-            self.logger.close(keep=given_handlers(config.type, handlers))
+            self.logger.close(keep=targets.given_handlers(config.type, handlers))
             self._file = None
 
     def _return_to_state(self) -> None:
@@ -147,9 +144,9 @@ class RunLog(AbstractCallback):
                 if isinstance(wanted, Mapping) and name not in wanted:
                     continue
                 self.logger.seen.add(name)
-                every = of_name(wanted, name, 1)
+                every = logger.of_name(wanted, name, 1)
                 if state.global_step % every == 0 and len(found := values.after(name, state.step_in_epoch - every)):
-                    value = reduce_array(found, of_name(self.logger.reductions, name, "last"))
+                    value = messages.reduce_array(found, logger.of_name(self.logger.reductions, name, "last"))
                     place = Place("step", state.global_step, state.epoch + 1, trainer.fold)
                     self.logger.log(message_of(f"step/{name}", value, state.global_step, trainer.fold), place=place)
 

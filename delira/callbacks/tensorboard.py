@@ -13,8 +13,7 @@ from delira.callbacks.abstract_callback import AbstractCallback, Callback, Train
 from delira.callbacks.monitor import plain_values
 from delira.errors import check_flags, check_paths, check_that, check_whole, if_given
 from delira.logging.writers import VisdomParams, close_writer, get_writer, open_events, since, write_values
-from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.files import as_path
+from delira.utils import arrays, files
 
 
 class TensorBoardWriter(AbstractCallback):
@@ -36,7 +35,7 @@ class TensorBoardWriter(AbstractCallback):
     """
 
     def __init__(self, folder: str | Path, **kwargs: Any):
-        self.folder, self.kwargs = as_path(folder, "folder"), kwargs
+        self.folder, self.kwargs = files.as_path(folder, "folder"), kwargs
         self._writer: Any = None
 
     def at_training_begin(self, trainer: Trainer, *, num_epochs: int, **facts: Any) -> None:
@@ -297,7 +296,7 @@ def write_graph(writer: object, state: keys.State, is_asked_for: bool) -> None:
             why = "visdom shows none" if writer is None else f"the backend {trainer.backend.name!r} has none"
             _log.warning("no graph of the network was written: %s", why)
         return
-    leaves = [leaf for _, leaf in iterate_leaves(state[keys.X]) if leaf is not None]
+    leaves = [leaf for _, leaf in arrays.iterate_leaves(state[keys.X]) if leaf is not None]
     try:
         with _untouched(trainer, state):
             write(writer, trainer.module, functools.partial(_call, trainer, state), leaves)
@@ -309,8 +308,8 @@ def write_graph(writer: object, state: keys.State, is_asked_for: bool) -> None:
 def _call(trainer: Trainer, state: keys.State, leaves: Sequence[Any]) -> list[Any]:
     """Outputs of the network for arrays in the place of those of the input."""
     given = iter(leaves)
-    x = map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
-    outputs = [leaf for _, leaf in iterate_leaves(dict(trainer.forward(trainer.objective.batch_of(x))))]
+    x = arrays.map_leaves(lambda leaf: leaf if leaf is None else next(given), state[keys.X])
+    outputs = [leaf for _, leaf in arrays.iterate_leaves(dict(trainer.forward(trainer.objective.batch_of(x))))]
     return [leaf for leaf in outputs if hasattr(leaf, "shape")]
 
 

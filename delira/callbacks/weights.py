@@ -5,18 +5,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from delira import errors
 from delira.callbacks.abstract_callback import AbstractCallback, Callback, Trainer, trainer_of
-from delira.errors import (
-    ConfigError,
-    check_flags,
-    check_known,
-    check_names,
-    check_numbers,
-    check_order,
-    check_that,
-    check_whole,
-    did_you_mean,
-)
 from delira.state import EPOCH, GRADIENTS, LOSS, MODEL, SELF, State
 from delira.utils.arrays import cast, ops_of
 
@@ -38,7 +28,7 @@ def learned_weights(state: State) -> dict[str, Any]:
         If it is no state of a fit.
     """
     if not isinstance(state, State) or SELF not in state:
-        raise ConfigError(f"learned_weights takes the state of a fit, as hooks get it, got {state!r}")
+        raise errors.ConfigError(f"learned_weights takes the state of a fit, as hooks get it, got {state!r}")
     return trainer_of(state).backend.weights.learned_weights(state[MODEL])
 
 
@@ -60,7 +50,7 @@ class WeightFilter:
         given: Any = [] if params is None or self._is_chosen else params
         # a list: a generator, which network.parameters() is, could be read once only
         is_right = hasattr(given, "__iter__") or hasattr(given, "shape")
-        check_that(is_right, who, "params are names of weights, a function of a name or weights", params)
+        errors.check_that(is_right, who, "params are names of weights, a function of a name or weights", params)
         items = [given] if isinstance(given, str) or hasattr(given, "shape") else list(given)
         self._is_all = params is None
         self._names = {item for item in items if isinstance(item, str)}
@@ -84,13 +74,13 @@ class WeightFilter:
         if unknown := self._names - names:  # weights that are frozen just now are no mistake
             trainer = trainer_of(state)
             self._known = self._known or set(trainer.backend.checkpoints.state_tree(trainer.module, {})["model"])
-            check_known(sorted(unknown), self._known, f"{self._who}: params: there is no weight")
+            errors.check_known(sorted(unknown), self._known, f"{self._who}: params: there is no weight")
         if not self._ids:
             return self._names & names
         weights, model = learned_weights(state), state[MODEL]
         frozen = model.parameters() if hasattr(model, "named_parameters") else ()
         if self._ids - {id(weight) for weight in (*weights.values(), *frozen)}:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{self._who}: params holds what is no weight of the network; pass their names: {', '.join(weights)}"
             )
         return (self._names | {name for name, weight in weights.items() if id(weight) in self._ids}) & names
@@ -127,8 +117,8 @@ class WeightDecay(_OfWeights):
     """
 
     def __init__(self, rate: float = 5e-4, p: float = 2, params: Selection = None):
-        check_numbers(self, at_least=0, rate=rate)
-        check_order(self, p=p)
+        errors.check_numbers(self, at_least=0, rate=rate)
+        errors.check_order(self, p=p)
         self.rate, self.p = rate, p
         self._filter = WeightFilter(params, type(self).__name__)
 
@@ -190,7 +180,7 @@ class _Clipping(_OfWeights):
         """Refuse gradients that are not yet what they are updated with."""
         update = trainer.config.update
         if update.precision == "fp16" or update.accumulation_steps > 1:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__} sees gradients before they are unscaled (fp16) and complete "
                 f"(gradient_accumulation_steps); use the setting {self._setting}, which knows the whole"
             )
@@ -235,8 +225,8 @@ class GradientNormClipping(_Clipping):
     _setting = "gradient_clip_norm"
 
     def __init__(self, max_norm: float, norm_type: float = 2, params: Selection = None):
-        check_numbers(self, above=0, max_norm=max_norm)
-        check_order(self, norm_type=norm_type)
+        errors.check_numbers(self, above=0, max_norm=max_norm)
+        errors.check_order(self, norm_type=norm_type)
         self.max_norm, self.norm_type = max_norm, norm_type
         self._filter = WeightFilter(params, "GradientNormClipping")
 
@@ -268,7 +258,7 @@ class GradientClipping(_Clipping):
     _setting = "gradient_clip_value"
 
     def __init__(self, clip_value: float, params: Selection = None):
-        check_numbers(self, above=0, clip_value=clip_value)
+        errors.check_numbers(self, above=0, clip_value=clip_value)
         self.clip_value = clip_value
         self._filter = WeightFilter(params, "GradientClipping")
 
@@ -321,12 +311,12 @@ class FreezeUnfreeze(Callback):
 
     def __init__(self, schedule: Mapping[int, str | Iterable[str] | Callable[[str], bool] | None]):
         is_dict = isinstance(schedule, Mapping)
-        check_that(is_dict, "FreezeUnfreeze", "the schedule is a dict of what learns by epoch", schedule)
+        errors.check_that(is_dict, "FreezeUnfreeze", "the schedule is a dict of what learns by epoch", schedule)
         listed = {}
         for epoch, chosen in schedule.items():
-            check_whole(self, at_least=0, epoch=epoch)
+            errors.check_whole(self, at_least=0, epoch=epoch)
             if chosen is not None and not callable(chosen):
-                check_names("FreezeUnfreeze: schedule", chosen=chosen)
+                errors.check_names("FreezeUnfreeze: schedule", chosen=chosen)
                 # a list: a generator could be read once only
                 chosen = [chosen] if isinstance(chosen, str) else list(chosen)
             listed[epoch] = chosen
@@ -356,13 +346,17 @@ class FreezeUnfreeze(Callback):
         else:
             names = frozenset().union(*map(self._names_of, chosen))
         if not names:
-            raise ConfigError(f"FreezeUnfreeze would freeze all weights; there are {', '.join(sorted(self._all))}")
+            raise errors.ConfigError(
+                f"FreezeUnfreeze would freeze all weights; there are {', '.join(sorted(self._all))}"
+            )
         return names
 
     def _names_of(self, layer: str) -> frozenset[str]:
         names = frozenset(name for name in self._all if name == layer or name.startswith(f"{layer}."))
         if not names:
-            raise ConfigError(f"FreezeUnfreeze: there is no layer {layer!r}{did_you_mean(layer, sorted(self._all))}")
+            raise errors.ConfigError(
+                f"FreezeUnfreeze: there is no layer {layer!r}{errors.did_you_mean(layer, sorted(self._all))}"
+            )
         return names
 
 
@@ -421,9 +415,9 @@ class ExponentialMovingAverage(WeightAverage):
     _kept = ("n_updates",)
 
     def __init__(self, decay: float = 0.999, warmup: bool = True, update_statistics: bool = False):
-        check_numbers(self, at_least=0, decay=decay)
-        check_flags(self, warmup=warmup, update_statistics=update_statistics)
-        check_that(decay < 1, "ExponentialMovingAverage", "decay must be at least 0 and below 1", decay)
+        errors.check_numbers(self, at_least=0, decay=decay)
+        errors.check_flags(self, warmup=warmup, update_statistics=update_statistics)
+        errors.check_that(decay < 1, "ExponentialMovingAverage", "decay must be at least 0 and below 1", decay)
         self.decay, self.warmup, self.update_statistics = decay, warmup, update_statistics
         self.n_updates = self._seen = 0
 
@@ -499,9 +493,9 @@ class SWA(WeightAverage, Callback):
     _kept = ("n_averaged",)
 
     def __init__(self, start_epoch: int = 0, period: int = 1, update_statistics: bool = True):
-        check_whole(self, at_least=0, start_epoch=start_epoch)
-        check_whole(self, at_least=1, period=period)
-        check_flags(self, update_statistics=update_statistics)
+        errors.check_whole(self, at_least=0, start_epoch=start_epoch)
+        errors.check_whole(self, at_least=1, period=period)
+        errors.check_flags(self, update_statistics=update_statistics)
         self.start_epoch, self.period, self.update_statistics = start_epoch, period, update_statistics
         self.n_averaged = 0
 

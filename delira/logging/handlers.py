@@ -15,8 +15,7 @@ import numpy as np
 
 from delira.errors import ConfigError, check_paths, check_texts, import_optional
 from delira.logging.messages import PLOTS, Message, read, read_messages
-from delira.utils.files import make_folder, publish_text
-from delira.utils.pictures import write_picture
+from delira.utils import files, pictures
 
 _log = logging.getLogger("delira")
 
@@ -330,7 +329,7 @@ class ImgSaveHandler(MessageHandler):
         picture = as_picture(message)
         if picture is not None:
             path = self.folder / f"{file_name(name_of(message, place))}_{message.step:06d}{self.file_format}"
-            write_picture(path, picture, type(self).__name__)
+            pictures.write_picture(path, picture, type(self).__name__)
 
 
 def file_name(name: str) -> str:
@@ -383,13 +382,13 @@ class MessageFileHandler(MessageHandler):
         lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
         whole = [line for line in lines[:n_lines] if line.endswith("\n")]
         if len(lines) > len(whole):
-            publish_text(self.path, "".join(whole))
+            files.publish_text(self.path, "".join(whole))
         self.n_lines = len(whole)
 
     def show(self, message: Message, place: Place | None) -> None:
         """Append a message."""
         if self._file is None:
-            make_folder(self.path.parent)
+            files.make_folder(self.path.parent)
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open until the end
         where = {} if place is None else {"axis": place.axis, "epoch": place.epoch, "fold": place.fold}
         value, options = _plain(message.value), {"options": _plain(message.options)} if message.options else {}

@@ -8,23 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from delira.errors import ConfigError, MissingBackendError, did_you_mean
-from delira.logging.logger import tell_once
-from delira.logging.trackers import (
-    MLflowHandler,
-    TensorboardXLoggingHandler,
-    TrixiHandler,
-    WandbHandler,
-    check_store,
-    is_trixi,
-)
-from delira.logging.writers import NO_VISDOM, VisdomLoggingHandler
+from delira.logging import logger, trackers, writers
 
 #: name -> handler, package that must be installed, and how
 TARGETS: dict[str, tuple[type[logging.Handler], str, str]] = {
-    "tensorboardx": (TensorboardXLoggingHandler, "tensorboardX", "'delira[logging]'"),
-    "visdom": (VisdomLoggingHandler, "visdom", ""),
-    "mlflow": (MLflowHandler, "mlflow", "mlflow-skinny"),
-    "wandb": (WandbHandler, "wandb", "wandb"),
+    "tensorboardx": (trackers.TensorboardXLoggingHandler, "tensorboardX", "'delira[logging]'"),
+    "visdom": (writers.VisdomLoggingHandler, "visdom", ""),
+    "mlflow": (trackers.MLflowHandler, "mlflow", "mlflow-skinny"),
+    "wandb": (trackers.WandbHandler, "wandb", "wandb"),
 }
 DEFAULT = "tensorboardx"
 _FORMS = "None, a handler of Python's logging, a logger of trixi, the class of one, or a list of these"
@@ -50,13 +41,13 @@ def check_targets(targets: object, kwargs: Mapping[str, Any]) -> None:
             _check_installed(name, is_default=targets == DEFAULT)
             _check_arguments(name, arguments)
             if name == "mlflow":
-                check_store(arguments.get("tracking_uri"))
+                trackers.check_store(arguments.get("tracking_uri"))
         elif isinstance(target, type):
-            if not (issubclass(target, logging.Handler) or is_trixi(target)):
+            if not (issubclass(target, logging.Handler) or trackers.is_trixi(target)):
                 raise ConfigError(f"logging_type={target.__name__} is no class of handlers: give {_FORMS}")
             if arguments:
                 _bind(target, arguments, target.__name__)
-        elif isinstance(target, str) or not (isinstance(target, logging.Handler) or is_trixi(target)):
+        elif isinstance(target, str) or not (isinstance(target, logging.Handler) or trackers.is_trixi(target)):
             guess = did_you_mean(target, TARGETS) if isinstance(target, str) else ""
             known = ", ".join(map(repr, TARGETS))
             raise ConfigError(f"logging_type must be one of {known}, {_FORMS}, got {target!r}{guess}")
@@ -98,13 +89,13 @@ def make_handlers(
         elif isinstance(target, type) and issubclass(target, logging.Handler):
             made.append(target(**arguments))
         else:  # a logger of trixi, or the class of one
-            made.append(target if isinstance(target, logging.Handler) else TrixiHandler(target, **arguments))
+            made.append(target if isinstance(target, logging.Handler) else trackers.TrixiHandler(target, **arguments))
     return made
 
 
 def identities_of(handlers: Sequence[logging.Handler]) -> dict[str, str]:
     """Return the runs of trackers, by name of the target: to be continued later."""
-    kinds: dict[str, type[Any]] = {"mlflow": MLflowHandler, "wandb": WandbHandler}
+    kinds: dict[str, type[Any]] = {"mlflow": trackers.MLflowHandler, "wandb": trackers.WandbHandler}
     return {name: one.run_id for name, kind in kinds.items() for one in handlers if isinstance(one, kind)}
 
 
@@ -153,12 +144,12 @@ def _check_installed(name: str, *, is_default: bool) -> None:
     if importlib.util.find_spec(package) is not None:
         return
     if is_default:  # nobody asked for it
-        tell_once(
+        logger.tell_once(
             f"nothing is written for TensorBoard, as the package {package!r} is not installed (pip install {install}); "
             "history.csv and history.jsonl are written all the same. logging_type=None says that you want no more"
         )
     elif name == "visdom":
-        raise MissingBackendError(NO_VISDOM.format(what="logging_type='visdom'"))
+        raise MissingBackendError(writers.NO_VISDOM.format(what="logging_type='visdom'"))
     else:
         raise MissingBackendError(
             f"logging_type={name!r} needs the package {package!r}, which is not installed. Install it with: pip "

@@ -14,26 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import (
-    ConfigError,
-    MissingBackendError,
-    check_flags,
-    check_numbers,
-    check_texts,
-    check_whole,
-    if_given,
-    import_optional,
-)
-from delira.logging.handlers import (
-    CombinedHandler,
-    ImgSaveHandler,
-    MessageHandler,
-    MultiStreamHandler,
-    Place,
-    as_picture,
-    check_level,
-)
-from delira.logging.messages import PLOTS, Message
+from delira import errors
+from delira.logging import handlers, messages
 from delira.utils.files import as_path
 
 _log = logging.getLogger("delira")
@@ -77,12 +59,12 @@ class VisdomParams:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_texts(self, server=self.server, base_url=self.base_url)
-        check_whole(self, at_least=0, port=self.port)
-        check_numbers(self, at_most=65535, port=self.port)
-        check_texts(self, **if_given(env=self.env, username=self.username, password=self.password))
+        errors.check_texts(self, server=self.server, base_url=self.base_url)
+        errors.check_whole(self, at_least=0, port=self.port)
+        errors.check_numbers(self, at_most=65535, port=self.port)
+        errors.check_texts(self, **errors.if_given(env=self.env, username=self.username, password=self.password))
         if not isinstance(self.options, Mapping):
-            raise ConfigError(f"VisdomParams: options is a dictionary, got {self.options!r}")
+            raise errors.ConfigError(f"VisdomParams: options is a dictionary, got {self.options!r}")
 
 
 class VisdomWriter:
@@ -105,7 +87,7 @@ class VisdomWriter:
 
     def __init__(self, params: VisdomParams, env: str):
         if importlib.util.find_spec("visdom") is None:
-            raise MissingBackendError(NO_VISDOM.format(what="visdom=True"))
+            raise errors.MissingBackendError(NO_VISDOM.format(what="visdom=True"))
         visdom = importlib.import_module("visdom")
         self.env = params.env or env
         arguments = {
@@ -119,7 +101,7 @@ class VisdomWriter:
             with warnings.catch_warnings(action="ignore"):
                 self._server = visdom.Visdom(**arguments)
         except OSError as error:
-            raise ConfigError(_VISDOM.format(server=params.server, port=params.port, error=error)) from error
+            raise errors.ConfigError(_VISDOM.format(server=params.server, port=params.port, error=error)) from error
         finally:
             log.setLevel(level)
         self._is_lost = False
@@ -230,7 +212,7 @@ def get_writer(
     """
     key = _key(log_dir, user, visdom)
     if visdom_params is not None and not isinstance(visdom_params, VisdomParams):
-        raise ConfigError(f"get_writer: visdom_params are VisdomParams(...), got {visdom_params!r}")
+        raise errors.ConfigError(f"get_writer: visdom_params are VisdomParams(...), got {visdom_params!r}")
     if key not in _OPEN:
         params = visdom_params or VisdomParams()
         _OPEN[key] = VisdomWriter(params, Path(log_dir).name) if visdom else open_events(log_dir, **kwargs), set()
@@ -257,9 +239,11 @@ def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
 
 def _key(log_dir: str | Path, user: object, visdom: bool) -> tuple[Path, bool]:
     """Under which a writer is found; users are told apart, too."""
-    check_flags("a writer", visdom=visdom)
+    errors.check_flags("a writer", visdom=visdom)
     if not isinstance(user, Hashable):
-        raise ConfigError(f"the user of a writer is told from others, and a {type(user).__name__} cannot be: {user!r}")
+        raise errors.ConfigError(
+            f"the user of a writer is told from others, and a {type(user).__name__} cannot be: {user!r}"
+        )
     return as_path(log_dir, "log_dir").absolute(), bool(visdom)
 
 
@@ -273,11 +257,11 @@ def open_events(folder: str | Path, **kwargs: Any) -> Any:
     MissingBackendError
         If tensorboardX is not installed.
     """
-    tensorboard = import_optional("tensorboardX", "TensorBoard", "delira[logging]")
+    tensorboard = errors.import_optional("tensorboardX", "TensorBoard", "delira[logging]")
     try:
         return tensorboard.SummaryWriter(str(folder), **kwargs)
     except TypeError as error:
-        raise ConfigError(f"no SummaryWriter of tensorboardX can be made of {kwargs}: {error}") from error
+        raise errors.ConfigError(f"no SummaryWriter of tensorboardX can be made of {kwargs}: {error}") from error
 
 
 def close_all(writers: dict[str, Any]) -> None:
@@ -337,7 +321,7 @@ def numbers_of(name: str, value: object) -> Iterator[tuple[str, float]]:
 _PARAMS = ("base_url", "username", "password")
 
 
-class VisdomLoggingHandler(MessageHandler):
+class VisdomLoggingHandler(handlers.MessageHandler):
     """Show messages on a server of visdom, each name in a window of its own.
 
     Parameters
@@ -370,13 +354,13 @@ class VisdomLoggingHandler(MessageHandler):
         # Python closes every handler at its end, also one that could not be made
         self._writers: dict[str, VisdomWriter] = {}
         super().__init__(level)
-        check_texts(self, exp_name=exp_name)
+        errors.check_texts(self, exp_name=exp_name)
         known = {name: kwargs.pop(name) for name in _PARAMS if name in kwargs}
         self.exp_name = exp_name
         self._params = VisdomParams(server=server, port=port, options=kwargs, **known)
         self._writer(exp_name)
 
-    def show(self, message: Message, place: Place | None) -> None:
+    def show(self, message: messages.Message, place: handlers.Place | None) -> None:
         """Show one message."""
         appendix = message.appendix if not self.exp_name.endswith(message.appendix) else ""
         writer, name = self._writer(self.exp_name + appendix), message.name
@@ -385,9 +369,9 @@ class VisdomLoggingHandler(MessageHandler):
         elif message.kind == "text":
             # windows show HTML, which a name such as ``<lambda>`` is not meant to be
             writer.add_text(name, "<br>".join(html.escape(line) for line in message.value.splitlines()))
-        elif message.kind in PLOTS:
+        elif message.kind in messages.PLOTS:
             _plot(writer, message)
-        elif (picture := as_picture(message)) is not None:
+        elif (picture := handlers.as_picture(message)) is not None:
             writer.add_image(name, picture)
 
     def _writer(self, env: str) -> VisdomWriter:
@@ -404,7 +388,7 @@ class VisdomLoggingHandler(MessageHandler):
         return f"{type(self).__name__}({self.exp_name!r})"
 
 
-def _plot(writer: VisdomWriter, message: Message) -> None:
+def _plot(writer: VisdomWriter, message: messages.Message) -> None:
     given: dict[str, Any] = {}
     x = message.given("x_vals", "x", "X")
     if message.kind == "line" and x is not None:
@@ -429,13 +413,13 @@ class VisdomImageHandler(VisdomLoggingHandler):
         As for :class:`VisdomLoggingHandler`.
     """
 
-    def show(self, message: Message, place: Place | None) -> None:
+    def show(self, message: messages.Message, place: handlers.Place | None) -> None:
         """Show one message, if it is a picture."""
         if message.kind in ("image", "image_grid"):
             super().show(message, place)
 
 
-class VisdomImageSaveHandler(CombinedHandler):
+class VisdomImageSaveHandler(handlers.CombinedHandler):
     """Show messages on a server of visdom, and write pictures as files, too.
 
     Parameters
@@ -447,12 +431,12 @@ class VisdomImageSaveHandler(CombinedHandler):
     """
 
     def __init__(self, exp_name: str, folder: str | Path, level: int | str = logging.NOTSET, **kwargs: Any):
-        check_level(self, level)
-        files = ImgSaveHandler(folder)  # before the server is asked, which may take long and fail
+        handlers.check_level(self, level)
+        files = handlers.ImgSaveHandler(folder)  # before the server is asked, which may take long and fail
         super().__init__([VisdomLoggingHandler(exp_name, **kwargs), files], level)
 
 
-class VisdomStreamHandler(CombinedHandler):
+class VisdomStreamHandler(handlers.CombinedHandler):
     """Show messages on a server of visdom, and write every record to streams, too.
 
     Parameters
@@ -464,12 +448,12 @@ class VisdomStreamHandler(CombinedHandler):
     """
 
     def __init__(self, exp_name: str, *streams: Any, level: int | str = logging.NOTSET, **kwargs: Any):
-        check_level(self, level)
-        texts = MultiStreamHandler(*streams)  # before the server is asked
+        handlers.check_level(self, level)
+        texts = handlers.MultiStreamHandler(*streams)  # before the server is asked
         super().__init__([VisdomLoggingHandler(exp_name, **kwargs), texts], level)
 
 
-class VisdomImageSaveStreamHandler(CombinedHandler):
+class VisdomImageSaveStreamHandler(handlers.CombinedHandler):
     """Show messages on a server of visdom, write pictures as files, and every record to streams.
 
     Parameters
@@ -485,6 +469,6 @@ class VisdomImageSaveStreamHandler(CombinedHandler):
     def __init__(
         self, exp_name: str, folder: str | Path, *streams: Any, level: int | str = logging.NOTSET, **kwargs: Any
     ):
-        check_level(self, level)
-        others = [ImgSaveHandler(folder), MultiStreamHandler(*streams)]  # before the server is asked
+        handlers.check_level(self, level)
+        others = [handlers.ImgSaveHandler(folder), handlers.MultiStreamHandler(*streams)]  # before the server is asked
         super().__init__([VisdomLoggingHandler(exp_name, **kwargs), *others], level)

@@ -11,9 +11,8 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import Callback
 from delira.contract.step import call_loss
 from delira.errors import ConfigError, DataError, check_flags, check_functions, check_numbers, check_that
+from delira.utils import binding, frameworks
 from delira.utils.arrays import Array, as_array, cast, iterate_leaves, map_leaves, n_rows, ops_of, shape_of, spread
-from delira.utils.binding import has_more, positional
-from delira.utils.frameworks import LIBRARIES
 from delira.utils.seeding import derive
 
 #: the target among several entries of an experiment's batch
@@ -383,7 +382,7 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
 
     if isinstance(loss, MixupLoss):
         return True
-    if str(getattr(loss, "__module__", "")).partition(".")[0] in LIBRARIES:
+    if str(getattr(loss, "__module__", "")).partition(".")[0] in frameworks.LIBRARIES:
         return False  # it takes one target; a second one would be the weights of the samples in Keras
     if not is_of_trial or takes_state(loss):  # that of an experiment gets MixedTargets
         return True
@@ -391,7 +390,7 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
         given = parameters_of(loss)
     except (TypeError, ValueError):  # of C, without a signature
         return True
-    return len(positional(given)) > 2 or has_more(given)
+    return len(binding.positional(given)) > 2 or binding.has_more(given)
 
 
 def _mixup_losses(state: keys.State) -> Iterator[MixupLoss]:

@@ -4,25 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from delira import errors
 from delira.callbacks.abstract_callback import Callback, CallbackList, Trainer, trainer_of
 from delira.callbacks.monitor import check_watched, sign_of
-from delira.callbacks.schedules.rates import (
-    FOR_GROUPS,
-    HEIGHTS,
-    OptimizerSchedule,
-    as_list,
-    check_lowering,
-    check_rates,
-)
-from delira.errors import (
-    ConfigError,
-    check_choice,
-    check_flags,
-    check_functions,
-    check_known,
-    check_numbers,
-    check_whole,
-)
+from delira.callbacks.schedules import rates
 from delira.state import METRICS, State
 
 
@@ -36,8 +21,8 @@ class BackendSchedule(Callback):
     phases = ("fit",)
 
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any]):
-        check_flags(self, step_on_batch=step_on_batch)
-        check_rates(self, params)
+        errors.check_flags(self, step_on_batch=step_on_batch)
+        rates.check_rates(self, params)
         self.step_on_batch, self.params = step_on_batch, dict(params)
         self._schedules = CallbackList()  # of OptimizerSchedules
         self._begun: dict[str, Any] = {}
@@ -54,21 +39,21 @@ class BackendSchedule(Callback):
         """Return the arguments of the backend's schedule."""
         return {"step_on": "iter" if self.step_on_batch else "epoch", **self.params}
 
-    def _of_backend(self, trainer: Trainer) -> type[OptimizerSchedule]:
+    def _of_backend(self, trainer: Trainer) -> type[rates.OptimizerSchedule]:
         """Return the backend's schedule of this name."""
         schedules, name = trainer.backend.schedules, trainer.backend.name
         if not schedules:
-            raise ConfigError(f"{type(self).__name__}: the backend {name!r} has no learning rates to change")
+            raise errors.ConfigError(f"{type(self).__name__}: the backend {name!r} has no learning rates to change")
         found = next((schedules[cls.__name__] for cls in type(self).__mro__ if cls.__name__ in schedules), None)
         if found is None:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__} works with PyTorch, not in the backend {name!r}; use a schedule of "
                 "delira.training.callbacks, e.g. StepLR or LambdaLR"
             )
-        for_groups = (*FOR_GROUPS, "lr_lambda")
+        for_groups = (*rates.FOR_GROUPS, "lr_lambda")
         lists = [key for key, value in self.params.items() if key in for_groups and isinstance(value, (list, tuple))]
         if lists and not found.has_groups:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__}: a list as {lists[0]} is for the groups of an optimizer of PyTorch, and an "
                 f"optimizer in the backend {name!r} has one rate"
             )
@@ -83,7 +68,9 @@ class BackendSchedule(Callback):
         """Let the schedules begin, unless another trial or trainer has taken them."""
         if self._owner != id(trainer):  # it would change the rates of that one
             name = type(self).__name__
-            raise ConfigError(f"this {name} was given to another trial or trainer since; give each a {name} of its own")
+            raise errors.ConfigError(
+                f"this {name} was given to another trial or trainer since; give each a {name} of its own"
+            )
         self._begun = facts
         self._schedules.notify("at_training_begin", trainer, **facts)
 
@@ -111,7 +98,9 @@ class BackendSchedule(Callback):
 
     def __repr__(self) -> str:
         arguments = {**self.params, "step_on_batch": self.step_on_batch}
-        plain = [f"{name}={value!r}" for name, value in arguments.items() if not any(map(callable, as_list(value)))]
+        plain = [
+            f"{name}={value!r}" for name, value in arguments.items() if not any(map(callable, rates.as_list(value)))
+        ]
         return f"{type(self).__name__}({', '.join(plain)})"
 
 
@@ -163,7 +152,7 @@ class MultiStepLR(BackendSchedule):
     """
 
     def __init__(self, milestones: Sequence[int], gamma: float = 0.1, step_on_batch: bool = False):
-        check_rates(self, {"milestones": milestones})
+        rates.check_rates(self, {"milestones": milestones})
         super().__init__(step_on_batch, {"milestones": list(milestones), "gamma": gamma})
 
 
@@ -233,8 +222,8 @@ class ReduceLROnPlateau(BackendSchedule):
         **params: Any,
     ):
         check_watched(mode, monitor, "ReduceLROnPlateau")
-        check_numbers(self, above=0, factor=factor)
-        check_lowering(self, factor)
+        errors.check_numbers(self, above=0, factor=factor)
+        rates.check_lowering(self, factor)
         own = {"monitor": monitor, "mode": mode, "factor": factor, "patience": patience}
         super().__init__(step_on_batch, own | params)
 
@@ -288,8 +277,8 @@ class _Cycle(BackendSchedule):
     def __init__(self, step_on_batch: bool, params: Mapping[str, Any], more: Mapping[str, Any]):
         name = type(self).__name__
         if "monitor" in more:
-            raise ConfigError(f"{name} counts steps and looks at no value; leave monitor out")
-        check_known(more, [*params, *self._more], f"{name} takes no")
+            raise errors.ConfigError(f"{name} counts steps and looks at no value; leave monitor out")
+        errors.check_known(more, [*params, *self._more], f"{name} takes no")
         super().__init__(step_on_batch, {**params, **self._more, **more})
 
     def _arguments(self, trainer: Trainer) -> dict[str, Any]:
@@ -298,7 +287,7 @@ class _Cycle(BackendSchedule):
         if self._of_backend(trainer).has_groups:
             return arguments
         if self.params["cycle_momentum"]:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__}: cycle_momentum works with PyTorch; in the backend {trainer.backend.name!r} "
                 "the momentum of an optimizer cannot be changed"
             )
@@ -356,9 +345,9 @@ class CyclicLR(_Cycle):
     ):
         scale_fn = params.get("scale_fn")
         if scale_fn is None:
-            check_choice(self, HEIGHTS, mode=mode)
+            errors.check_choice(self, rates.HEIGHTS, mode=mode)
         else:
-            check_functions(self, scale_fn=scale_fn)
+            errors.check_functions(self, scale_fn=scale_fn)
         super().__init__(step_on_batch, {
             "base_lr": base_lr, "max_lr": max_lr, "step_size_up": step_size_up, "step_size_down": step_size_down,
             "mode": mode, "gamma": gamma,
@@ -417,10 +406,12 @@ class OneCycleLR(_Cycle):
         if total_steps is None and None not in (epochs, steps):
             self.params["total_steps"] = total_steps = epochs * steps
         if total_steps is None:
-            raise ConfigError("OneCycleLR needs total_steps, the updates of the run, or epochs and steps_per_epoch")
+            raise errors.ConfigError(
+                "OneCycleLR needs total_steps, the updates of the run, or epochs and steps_per_epoch"
+            )
         rise = pct_start * total_steps
         if not 0 <= pct_start <= 1 or rise == 1 or total_steps < 2:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"OneCycleLR: pct_start is a part, from 0 to 1, of at least 2 steps, and not of one step alone, got "
                 f"{pct_start!r} of {total_steps!r}"
             )
@@ -451,10 +442,10 @@ class WarmupCosine(LambdaLR):
     """
 
     def __init__(self, warmup_steps: int, total_steps: int, final_factor: float = 0.0, step_on_batch: bool = True):
-        check_whole(self, at_least=0, warmup_steps=warmup_steps, total_steps=total_steps)
-        check_numbers(self, at_least=0, at_most=1, final_factor=final_factor)
+        errors.check_whole(self, at_least=0, warmup_steps=warmup_steps, total_steps=total_steps)
+        errors.check_numbers(self, at_least=0, at_most=1, final_factor=final_factor)
         if not 0 <= warmup_steps < total_steps:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"WarmupCosine: warmup_steps is at least 0 and below total_steps, got {warmup_steps!r} and "
                 f"{total_steps!r}"
             )

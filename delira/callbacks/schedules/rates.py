@@ -6,20 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from delira import errors
 from delira.callbacks.abstract_callback import AbstractCallback, Trainer
 from delira.callbacks.monitor import mode_of_plateau
-from delira.errors import (
-    ConfigError,
-    check_choice,
-    check_flags,
-    check_functions,
-    check_numbers,
-    check_texts,
-    check_that,
-    check_whole,
-    did_you_mean,
-    if_given,
-)
 from delira.metrics.direction import AUTO, as_mode
 
 
@@ -52,10 +41,10 @@ class OptimizerSchedule(AbstractCallback):
     def __init__(self, optimizer: object = "default", step_on: str | None = None, monitor: str | None = None):
         self.optimizer: Any = optimizer
         self.step_on = self.step_on if step_on is None else step_on
-        check_choice(self, STEP_ON, step_on=self.step_on)
+        errors.check_choice(self, STEP_ON, step_on=self.step_on)
         if self.is_plateau and self.step_on == "iter":
-            raise ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
-        check_texts(self, **if_given(monitor=monitor))
+            raise errors.ConfigError(f"{type(self).__name__} looks at values of epochs; leave step_on out")
+        errors.check_texts(self, **errors.if_given(monitor=monitor))
         self.monitor, self._updates = monitor, 0
 
     def begin(self, optimizer: object, trainer: Trainer) -> None:
@@ -78,7 +67,7 @@ class OptimizerSchedule(AbstractCallback):
         optimizer = self.optimizer
         if isinstance(optimizer, str):
             if optimizer not in trainer.optimizers:
-                raise ConfigError(f"there is no optimizer {optimizer!r}; there are {sorted(trainer.optimizers)}")
+                raise errors.ConfigError(f"there is no optimizer {optimizer!r}; there are {sorted(trainer.optimizers)}")
             optimizer = trainer.optimizers[optimizer]
         self.begin(optimizer, trainer)
         self._updates = self._count()
@@ -88,7 +77,7 @@ class OptimizerSchedule(AbstractCallback):
         if not self.is_plateau:
             return
         if self.monitor is None and trainer.score_key is None:
-            raise ConfigError(
+            raise errors.ConfigError(
                 "ReduceLROnPlateau needs a value to look at: train with validation data and val_score_key, or pass "
                 "monitor= (e.g. lr_scheduler_params={'monitor': 'loss name'})"
             )
@@ -115,7 +104,7 @@ class OptimizerSchedule(AbstractCallback):
         if key in metrics:
             self.look_at(float(metrics[key]))
         elif not trainer.skips_validation:
-            raise ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
+            raise errors.ConfigError(f"ReduceLROnPlateau looks at {key!r}, but the epoch has only {sorted(metrics)}")
 
     def _count(self) -> int:
         """Return the updates so far; an optimizer that does not count them updates at every step."""
@@ -200,30 +189,30 @@ def _each(limits: Mapping[str, float]) -> Callable[..., None]:
     def check(owner: object, **given: Any) -> None:
         for name, value in given.items():
             for each in as_list(value) or [value]:
-                check_numbers(owner, **limits, **{name: each})
+                errors.check_numbers(owner, **limits, **{name: each})
 
     return check
 
 
 def _check_milestones(owner: object, milestones: Iterable[int]) -> None:
     is_list = isinstance(milestones, Iterable) and not isinstance(milestones, (str, bytes, Mapping, Iterator))
-    check_that(is_list, owner, "milestones is a list of steps", milestones)
+    errors.check_that(is_list, owner, "milestones is a list of steps", milestones)
     for step in milestones:
-        check_whole(owner, at_least=1, milestones=step)
+        errors.check_whole(owner, at_least=1, milestones=step)
 
 
 def _check_functions(owner: object, lr_lambda: object) -> None:
     is_right = bool(as_list(lr_lambda)) and all(map(callable, as_list(lr_lambda)))
-    check_that(is_right, owner, "lr_lambda is a function of the steps so far", lr_lambda)
+    errors.check_that(is_right, owner, "lr_lambda is a function of the steps so far", lr_lambda)
 
 
 #: argument -> its rule, a function of the owner and of the argument by its name
 _RULES: dict[str, Callable[..., None]] = {
-    **{name: functools.partial(check_whole, at_least=least) for name, least in _COUNTS.items()},
-    **{name: functools.partial(check_numbers, **limits) for name, limits in _NUMBERS.items()},
+    **{name: functools.partial(errors.check_whole, at_least=least) for name, least in _COUNTS.items()},
+    **{name: functools.partial(errors.check_numbers, **limits) for name, limits in _NUMBERS.items()},
     **{name: _each(limits) for name, limits in FOR_GROUPS.items()},
-    **{name: functools.partial(check_choice, choices=choices) for name, choices in _CHOICES.items()},
-    **dict.fromkeys(("three_phase", "cycle_momentum"), check_flags),
+    **{name: functools.partial(errors.check_choice, choices=choices) for name, choices in _CHOICES.items()},
+    **dict.fromkeys(("three_phase", "cycle_momentum"), errors.check_flags),
     "milestones": _check_milestones,
     "lr_lambda": _check_functions,
 }
@@ -249,7 +238,7 @@ def check_finite(owner: object, rates: Sequence[float]) -> None:
     """
     for rate in rates:
         if not math.isfinite(rate):
-            raise ConfigError(f"{owner} gave the learning rate {rate}; look at its arguments, or its function")
+            raise errors.ConfigError(f"{owner} gave the learning rate {rate}; look at its arguments, or its function")
 
 
 def as_number(owner: object, given: Any) -> float:
@@ -263,14 +252,14 @@ def as_number(owner: object, given: Any) -> float:
     try:
         return float(given)
     except (TypeError, ValueError) as error:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{type(owner).__name__}: its function gave the learning rate {given!r}, no number"
         ) from error
 
 
 def check_lowering(owner: object, factor: float) -> None:
     """Refuse a factor, a number already, that would not lower a rate."""
-    check_that(0 < factor < 1, owner, "factor must be above 0 and below 1, which lowers the rate", factor)
+    errors.check_that(0 < factor < 1, owner, "factor must be above 0 and below 1, which lowers the rate", factor)
 
 
 class RateSchedule(OptimizerSchedule):
@@ -313,23 +302,23 @@ class RateSchedule(OptimizerSchedule):
     def _named(self, args: Sequence[Any], params: Mapping[str, Any]) -> dict[str, Any]:
         name, known = type(self).__name__, self.arguments
         if len(args) > len(known):
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{name} takes at most {len(known)} positional arguments after the optimizer: {', '.join(known)}"
             )
         given = {**dict(zip(known, args, strict=False)), **params}
         if unknown := sorted(given.keys() - known.keys()):
-            guess = did_you_mean(unknown[0], known)
-            raise ConfigError(f"{name} takes {', '.join(known) or 'no arguments'}, not {unknown[0]!r}{guess}")
+            guess = errors.did_you_mean(unknown[0], known)
+            raise errors.ConfigError(f"{name} takes {', '.join(known) or 'no arguments'}, not {unknown[0]!r}{guess}")
         merged = {**known, **given}
         if missing := [argument for argument, value in merged.items() if value is ...]:
-            raise ConfigError(f"{name} needs {missing[0]!r}")
+            raise errors.ConfigError(f"{name} needs {missing[0]!r}")
         return merged
 
     def begin(self, optimizer: Any, trainer: Trainer) -> None:
         """Set the first rate of the optimizer."""
         self.optimizer = optimizer
         if not hasattr(optimizer, "num_updates"):
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__} takes the name of an optimizer, or one of the trainer's, got {optimizer!r}"
             )
         if math.isnan(self.base):
@@ -395,7 +384,7 @@ class LambdaRate(RateSchedule):
 
     def check_params(self) -> None:
         """Refuse a list of functions: there are no groups."""
-        check_functions(self, lr_lambda=self.params["lr_lambda"])
+        errors.check_functions(self, lr_lambda=self.params["lr_lambda"])
 
     def rate_after(self, count: int) -> float:
         """Return the rate after ``count`` steps."""
@@ -437,7 +426,7 @@ class OneCycleRate(RateSchedule):
         if total is None and epochs is not None and steps is not None:
             total = epochs * steps
         if total is None or total < 2:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{type(self).__name__} needs total_steps, the updates of the run (at least 2), or epochs and "
                 "steps_per_epoch"
             )
