@@ -1,5 +1,6 @@
 """A callback that makes pictures of the state, of one batch or of the first of a pass, and what is done with them."""
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -51,6 +52,16 @@ def _open(place: _Place, user: object, state: State) -> None:
     if state[PHASE] == "fit" and fitted.global_step and not visdom:
         arguments["purge_step"] = fitted.epoch + 1  # hides what was written before it was broken off
     get_writer(log_dir, user, visdom, params, **arguments)
+
+
+def _write(template: str, place: _Place, user: object, picture: np.ndarray, state: State, number: int) -> None:
+    """Write a picture, in a fit at the number of the running epoch, else of the last one."""
+    name = fill_in(template, state, type(user).__name__, {"index": number})
+    log_dir, visdom, params = place
+    writer = get_writer(log_dir, user, visdom, params)
+    pixels = np.round(picture * 255).astype(np.uint8)
+    writer.add_image(name, pixels, trainer_of(state).state.epoch + (state[PHASE] == "fit"))
+    writer.flush()
 
 
 class ImagingCallback(PassChoice):
@@ -219,7 +230,8 @@ class ImagingCallback(PassChoice):
         index
             See :meth:`with_handler`.
         """
-        return self._write_to(name, index, str(log_dir), False, None)
+        place = (str(log_dir), False, None)
+        return self._add(functools.partial(_write, name, place), index, name, place)
 
     def to_visdom(
         self,
@@ -241,18 +253,8 @@ class ImagingCallback(PassChoice):
         index
             See :meth:`with_handler`.
         """
-        return self._write_to(name, index, str(log_dir), True, visdom_params)
-
-    def _write_to(self, template: str, index: Index, log_dir: str, visdom: bool, params: VisdomParams | None) -> Self:
-        def write(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
-            name = fill_in(template, state, type(owner).__name__, {"index": number})
-            writer = get_writer(log_dir, owner, visdom, params)
-            pixels = np.round(picture * 255).astype(np.uint8)
-            # in a fit at the number of the running epoch, else of the last one
-            writer.add_image(name, pixels, trainer_of(state).state.epoch + (state[PHASE] == "fit"))
-            writer.flush()
-
-        return self._add(write, index, template, (log_dir, visdom, params))
+        place = (str(log_dir), True, visdom_params)
+        return self._add(functools.partial(_write, name, place), index, name, place)
 
     def _add(self, handle: Handle, index: Index, name: str | None = None, place: _Place | None = None) -> Self:
         wanted = None if index is None else frozenset([index] if isinstance(index, int) else index)
