@@ -7,7 +7,6 @@ import importlib.util
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
@@ -377,11 +376,11 @@ class ConsolePrinter(_Printer):
 
     def on_step_training(self, state: State) -> None:
         """Rewrite the line, if it is time."""
-        if time.monotonic() >= self._next and sys.stderr.isatty():
+        if perf_counter() >= self._next and sys.stderr.isatty():
             total = state[STEPS]
             of_all = f"/{total}" if isinstance(total, int) and total >= 0 else ""
             self._show(f"{self._place(state)}: {state[BATCH] + 1}{of_all}  {self._values(state)}")
-            self._next = time.monotonic() + _LINE_PAUSE
+            self._next = perf_counter() + _LINE_PAUSE
 
     def on_end_training(self, state: State) -> None:
         """Leave the line as it is at the end of the pass."""

@@ -1,7 +1,7 @@
 """What callbacks that change batches share: random numbers, inputs and targets, pairs of targets and their loss."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -320,8 +320,7 @@ class MixingCallback(RandomCallback):
         ops = ops_of(like)
         state[keys.MIXUP_LAMBDA] = ops.asarray(np.asarray(share, np.float32), like)
         state[keys.MIXUP_PERMUTATION] = ops.asarray(rows, like)
-        for loss in _mixup_losses(state):
-            loss.state = state
+        _tell_losses(state, state)
 
     def _pair(self, state: keys.State, share: float, rows: np.ndarray) -> None:
         """Make pairs of the targets."""
@@ -333,8 +332,7 @@ class MixingCallback(RandomCallback):
 
     def on_end(self, state: keys.State) -> None:
         """Let losses forget this fit."""
-        for loss in _mixup_losses(state):
-            loss.state = None
+        _tell_losses(state, None)
 
 
 class ImageMixing(MixingCallback):
@@ -393,8 +391,9 @@ def _takes_pairs(loss: Any, *, is_of_trial: bool) -> bool:
     return len(binding.positional(given)) > 2 or binding.has_more(given)
 
 
-def _mixup_losses(state: keys.State) -> Iterator[MixupLoss]:
-    """Return those of an experiment; the criterion of a trial gets the state."""
+def _tell_losses(state: keys.State, fit: keys.State | None) -> None:
+    """Let the losses of an experiment know the state of the fit that they are computed in."""
     losses = state.get(keys.CRITERION)
-    if isinstance(losses, Mapping):
-        yield from (loss for loss in losses.values() if isinstance(loss, MixupLoss))
+    for loss in losses.values() if isinstance(losses, Mapping) else ():
+        if isinstance(loss, MixupLoss):
+            loss.state = fit
