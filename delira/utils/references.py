@@ -25,6 +25,7 @@ _MOVED = (
     ("backends.jax.networks.ready", "backends.jax.networks.segmentation", "UNet2dJax UNet3dJax"),
     ("backends.jax.networks.ready", "backends.jax.networks.vae", "VariationalAutoencoderJax"),
     ("backends.jax.optimizers", "backends.jax.building", "create_optims_default_jax create_optims_gan_default_jax"),
+    ("backends.sklearn.network", "backends.sklearn.io", "load_checkpoint_sklearn save_checkpoint_sklearn"),
     ("backends.tensorflow.arrays", "backends.tensorflow.values", "convert_tf_tensor_to_npy"),
     ("backends.tensorflow.checkpoints", "backends.tensorflow.io", "load_checkpoint_tf save_checkpoint_tf"),
     ("backends.tensorflow.networks.ready", "backends.tensorflow.networks.classification", ""),
