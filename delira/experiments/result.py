@@ -404,7 +404,7 @@ class KFoldResult:
         list of Path
             The files.
         """
-        from delira.report.export import export
+        from delira.report.sections import export
 
         return export(self, folder, formats)
 

@@ -5,9 +5,9 @@ matplotlib and Jinja are imported when they are used.
 
 from delira.report.bootstrap import Interval, Resampling, mean_interval, score_interval
 from delira.report.examples import Example, Examples
-from delira.report.export import export
 from delira.report.page import result_page, run_names, runs_page
 from delira.report.plots import learning_curves
+from delira.report.sections import export
 from delira.report.summary import summarise
 from delira.report.table import Section, Table, fold_table
 from delira.utils.lazy import public_names

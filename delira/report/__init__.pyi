@@ -4,11 +4,11 @@ from delira.report.bootstrap import Resampling as Resampling
 from delira.report.bootstrap import score_interval as score_interval
 from delira.report.examples import Example as Example
 from delira.report.examples import Examples as Examples
-from delira.report.export import export as export
 from delira.report.page import result_page as result_page
 from delira.report.page import run_names as run_names
 from delira.report.page import runs_page as runs_page
 from delira.report.plots import learning_curves as learning_curves
+from delira.report.sections import export as export
 from delira.report.summary import summarise as summarise
 from delira.report.table import fold_table as fold_table
 from delira.report.table import Section as Section

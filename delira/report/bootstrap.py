@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.errors import ConfigError, DataError, check_functions, check_whole, if_given
-from delira.metrics.of_cases import CaseValues, Statistic, statistic_of
+from delira.metrics.of_cases import CaseValues, Statistic
 from delira.report.predictions import Part
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.seeding import derive
@@ -196,14 +196,16 @@ def score_interval(
     draws = Resampling(_count_cases(arrays), groups, seed, n_draws)
     if draws.n_units < 2:
         return draws.none(too_few(draws.n_units, groups is not None))
-    estimates = np.full(n_draws, np.nan)
     with warnings.catch_warnings(action="ignore"):  # 2,000 times "only one class present" helps nobody
-        for position, cases in enumerate(draws.cases()):
-            try:
-                estimates[position] = function(*(map_leaves(operator.itemgetter(cases), array) for array in arrays))
-            except Exception:  # a metric raises what it likes; interval() counts the draws without a value
-                continue
-    return draws.interval(estimates)
+        return draws.interval(np.array([_of_draw(function, arrays, cases) for cases in draws.cases()]))
+
+
+def _of_draw(function: Callable[..., float], arrays: Sequence[Any], cases: np.ndarray) -> float:
+    """Return the value of a function of drawn cases; NaN if it has none, which means no interval."""
+    try:
+        return float(function(*(map_leaves(operator.itemgetter(cases), array) for array in arrays)))
+    except Exception:  # a metric raises what it likes
+        return float("nan")
 
 
 def _count_cases(arrays: object) -> int:
@@ -248,16 +250,12 @@ class Draws:
         self.groups = None if groups is None else np.asarray(groups)
         self.cases = np.unique(np.concatenate([part.cases for part in parts]))
 
-    def units(self, cases: np.ndarray) -> int:
-        """Return how many groups, or cases, there are among some cases."""
-        return len(cases) if self.groups is None else len(np.unique(self.groups[cases]))
-
     @property
     def note(self) -> str:
         """Why nothing can be drawn; empty if it can."""
-        if (n_units := self.units(self.cases)) < MIN_UNITS:
+        if (n_units := self._resampling(self.cases).n_units) < MIN_UNITS:
             return too_few(n_units, self.groups is not None)
-        counts = [self.units(part.cases) for part in self.parts] if len(self.parts) > 1 else []
+        counts = [self._resampling(part.cases).n_units for part in self.parts] if len(self.parts) > 1 else []
         unit = "case" if self.groups is None else "group"
         if counts and max(counts) < MIN_UNITS:
             return f"every fold holds fewer than {MIN_UNITS} {unit}s, too few to draw from"
@@ -283,9 +281,6 @@ class Draws:
 
     def interval(self, statistics: Sequence[Statistic], fault: str = "lacks a class") -> Interval:
         """Of the mean over the parts of a statistic of each; ``fault`` is that of draws without a value."""
-        whole = self._resampling(self.cases)
-        if self.note:
-            return whole.none(self.note)
         estimates, has_all = [], []
         # 2,000 times "only one class" helps nobody
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
@@ -295,7 +290,8 @@ class Draws:
                 has_all.append(np.all([counts.any(axis=1) for counts in drawn], axis=0))
         found = np.concatenate(estimates)
         is_only_empty = not (np.isnan(found) & np.concatenate(has_all)).any()
-        return whole.interval(found, "has no case of one of the folds" if is_only_empty else fault)
+        empty = "has no case of one of the folds"
+        return self._resampling(self.cases).interval(found, empty if is_only_empty else fault)
 
 
 def of_case_values(found: CaseValues) -> Statistic:
@@ -327,30 +323,20 @@ def evaluated(
         tell()
         if codes is not None and not np.bincount(codes, weights=count).all():
             return float("nan")
-        cases = np.repeat(np.arange(len(count)), count)
-        try:
-            return evaluate(*(map_leaves(operator.itemgetter(cases), array) for array in arrays))
-        except Exception:  # a metric raises what it likes; a draw without a value means no interval
-            return float("nan")
+        return _of_draw(evaluate, arrays, np.repeat(np.arange(len(count)), count))
 
     return lambda counts: np.array([value(count) for count in counts], np.float64)
 
 
-def fast_statistic(metric: object, arrays: Sequence[Any], evaluate: Callable[..., float]) -> Statistic | None:
-    """Return a metric of many draws at once; None where it has to be evaluated draw by draw."""
-    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-        return statistic_of(metric, arrays, evaluate)
-
-
-def classes_of(target: object, others: Sequence[Any]) -> np.ndarray | None:
+def classes_of(target: object, arrays: Sequence[Any]) -> np.ndarray | None:
     """Labels of classes, of shape ``(n,)``; None if a target is none, or nobody knows.
 
     Parameters
     ----------
     target
         The entry of the batch that a metric reads.
-    others
-        What else it reads: scores with a column for each class, or labels, tell that whole numbers are classes.
+    arrays
+        All that it reads: scores with a column for each class, or labels, tell that whole numbers are classes.
     """
     if not isinstance(target, np.ndarray) or target.dtype.hasobject or not target.size:
         return None
@@ -362,7 +348,7 @@ def classes_of(target: object, others: Sequence[Any]) -> np.ndarray | None:
         return labels
     if labels.dtype.kind not in "iu" or labels.min() < 0:
         return None
-    leaves = [leaf for other in others for _, leaf in iterate_leaves(other)]
+    leaves = [leaf for array in arrays if array is not target for _, leaf in iterate_leaves(array)]
     is_scored = any(leaf.ndim == 2 and 1 < leaf.shape[1] > labels.max() and leaf.dtype.kind == "f" for leaf in leaves)
     is_labelled = labels.max() < _MAX_CLASSES and any(leaf.ndim == 1 and leaf.dtype.kind in "iu" for leaf in leaves)
     return labels if is_scored or is_labelled else None

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,20 +19,8 @@ from delira.errors import DataError, MissingKeyError, import_optional
 from delira.metrics.direction import higher_is_better
 from delira.metrics.of_arrays import dice
 from delira.metrics.scoring import lookup
-from delira.report.predictions import (
-    Classified,
-    class_names,
-    classify,
-    entry_pairs,
-    known_of_pair,
-    regressed,
-    true_and_predicted,
-)
+from delira.report import predictions
 from delira.utils.files import check_unpacked, harmless, open_regular, parse_json, publish, refuse_link
-
-if TYPE_CHECKING:
-    from delira.experiments.result import KFoldResult
-
 
 FILE = "report/examples.npz"
 """In the folder of a run."""
@@ -203,9 +191,9 @@ def rank(result: Any) -> Ranking | str:
     tested = np.flatnonzero(result.oof.mask)
     if not len(tested):
         return ""
-    if (cases := classify(result, each_once=True)) is not None:
-        return _of_classes(cases, tested[cases.kept], class_names(result, cases.n_classes))
-    if (found := regressed(result, each_once=True)) is not None:
+    if (cases := predictions.classify(result, each_once=True)) is not None:
+        return _of_classes(cases, tested[cases.kept], predictions.class_names(result, cases.n_classes))
+    if (found := predictions.regressed(result, each_once=True)) is not None:
         true, pred, kept = found
         texts = [(f"{t:.4g}", f"{p:.4g}") for t, p in zip(true, pred, strict=True)]
         return Ranking("absolute error", tested[kept], np.abs(pred - true), False, texts.__getitem__)
@@ -230,7 +218,7 @@ def rank(result: Any) -> Ranking | str:
     return Ranking("Dice", tested[kept], scores[kept], True, masks=masks) if kept.any() else ""
 
 
-def _of_classes(cases: Classified, index: np.ndarray, names: Sequence[str]) -> Ranking:
+def _of_classes(cases: predictions.Classified, index: np.ndarray, names: Sequence[str]) -> Ranking:
     def texts(place: int) -> tuple[str, str]:
         true, pred = cases.true[place], cases.predicted[place]
         sure = "" if cases.probabilities is None else f" ({cases.probabilities[place, pred]:.0%})"
@@ -249,7 +237,7 @@ def _mask_keys(result: Any) -> tuple[str, str] | None:
     """Return the entries that are masks and predicted masks, or class scores of each pixel."""
     oof = result.oof
     first = int(np.flatnonzero(oof.mask)[0])
-    pairs = (true_and_predicted(oof, pair) for pair in entry_pairs(result))
+    pairs = (predictions.true_and_predicted(oof, pair) for pair in predictions.entry_pairs(result))
     return next((pair for pair in pairs if pair is not None and _masks(result, pair, first) is not None), None)
 
 
@@ -268,7 +256,7 @@ def _masks(result: Any, pair: tuple[str, str], case: int) -> tuple[np.ndarray, n
     true = true.reshape(space)
     if len(space) not in (2, 3) or min(space) < 2 or not np.array_equal(true, np.round(true)):
         return None
-    known = known_of_pair(result, pair)
+    known = predictions.known_of_pair(result, pair)
     for axis in (-1, 0) if known.class_axis == -1 else (0, -1):
         if pred.ndim == len(space) + 1 and pred.shape[axis] > 1 and np.moveaxis(pred, axis, 0).shape[1:] == space:
             return true.astype(np.int64), pred.argmax(axis=axis)
@@ -317,7 +305,7 @@ class Examples(NamedTuple):
     """What could not be shown, and why."""
 
 
-def choose_examples(result: "KFoldResult", dataset: object, keys: Sequence[str] = ()) -> Examples | None:
+def choose_examples(result: predictions.KFoldResult, dataset: object, keys: Sequence[str] = ()) -> Examples | None:
     """Load the samples that were predicted best and worst, at most twelve of them.
 
     Parameters

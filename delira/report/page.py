@@ -12,7 +12,6 @@ import numpy as np
 from delira.errors import ConfigError, check_paths, import_optional
 from delira.report import plots
 from delira.report.examples import Examples, data_uri, outlined
-from delira.report.plots import inline_svg
 from delira.report.predictions import curve_band
 from delira.report.sections import confusion, drawn_folds, phases_of, sections, timings_of
 from delira.report.summary import caveats, check_result, fingerprints, fold_values
@@ -74,7 +73,7 @@ def result_page(result: Any) -> str:
             for position, fold in enumerate(() if result.is_training else result.folds)
         ],
         metric_names=[column.name for column in columns],
-        curves=[inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
+        curves=[plots.inline_svg(figure, f"{name} over epochs") for name, figure in plots.curve_panels(folds).items()],
         legend=[
             (kind, f"{text} over folds" if kind == "band" else text)
             for kind, text in plots.legend_of(plots.curves(folds))
@@ -152,7 +151,7 @@ def _facts(result: Any) -> list[tuple[str, str]]:
 def shown_section(section: Section) -> dict[str, Any]:
     """Return a section as the template reads it."""
     panels = [
-        (inline_svg(figure, f"{section.title}: {name.replace('_', ' ')}"), figure.get_figwidth() > 4)
+        (plots.inline_svg(figure, f"{section.title}: {name.replace('_', ' ')}"), figure.get_figwidth() > 4)
         for name, figure in section.panels.items()
     ]
     tables = [
@@ -277,7 +276,7 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         metrics=_metrics(results, names),
         strip_size=STRIP,
         statistics=[shown_section(section) for section in statistics],
-        curves=[inline_svg(figure, f"{name} over epochs") for name, figure in overlaid_curves(results).items()],
+        curves=[plots.inline_svg(figure, f"{name} over epochs") for name, figure in overlaid_curves(results).items()],
         sections=[shown_section(section) for section in _sections(results, names)],
         names=names,
         differing=differing,

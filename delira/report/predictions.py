@@ -10,7 +10,7 @@ interpolated linearly.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from delira.metrics.tree.criteria import Criterion, log_odds, one_of_each_row
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 if TYPE_CHECKING:
-    from delira.experiments.result import KFoldResult
+    import delira.experiments.result
 
 
+#: of experiments, which import this package
+KFoldResult: TypeAlias = "delira.experiments.result.KFoldResult"
 _Pair = tuple[np.ndarray, np.ndarray]
 _NOTHING = Criterion("", None)
 N_BINS = 15
@@ -426,7 +428,7 @@ class Part(NamedTuple):
         return f"fold {self.folds[0].fold}" if len(self.folds) == 1 else f"{len(self.folds)} folds"
 
 
-def folds_of(result: "KFoldResult") -> list[Part]:
+def folds_of(result: KFoldResult) -> list[Part]:
     """Each fold by itself.
 
     Parameters
@@ -445,7 +447,7 @@ def folds_of(result: "KFoldResult") -> list[Part]:
     ]
 
 
-def rounds_of(result: "KFoldResult") -> list[Part]:
+def rounds_of(result: KFoldResult) -> list[Part]:
     """Rounds of folds in which no case is tested twice, with their cases in the order of the data set."""
     rounds = result.rounds
     if rounds.kind == "splits":
@@ -486,7 +488,7 @@ def target_of(result: Any, name: str, part: Part) -> Any:
     return None
 
 
-def entry_pairs(result: "KFoldResult") -> list[tuple[str, ...]]:
+def entry_pairs(result: KFoldResult) -> list[tuple[str, ...]]:
     """Entries that metrics read, each once: those that are known here, those that the run names, the usual ones.
 
     Parameters

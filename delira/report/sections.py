@@ -1,31 +1,22 @@
 """Sections of the page: what is said of a classification, a regression, a single training, and of the time."""
 
 import contextlib
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from delira.report import plots
-from delira.report.predictions import (
-    Band,
-    Classified,
-    class_names,
-    classify,
-    classify_folds,
-    confusion_counts,
-    precision_recall_bands,
-    regressed,
-    reliability,
-    roc_bands,
-    tests_of,
-)
-from delira.report.table import DASH, Seconds, Section, Share, Table
+from delira.errors import ConfigError, check_paths, did_you_mean
+from delira.report import plots, predictions
+from delira.report.examples import Examples, outlined
+from delira.report.summary import check_result, fold_values
+from delira.report.table import DASH, Seconds, Section, Share, Table, fold_table
 from delira.runs.results import TIMES_FILE, VERSION
-from delira.utils.files import mapping, read_json, unsealed
-from delira.utils.pictures import Figure
+from delira.utils.files import mapping, publish, publish_text, read_json, unsealed
+from delira.utils.pictures import Figure, picture_class
 
 MAX_CLASSES = 30
 """A confusion matrix larger than that cannot be read."""
@@ -43,29 +34,29 @@ def classification_section(result: object) -> Section | None:
     result
         A ``KFoldResult``.
     """
-    cases = classify(result)
+    cases = predictions.classify(result)
     if cases is None:
         return None
-    names = class_names(result, cases.n_classes)
-    counts = confusion_counts(cases)
-    panels, notes, areas = _curves(cases, classify_folds(result, cases), names)
+    names = predictions.class_names(result, cases.n_classes)
+    counts = predictions.confusion_counts(cases)
+    panels, notes, areas = _curves(cases, predictions.classify_folds(result, cases), names)
     only_in_files = {"confusion": plots.confusion_panel(counts, names)} if len(names) <= MAX_CLASSES else {}
     tables = [_class_table(cases, names, areas)]
     if len(names) > MAX_CLASSES and (confused := _confusion_table(counts, names)).rows:
         tables.append(confused)
-    notes.append(_notes_of_classes(cases, bool(areas), tests_of(result)))
+    notes.append(_notes_of_classes(cases, bool(areas), predictions.tests_of(result)))
     return Section("Classes", panels, tables, notes, only_in_files)
 
 
 def _curves(
-    cases: Classified, folds: Mapping[int, Classified], names: list[str]
-) -> tuple[dict[str, "Figure"], list[str], dict[int, Band]]:
+    cases: predictions.Classified, folds: Mapping[int, predictions.Classified], names: list[str]
+) -> tuple[dict[str, "Figure"], list[str], dict[int, predictions.Band]]:
     """Panels of the scores, notes about them, and the ROC curves of each class."""
     if cases.probabilities is None:
         return {}, [], {}
-    found = reliability(cases)
-    ece = [reliability(fold).error for fold in folds.values()]
-    (roc, by_class), (pr, pr_by_class) = roc_bands(folds), precision_recall_bands(folds)
+    found = predictions.reliability(cases)
+    ece = [predictions.reliability(fold).error for fold in folds.values()]
+    (roc, by_class), (pr, pr_by_class) = predictions.roc_bands(folds), predictions.precision_recall_bands(folds)
     panels = {}
     kind = "" if cases.is_binary else ", macro"
     if roc.folds:
@@ -85,7 +76,9 @@ def _curves(
     return panels, _notes_of_curves(cases, folds, roc, ece), by_class
 
 
-def _notes_of_curves(cases: Classified, folds: Mapping[int, Classified], roc: Band, ece: list[float]) -> list[str]:
+def _notes_of_curves(
+    cases: predictions.Classified, folds: Mapping[int, predictions.Classified], roc: predictions.Band, ece: list[float]
+) -> list[str]:
     n_missing = int((~cases.kept).sum())
     rest = "" if cases.is_binary else " of each class against the rest, averaged over classes"
     missing = [str(fold) for fold in folds if fold not in roc.folds]
@@ -113,7 +106,7 @@ def _notes_of_curves(cases: Classified, folds: Mapping[int, Classified], roc: Ba
     return [note for is_so, note in notes if is_so]
 
 
-def _class_table(cases: Classified, names: list[str], areas: Mapping[int, Band]) -> Table:
+def _class_table(cases: predictions.Classified, names: list[str], areas: Mapping[int, predictions.Band]) -> Table:
     """Precision, recall, F1, area and number of cases of each class, and their means."""
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -141,7 +134,7 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(values[there], weights=weights[there])) if there.any() else np.nan
 
 
-def _notes_of_classes(cases: Classified, has_areas: bool, tests: str) -> str:
+def _notes_of_classes(cases: predictions.Classified, has_areas: bool, tests: str) -> str:
     area = (
         " AUC: of each fold in which the class occurs, one class against the rest, then their mean."
         if has_areas
@@ -181,16 +174,16 @@ def confusion(result: object) -> dict[str, Any] | None:
         ``classes``; ``rows``, one per true class, of ``(name, cells, recall)`` with cells of
         ``(count, share of the row)``.
     """
-    cases = classify(result)
+    cases = predictions.classify(result)
     if cases is None or cases.n_classes > MAX_CLASSES:
         return None
-    names = class_names(result, cases.n_classes)
+    names = predictions.class_names(result, cases.n_classes)
     rows = []
-    for position, (name, row) in enumerate(zip(names, confusion_counts(cases), strict=True)):
+    for position, (name, row) in enumerate(zip(names, predictions.confusion_counts(cases), strict=True)):
         total = int(row.sum())
         cells = [(int(count), round(count / total, 3) if total else 0.0) for count in row]
         rows.append((name, cells, f"{row[position] / total:.1%}" if total else DASH))
-    return {"classes": names, "rows": rows, "of": tests_of(result)}
+    return {"classes": names, "rows": rows, "of": predictions.tests_of(result)}
 
 
 def _spread(mean: float, std: float) -> str:
@@ -205,7 +198,7 @@ def regression_section(result: object) -> Section | None:
     result
         A ``KFoldResult`` whose task is no classification.
     """
-    found = regressed(result)
+    found = predictions.regressed(result)
     if found is None:
         return None
     true, pred, kept = found
@@ -217,7 +210,9 @@ def regression_section(result: object) -> Section | None:
         ["mean of the residuals", float(np.mean(left_over))],
         ["R²", float(1 - np.sum(left_over**2) / spread) if spread else np.nan],
     ]
-    notes = [f"All {len(true):,} out-of-fold {tests_of(result)}; residuals are predicted minus true values."]
+    notes = [
+        f"All {len(true):,} out-of-fold {predictions.tests_of(result)}; residuals are predicted minus true values."
+    ]
     if len(true) < len(kept):
         notes.append(f"{len(kept) - len(true):,} cases without a finite number are left out.")
     panels = {"agreement": plots.agreement_panel(true, pred), "residuals": plots.residual_panel(true, pred)}
@@ -353,3 +348,177 @@ def _last_values(fold: Any) -> Section | None:
 def drawn_folds(result: Any) -> Sequence[Any]:
     """Folds whose histories are shown: where none has finished, those that began."""
     return result.folds or result.unfinished
+
+
+TABLES, PLOTS = ("csv", "tex"), ("png", "svg", "pdf")
+DPI = 300
+#: what would make files of the same result differ
+_UNDATED: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def export(
+    result: predictions.KFoldResult, folder: str | Path, formats: Sequence[str] = (*TABLES, *PLOTS)
+) -> list[Path]:
+    """Write each table and each plot of a result; the same result gives the same bytes.
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    folder
+        Where to; made if it does not exist. Files of the same names are replaced.
+    formats
+        Of tables ``"csv"`` (all digits) and ``"tex"`` (a tabular for the package booktabs); of plots ``"png"``
+        (300 dpi), ``"svg"`` and ``"pdf"``.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    ConfigError
+        If a format is none of these.
+    """
+    check_result("export", result, "summary", "info")
+    check_paths("export", folder=folder)
+    if not isinstance(formats, (str, list, tuple, set)) or any(not isinstance(one, str) for one in formats):
+        raise ConfigError(f"export: formats must be names of formats, got {formats!r}")
+    formats = [formats] if isinstance(formats, str) else list(dict.fromkeys(formats))
+    if unknown := [one for one in formats if one not in (*TABLES, *PLOTS)]:
+        raise ConfigError(f"nothing is exported as {unknown[0]!r}{did_you_mean(str(unknown[0]), (*TABLES, *PLOTS))}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts: dict[str, str] = {}
+    for table in _tables(result):
+        texts |= {f"{table.name}.csv": table.csv(), f"{table.name}.tex": table.latex() + "\n"}
+    if fold_values(result):
+        texts["metrics.tex"] = fold_table(result, "latex") + "\n"
+    if (history := _history(drawn_folds(result))).rows:
+        texts["history.csv"] = history.csv()
+    paths = [
+        publish_text(folder / file, text, durable=False)
+        for file, text in texts.items()
+        if file.rpartition(".")[2] in formats
+    ]
+    plots_asked = [one for one in formats if one in PLOTS]
+    for name, figure in _figures(result) if plots_asked else ():
+        paths += [_save(figure, folder / f"{name}.{one}") for one in plots_asked]
+    return paths
+
+
+def _save(figure: "Figure", path: Path) -> Path:
+    import matplotlib
+
+    buffer, kind = io.BytesIO(), path.suffix[1:]
+    with matplotlib.rc_context({"svg.hashsalt": plots.SALT, "svg.fonttype": "none", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=_UNDATED[kind])
+    return publish(path, lambda file: file.write(buffer.getvalue()), durable=False)
+
+
+def _tables(result: predictions.KFoldResult) -> Iterator[Table]:
+    if summary := result.summary():
+        yield summary_table(summary)
+    if result.folds:
+        per_fold = fold_values(result)
+        header = ["Fold", "Train", "Validation", "Test", "Epochs", "Best epoch", *per_fold, "Duration"]
+        rows: list[list[Any]] = [
+            [
+                str(fold.fold),
+                len(fold.train_indices),
+                None if fold.val_indices is None else len(fold.val_indices),
+                len(fold.test_indices),
+                len(fold.history),
+                fold.best_epoch,
+                *(float(values[position]) for values in per_fold.values()),
+                Seconds(fold.seconds),
+            ]
+            for position, fold in enumerate(result.folds)
+        ]
+        yield Table("folds", header, rows)
+    for section in sections(result):
+        yield from section.tables
+
+
+def summary_table(summary: dict[str, dict[str, Any]]) -> Table:
+    """One row for each metric.
+
+    Parameters
+    ----------
+    summary
+        What ``KFoldResult.summary()`` gives.
+    """
+    rows = list(summary.values())
+    has_pooled = any(row["pooled"] and np.isfinite(row["oof"]) for row in rows)
+    columns: dict[str, list[Any]] = {
+        "Metric": list(summary),
+        "Mean": [row["mean"] for row in rows],
+        "SD": [row["std"] for row in rows],
+        "Out-of-fold": [np.nan if row["pooled"] else row["oof"] for row in rows],
+        "Out-of-fold SD": [row["oof_std"] for row in rows],
+        "Pooled": [row["oof"] if row["pooled"] else np.nan for row in rows],
+        "CI low": [row["ci_low"] for row in rows],
+        "CI high": [row["ci_high"] for row in rows],
+        "CI of": [None if np.isnan(row["ci_low"]) else "mean" if row["pooled"] else "out-of-fold" for row in rows],
+        "n": [row["n"] for row in rows],
+        "Groups": [row["n_groups"] for row in rows],
+    }
+    shown = {
+        "Out-of-fold SD": any(np.isfinite(row["oof_std"]) for row in rows),
+        "Pooled": has_pooled,
+        "CI of": has_pooled,
+        "Groups": any(row["n_groups"] for row in rows),
+    }
+    header = [name for name in columns if shown.get(name, True)]
+    cells = [list(row) for row in zip(*(columns[name] for name in header), strict=True)]
+    return Table("summary", header, cells, by_row=True)
+
+
+def _history(folds: Sequence[Any]) -> Table:
+    """One row for each epoch of each fold: the numbers behind the learning curves."""
+    keys = [
+        key for key in dict.fromkeys(key for fold in folds for entry in fold.history for key in entry) if key != "epoch"
+    ]
+    rows = [
+        [
+            str(fold.fold),
+            int(entry.get("epoch", position + 1)),
+            *(None if entry.get(key) is None else float(np.mean(entry[key])) for key in keys),
+        ]
+        for fold in folds
+        for position, entry in enumerate(fold.history)
+    ]
+    return Table("history", ["Fold", "Epoch", *keys], rows)
+
+
+def _figures(result: predictions.KFoldResult) -> Iterator[tuple[str, "Figure"]]:
+    folds = drawn_folds(result)
+    if plots.curves(folds):
+        yield "learning_curves", plots.learning_curves(folds)
+    for section in sections(result):
+        yield from section.panels.items()
+        yield from section.only_in_files.items()
+    if result.examples is not None and result.examples.examples:
+        yield "examples", examples_figure(result.examples)
+
+
+def examples_figure(examples: Examples) -> "Figure":
+    """The worst samples in a row, and the best in a row below; blue is the true outline, orange the predicted one."""
+    sides = ([one for one in examples.examples if one.is_best == is_best] for is_best in (False, True))
+    rows = [row for row in sides if row]
+    n_columns = max(map(len, rows))
+    figure = picture_class()(figsize=(1.3 * n_columns, 1.75 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), n_columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for row, line in zip(rows, grid, strict=True):
+        for one, axes in zip(row, line, strict=False):
+            axes.imshow(outlined(one.image, one.true_mask, one.predicted_mask))
+            label = f"{one.score:.3g}" + (f"\n{one.true} → {one.predicted}" if one.true else "")
+            axes.set_title(label, fontsize=7, color=plots.INK, parse_math=False)
+    return figure

@@ -7,34 +7,18 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from delira.errors import ConfigError
 from delira.metrics.metric_set import evaluator
-from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases
-from delira.report.bootstrap import (
-    N_DRAWS,
-    RESAMPLING_LIMIT,
-    Draws,
-    Interval,
-    Resampling,
-    classes_of,
-    evaluated,
-    fast_statistic,
-    mean_interval,
-    n_bytes,
-    of_case_values,
-)
-from delira.report.predictions import Part, arrays_of, folds_of, rounds_of, target_of
+from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases, statistic_of
+from delira.report import bootstrap
+from delira.report.predictions import KFoldResult, Part, arrays_of, folds_of, rounds_of, target_of
 from delira.report.stored_numbers import Keys, Stored, is_of_ones_own, read_rows, write_rows
 from delira.runs.results import describe_guards
 from delira.utils.arrays import iterate_leaves
-
-if TYPE_CHECKING:
-    from delira.experiments.result import KFoldResult
-
 
 _CLOSE = 1e-6
 
@@ -101,13 +85,13 @@ def check_result(owner: str, result: object, *names: str) -> None:
         raise ConfigError(f"{owner}: result must be a KFoldResult, got {result!r:.200}")
 
 
-def fold_values(result: "KFoldResult") -> dict[str, np.ndarray]:
+def fold_values(result: KFoldResult) -> dict[str, np.ndarray]:
     """Metric name to its value in each fold, float64 of shape ``(n_folds,)``; of many values the mean."""
     names = list(result.folds[0].metrics) if result.folds else []
     return {name: np.array([np.mean(fold.metrics[name]) for fold in result.folds], float) for name in names}
 
 
-def summarise(result: "KFoldResult") -> dict[str, dict[str, Any]]:
+def summarise(result: KFoldResult) -> dict[str, dict[str, Any]]:
     """Summarise a cross-validation.
 
     Parameters
@@ -143,8 +127,7 @@ def summarise(result: "KFoldResult") -> dict[str, dict[str, Any]]:
             rounds = rounds or rounds_of(result)
             rows[name] = _Row(result, name, folds, rounds, progress).numbers(values[name])
             if key is not None:
-                is_own = metric is not None and is_of_ones_own(metric)
-                is_sure = is_own and _gives_again(result, name, folds, values[name])
+                is_sure = is_of_ones_own(metric) and _gives_again(result, name, folds, values[name])
                 made[name] = Stored(key, rows[name], keys.of_unknown(name) if is_sure else None)
     finally:
         progress.close()
@@ -181,7 +164,7 @@ class _Row:
         self.is_pooled = self.metric is not None and not self.is_mean
         self.cases = np.unique(np.concatenate([part.cases for part in rounds]))
         self.groups = None if result.groups is None else np.asarray(result.groups)[self.cases]
-        self.whole = Resampling(len(self.cases), self.groups)
+        self.whole = bootstrap.Resampling(len(self.cases), self.groups)
 
     def numbers(self, values: np.ndarray) -> dict[str, Any]:
         """Return the row; ``values`` are those of the folds."""
@@ -238,7 +221,7 @@ class _Row:
 
     # -------------------------------------------------------------- intervals
 
-    def _interval(self, found: Sequence[_Value], defined: np.ndarray, undefined: dict[int, str]) -> Interval:
+    def _interval(self, found: Sequence[_Value], defined: np.ndarray, undefined: dict[int, str]) -> bootstrap.Interval:
         if self.result.without_intervals:
             return self.whole.none(self.result.without_intervals)
         if undefined:
@@ -248,7 +231,7 @@ class _Row:
             return self.whole.none(f"it is {'NaN' if np.isnan(numbers).any() else 'infinite'}")
         parts = self.folds if self.is_pooled else self.rounds
         within = self.is_pooled and self.result.rounds.is_once
-        draws = Draws(parts, self.result.groups, self.result.seed or 0, within=within)
+        draws = bootstrap.Draws(parts, self.result.groups, self.result.seed or 0, within=within)
         if draws.note:
             return self.whole.none(draws.note)
         cases = [one.cases for one in found if one.cases is not None]
@@ -261,41 +244,41 @@ class _Row:
             "draws are biased, as each holds fewer different cases than the data: their 95 % do not contain the value"
         )
 
-    def _of_cases(self, draws: Draws, found: Sequence[CaseValues]) -> Interval:
+    def _of_cases(self, draws: bootstrap.Draws, found: Sequence[CaseValues]) -> bootstrap.Interval:
         """By the values of the cases."""
         if len(found) == 1:
-            return mean_interval(found[0].values, self.groups, self.result.seed or 0, weights=found[0].weights)
+            return bootstrap.mean_interval(
+                found[0].values, self.groups, self.result.seed or 0, weights=found[0].weights
+            )
         for one in found:
             counted = one.values if one.weights is None else one.values[one.weights > 0]
             if not np.isfinite(counted).all():
-                return self.whole.none(mean_interval(counted).note)
-        return draws.interval([of_case_values(one) for one in found])
+                return self.whole.none(bootstrap.mean_interval(counted).note)
+        return draws.interval([bootstrap.of_case_values(one) for one in found])
 
-    def _of_evaluations(self, draws: Draws) -> Interval:
+    def _of_evaluations(self, draws: bootstrap.Draws) -> bootstrap.Interval:
         """By the metric itself."""
         arrays = [arrays_of(self.result, self.name, part) for part in draws.parts]
-        if (size := sum(map(n_bytes, arrays))) > RESAMPLING_LIMIT:
+        if (size := sum(map(bootstrap.n_bytes, arrays))) > bootstrap.RESAMPLING_LIMIT:
             return self.whole.none(
                 f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "
                 "a metric over samples (delira.metrics.per_sample) has an interval at any size"
             )
         evaluate = evaluator(self.metric, self.name)
-        done, total = itertools.count(1), N_DRAWS * len(draws.parts)
+        done, total = itertools.count(1), bootstrap.N_DRAWS * len(draws.parts)
 
         def tell() -> None:
             self.progress.tell(self.name, next(done), total)
 
         if self.is_mean:
-            return draws.interval([evaluated(tell, evaluate, each, None) for each in arrays])
+            return draws.interval([bootstrap.evaluated(tell, evaluate, each, None) for each in arrays])
         targets = [target_of(self.result, self.name, part) for part in draws.parts]
-        classes = [
-            classes_of(target, [array for array in each if array is not target])
-            for target, each in zip(targets, arrays, strict=True)
-        ]
-        statistics = [
-            fast_statistic(self.metric, each, evaluate) or evaluated(tell, evaluate, each, labels)
-            for each, labels in zip(arrays, classes, strict=True)
-        ]
+        classes = list(map(bootstrap.classes_of, targets, arrays))
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            statistics = [
+                statistic_of(self.metric, each, evaluate) or bootstrap.evaluated(tell, evaluate, each, labels)
+                for each, labels in zip(arrays, classes, strict=True)
+            ]
         is_of_numbers = all(labels is None for labels in classes)
         return draws.interval(statistics, "has too few different cases" if is_of_numbers else "lacks a class")
 
@@ -310,7 +293,7 @@ def _nan(value: float) -> float:
     return np.nan if np.isnan(value) else value
 
 
-def undefined_folds(result: "KFoldResult", name: str, parts: list[Part], values: np.ndarray) -> dict[int, str]:
+def undefined_folds(result: KFoldResult, name: str, parts: list[Part], values: np.ndarray) -> dict[int, str]:
     """Folds in which a metric is not defined, and why; a value that is NaN for another reason is not among them.
 
     Parameters
@@ -347,7 +330,7 @@ def _reason(result: object, name: str, part: Part, parts: list[Part]) -> str:
         return "only one case"
     rows = target.reshape(len(target), -1)
     if (rows == rows[0]).all():
-        labels = classes_of(target, [array for array in arrays if array is not target])
+        labels = bootstrap.classes_of(target, arrays)
         return "all targets are equal" if labels is None and rows.shape[1] == 1 else "only one class"
     everywhere = [np.unique(target_of(result, name, other)) for other in parts]
     lacking = sorted(set(np.concatenate(everywhere).tolist()) - set(np.unique(target).tolist()))

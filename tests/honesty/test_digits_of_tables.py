@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from delira.experiments.result import FoldResult, KFoldResult
-from delira.report.export import summary_table
-from delira.report.sections import regression_section
+from delira.report.sections import regression_section, summary_table
 from delira.report.table import Table, number_format
 
 

@@ -178,9 +178,9 @@ POINTS = [
     PutBack(
         point="11",
         what="every draw is evaluated by itself: 15 s of silence",
-        file="delira/report/bootstrap.py",
-        old="        return statistic_of(metric, arrays, evaluate)\n",
-        new="        return None\n",
+        file="delira/report/summary.py",
+        old="statistic_of(self.metric, each, evaluate) or bootstrap.evaluated(",
+        new="bootstrap.evaluated(",
         test=FOLDS + "test_two_thousand_draws_of_three_metrics_take_less_than_a_second",
     ),
     PutBack(
@@ -202,7 +202,7 @@ POINTS = [
     PutBack(
         point="43",
         what="summary.tex rounds all metrics by the largest",
-        file="delira/report/export.py",
+        file="delira/report/sections.py",
         old="cells, by_row=True)",
         new="cells)",
         test=DIGITS + "test_in_a_summary_each_metric_has_its_own_digits",
