@@ -233,8 +233,10 @@ def check_numbers(
 
 def check_whole(owner: object, *, at_least: float = -math.inf, **given: Any) -> None:
     """Refuse what is no whole number, or below ``at_least``; see :func:`check_numbers`."""
-    what = f"a whole number of at least {at_least}" if math.isfinite(at_least) else "a whole number"
-    _check(lambda value: isinstance(value, Integral) and int(value) >= at_least, what, owner, **given)
+    limit = f" of at least {at_least}" if math.isfinite(at_least) else ""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < at_least:
+            raise ConfigError(f"{_name_of(owner)}: {name} is a whole number{limit}, got {value!r}")
 
 
 def if_given(**arguments: Any) -> dict[str, Any]:

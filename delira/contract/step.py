@@ -330,25 +330,19 @@ def call_losses(
     ConfigError
         If losses are no functions by name.
     """
+    try:
+        pairs, keys_of = losses.items(), loss_keys.get
+    except AttributeError:
+        _refuse_others_than_dicts("call_losses", losses=losses, loss_keys=loss_keys)
+        raise
     values = {}
-    for name, loss, keys in _with_keys("call_losses", losses=losses, loss_keys=loss_keys):
-        if keys is None:
+    for name, loss in pairs:
+        if (keys := keys_of(name)) is None:
             values[name] = call_loss(name, loss, look_up("loss", name, DEFAULT_LOSS_KEYS, predictions, batch))
             continue
         read = look_up("loss", name, keys, predictions, batch)
         values[name] = _called(name, loss, read[::-1] if getattr(loss, TARGET_FIRST, False) else read)
     return values
-
-
-def _with_keys(caller: str, **given: ByName) -> list[tuple[str, Any, Any]]:
-    """Each of the functions by name, with the entries that the keys say it reads, or None; refuses what is none."""
-    functions, keys = given.values()
-    try:
-        pairs, entries_of = functions.items(), keys.get
-    except AttributeError:
-        _refuse_others_than_dicts(caller, **given)
-        raise
-    return [(name, function, entries_of(name)) for name, function in pairs]
 
 
 def loss_entries(loss: Callable[..., Any], prediction: str, target: str) -> tuple[str, str]:
@@ -425,11 +419,16 @@ def call_metrics(
     ConfigError
         If metrics are no functions by name.
     """
+    try:
+        pairs, keys_of = metrics.items(), metric_keys.get
+    except AttributeError:
+        _refuse_others_than_dicts("call_metrics", metrics=metrics, metric_keys=metric_keys)
+        raise
     values = {}
-    for name, metric, keys in _with_keys("call_metrics", metrics=metrics, metric_keys=metric_keys):
+    for name, metric in pairs:
         if not callable(metric):
             raise ConfigError(f"metrics: the metric {name!r} is a function, got {metric!r}")
-        if keys is None:
+        if (keys := keys_of(name)) is None:
             target, prediction = DEFAULT_METRIC_KEYS
             keys = ordered(metric, prediction, target, "target first")
         values[name] = metric(*look_up("metric", name, keys, batch, predictions))

@@ -1,13 +1,14 @@
 """What users hand over becomes counts, indices, arrays and batches: nothing is rounded or lost without a word."""
 
 import inspect
+import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, MissingKeyError, SampleIndexError, expect, is_count
+from delira.errors import ConfigError, DataError, MissingKeyError, SampleIndexError
 
 NEVER_MASKED = frozenset({np.ndarray, int, float, complex, bool, str, bytes, *np.sctypeDict.values()})
 """Types whose values need not be asked: to ask each costs half a microsecond."""
@@ -375,9 +376,9 @@ NO_INDEX = (bool, np.bool_, type(None))
 
 def check_count(value: object, name: str, minimum: int) -> int:
     """Refuse anything but an integer of at least ``minimum``; a float is never rounded."""
-    number: Any = value
-    expect((name, value, is_count(value) and number >= minimum, f"an integer of at least {minimum}"))
-    return int(number)
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise ConfigError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    return int(value)
 
 
 def to_index_array(indices: Iterable[int], owner: str) -> np.ndarray:
@@ -457,7 +458,8 @@ def common_length(lengths: Mapping[str, int], owner: str) -> int:
 
 def check_flag(value: object, name: str) -> bool:
     """Refuse anything but True and False."""
-    expect((name, value, isinstance(value, (bool, np.bool_)), "True or False"))
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 

@@ -81,11 +81,15 @@ class _Reader:
         """What was read, as manifests have it."""
         return {"python": PYTHON, "functions": dict(sorted(self.found.items())), "missing": sorted(self.missing)}
 
-    def read_class(self, cls: type) -> None:
-        """The functions and plain attributes of a class, if it is the user's."""
-        if id(cls) in self._seen or not is_own(cls):
-            return
-        self._seen.add(id(cls))
+    def _read_classes(self, classes: Iterable[type]) -> None:
+        """The functions and plain attributes of those classes that are the user's."""
+        for cls in classes:
+            if id(cls) not in self._seen:
+                self._seen.add(id(cls))
+                if is_own(cls):
+                    self._read_class(cls)
+
+    def _read_class(self, cls: type) -> None:
         plain = {}
         for name, value in vars(cls).items():
             place = f"{cls.__qualname__}.{name}"
@@ -93,7 +97,7 @@ class _Reader:
             if name in _GENERATED:
                 continue
             if isinstance(value, type) and not is_special:
-                self.read_class(value)
+                self._read_classes([value])
             elif (function := _function_in(value)) is not None:
                 self.read_function(function, place)
             elif isinstance(value, Mapping) and any(hasattr(one, "original_method") for one in value.values()):
@@ -169,8 +173,7 @@ class _Reader:
                     if not isinstance(vars(value)[name], types.ModuleType):
                         self.follow(vars(value)[name])
         elif isinstance(value, type):
-            for cls in reversed(value.__mro__):
-                self.read_class(cls)
+            self._read_classes(reversed(value.__mro__))
         elif (function := _function_in(value)) is not None and is_own(function):
             self.read_function(function, function.__qualname__)
 

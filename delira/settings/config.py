@@ -26,20 +26,25 @@ def is_same_score(key: object, other: object) -> bool:
 
 def check_epochs(num_epochs: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    expect(("num_epochs", num_epochs, is_count(num_epochs), "an integer of at least 0 (epochs in total)"))
+    if isinstance(num_epochs, bool) or not isinstance(num_epochs, numbers.Integral) or num_epochs < 0:
+        raise ConfigError(f"num_epochs must be an integer of at least 0 (epochs in total), got {num_epochs!r}")
     return int(num_epochs)
 
 
 def check_start(start_epoch: Any) -> int:
     """Refuse anything but a positive integer."""
-    expect(positive("start_epoch", start_epoch, "number of the first epoch"))
+    if isinstance(start_epoch, bool) or not isinstance(start_epoch, numbers.Integral) or start_epoch < 1:
+        raise ConfigError(
+            f"start_epoch must be an integer of at least 1 (number of the first epoch), got {start_epoch!r}"
+        )
     return int(start_epoch)
 
 
 def check_fold(fold: Any) -> int:
     """Refuse anything but a non-negative integer."""
-    is_whole = isinstance(fold, numbers.Integral) and not isinstance(fold, bool)
-    expect(("fold", fold, is_count(fold), "at least 0" if is_whole else "an integer"))
+    if isinstance(fold, bool) or not isinstance(fold, numbers.Integral) or fold < 0:
+        is_whole = isinstance(fold, numbers.Integral) and not isinstance(fold, bool)
+        raise ConfigError(f"fold must be {'at least 0' if is_whole else 'an integer'}, got {fold!r}")
     return int(fold)
 
 

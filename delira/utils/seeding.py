@@ -7,6 +7,7 @@ has to be replayed to know what batch 17 of epoch 3 looks like.
 
 import contextlib
 import logging
+import numbers
 import os
 import random
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, check_flags, expect, is_count
+from delira.errors import ConfigError, check_flags
 
 #: environment variable that makes cuBLAS deterministic; it reads it only once
 CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG"
@@ -26,7 +27,8 @@ _log = logging.getLogger(__name__)
 
 def check_seed(seed: int, name: str = "seed") -> int:
     """Refuse anything but a non-negative integer; ``name`` is that of the setting."""
-    expect((name, seed, is_count(seed), "a non-negative integer"))
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
+        raise ConfigError(f"{name} must be a non-negative integer, got {seed!r}")
     return int(seed)
 
 
