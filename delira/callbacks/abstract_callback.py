@@ -4,7 +4,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from delira.errors import ConfigError, did_you_mean
 from delira.state import PHASE, SELF, State
@@ -16,30 +16,42 @@ if TYPE_CHECKING:
 #: what callbacks are shown
 Trainer: TypeAlias = "BaseNetworkTrainer"
 
-#: hook -> what has happened by then, in the order of one epoch
-HOOKS = {
-    "on_init": "the trial, or the trainer, is complete",
-    "on_start": "a fit, an evaluation or a prediction begins",
-    "on_start_epoch": "an epoch begins",
-    "on_start_training": "the training pass of an epoch begins",
-    "on_sample": "a batch is there: change X and Y_TRUE",
-    "on_forward": "the network was called: change Y_PRED",
-    "on_criterion": "the loss is there, and not differentiated yet: change LOSS",
-    "on_backward": "the gradients are there, and no update was made yet",
-    "on_step_training": "a step is done",
-    "on_end_training": "the training pass is done",
-    "on_start_validation": "a pass without learning begins: a validation, an evaluation, a prediction",
-    "on_sample_validation": "as on_sample, in a pass without learning",
-    "on_forward_validation": "as on_forward, in a pass without learning",
-    "on_criterion_validation": "as on_criterion, in a pass without learning; not without targets",
-    "on_step_validation": "a batch of a pass without learning is done",
-    "on_end_validation": "the pass is done",
-    "on_end_epoch": "an epoch is done and not recorded yet: changes of METRICS are recorded",
-    "on_checkpoint": "an epoch is recorded: the time to store it",
-    "on_end": "the fit, evaluation or prediction ends, whatever ended it",
-}
+
+class Event(NamedTuple):
+    """One event: what has happened by then, and the methods that get the state (a hook) and, before it, the trainer."""
+
+    when: str
+    hook: str
+    at: str = ""
+
+
+#: in the order of one epoch
+ALL_EVENTS = (
+    Event("the trial, or the trainer, is complete", "on_init"),
+    Event("a fit, an evaluation or a prediction begins", "on_start", "at_training_begin"),
+    Event("an epoch begins", "on_start_epoch", "at_epoch_begin"),
+    Event("the training pass of an epoch begins", "on_start_training"),
+    Event("a batch is there: change X and Y_TRUE", "on_sample", "at_iter_begin"),
+    Event("the network was called: change Y_PRED", "on_forward"),
+    Event("the loss is there, and not differentiated yet: change LOSS", "on_criterion"),
+    Event("the gradients are there, and no update was made yet", "on_backward"),
+    Event("a step is done", "on_step_training", "at_iter_end"),
+    Event("the training pass is done", "on_end_training"),
+    Event("a pass without learning begins: a validation, an evaluation, a prediction", "on_start_validation"),
+    Event("as on_sample, in a pass without learning", "on_sample_validation"),
+    Event("as on_forward, in a pass without learning", "on_forward_validation"),
+    Event("as on_criterion, in a pass without learning; not without targets", "on_criterion_validation"),
+    Event("a batch of a pass without learning is done", "on_step_validation"),
+    Event("the pass is done", "on_end_validation"),
+    Event("an epoch is done and not recorded yet: changes of METRICS are recorded", "on_end_epoch"),
+    Event("an epoch is recorded: the time to store it", "on_checkpoint", "at_epoch_end"),
+    Event("the fit, evaluation or prediction ends, whatever ended it", "on_end", "at_training_end"),
+)
+#: hook -> what has happened by then
+HOOKS = {event.hook: event.when for event in ALL_EVENTS}
+_BEGINNINGS = [event.at for event in ALL_EVENTS if event.at.endswith("begin")]
 #: events that callbacks hear with the trainer: of training, epoch and step the beginning and the end
-EVENTS = tuple(f"at_{part}_{end}" for part in ("training", "epoch", "iter") for end in ("begin", "end"))
+EVENTS = tuple(name for begin in _BEGINNINGS for name in (begin, f"{begin.removesuffix('begin')}end"))
 PHASES = ("fit", "evaluate", "predict", "replay")
 #: hooks that run inside the step, where the loss is differentiated
 IN_STEP = ("on_sample", "on_forward", "on_criterion", "on_backward")
