@@ -1,6 +1,7 @@
 """The table of backends: which backend needs which package and provides which public names.
 
-Adding a backend is one folder in ``delira/backends`` and one entry in each table.
+Adding a backend to delira is one folder in ``delira/backends`` and one entry in each table; ``docs/design.md`` lists
+what goes with it. A backend of one's own needs no entry anywhere (``docs/own_backend.md``).
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""The files of a training: which checkpoints are written, when and by whom, which stay, and where its time goes."""
+"""The files of a training: who writes checkpoints, which of them stay, and where the time of a training goes."""
 
 import contextlib
 import functools
