@@ -15,8 +15,7 @@ from delira.experiments.result import FoldResult, KFoldResult
 from delira.logging.handlers import draw
 from delira.logging.messages import Message
 from delira.metrics import MetricSet, SklearnF1Score, accuracy
-from delira.report import mean_interval, page, score_interval
-from delira.report import summary as summary_module
+from delira.report import bootstrap, mean_interval, page, score_interval
 from delira.report.examples import data_uri
 from delira.utils.pictures import picture_class
 
@@ -124,7 +123,7 @@ def test_without_the_functions_there_is_no_value_over_all_folds_but_values_per_c
 
 
 def test_large_arrays_are_not_resampled(result, monkeypatch):
-    monkeypatch.setattr(summary_module, "RESAMPLING_LIMIT", 1000)
+    monkeypatch.setattr(bootstrap, "RESAMPLING_LIMIT", 1000)
     result.metrics = {**result.metrics, "accuracy": lambda y_true, y_pred: accuracy(y_true, y_pred)}
     row = result.summary()["accuracy"]
     assert np.isfinite(row["oof"])
@@ -134,7 +133,7 @@ def test_large_arrays_are_not_resampled(result, monkeypatch):
 
 
 def test_what_is_known_by_case_is_drawn_at_any_size(result, monkeypatch):
-    monkeypatch.setattr(summary_module, "RESAMPLING_LIMIT", 0)
+    monkeypatch.setattr(bootstrap, "RESAMPLING_LIMIT", 0)
     assert np.isfinite(result.summary()["accuracy"]["ci_low"])
 
 
