@@ -431,13 +431,15 @@ class BaseDataManager:
         """Take over checked settings, unless ``drop_last`` then leaves no batch."""
         before = {**self.__dict__}
         self.__dict__.update(settings)
-        if self._drop_last and self.n_samples < self._batch_size:
-            error = ConfigError(
-                f"drop_last leaves no batch of {self.n_samples} samples with batch_size={self._batch_size}; "
-                "use a smaller batch_size or drop_last=False"
-            )
+        try:
+            if self._drop_last and self.n_samples < self._batch_size:
+                raise ConfigError(
+                    f"drop_last leaves no batch of {self.n_samples} samples with batch_size={self._batch_size}; "
+                    "use a smaller batch_size or drop_last=False"
+                )
+        except BaseException:
             self.__dict__ = before
-            raise error
+            raise
 
     def _batches(
         self, seed: int, fold: int, epoch: int, shuffle: bool, number: int = 0, ahead: int | None = None

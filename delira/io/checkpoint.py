@@ -83,7 +83,8 @@ class CheckpointFolder:
             self._put(publish_copy, path, last)
         elif not _is_same(path, last):
             if is_there(last):
-                self._put(functools.partial(publish_link, durable=False), last, previous)  # synced with the next name
+                # the folder is synced with the next name
+                self._put(publish_link, last, previous, functools.partial(publish_link, durable=False))
             if path == self.path(NEXT):
                 self._put(publish_link, path, last, os.replace)  # while the names change both must be whole
                 sync_folder(self.folder)

@@ -225,6 +225,14 @@ def test_drop_last_leaves_out_the_smaller_batch():
     assert manager.n_batches == 2
 
 
+def test_a_sampler_that_raises_when_it_is_counted_leaves_the_manager_as_it_was(monkeypatch):
+    manager = BaseDataManager(arrays(), 4, sampler=EveryOther(range(10)), drop_last=True)
+    monkeypatch.setattr(EveryOther, "__len__", lambda self: self.unknown)
+    with pytest.raises(AttributeError, match="unknown"):
+        manager.batch_size = 2
+    assert manager.batch_size == 4
+
+
 def test_drop_last_that_leaves_no_batch_is_refused_with_both_numbers():
     match = "no batch of 10 samples with batch_size=11; use a smaller batch_size"
     with pytest.raises(ConfigError, match=match):

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import gc
 import json
 import os
@@ -31,6 +32,7 @@ from test_workers import (
 )
 
 from delira.data_loading import AbstractDataset, BaseDataManager
+from delira.data_loading.workers import pool, process
 from delira.errors import DataError, WorkerError
 
 pytestmark = [pytest.mark.forks, pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")]
@@ -211,6 +213,17 @@ def test_one_loss_in_each_epoch_is_no_error():
         os.kill(min(descendants() - before), signal.SIGKILL)
         got[-1] += iterator
     assert same(got, expected)
+
+
+def test_losses_of_a_worker_that_makes_no_batch_ahead_are_counted_over_the_epoch():
+    before = descendants()
+    manager = BaseDataManager(Noisy(), 1, 1, noise, worker_settings={"prefetch": 1})
+    iterator = manager.epoch(5, 1, 0)
+    for _ in range(2):
+        next(iterator)
+        os.kill(max(descendants() - before), signal.SIGKILL)
+    with pytest.raises(WorkerError, match="2 workers were lost in this epoch, and replacements=1"):
+        next(iterator)
 
 
 def test_as_many_workers_are_replaced_as_is_asked_for(tmp_path):
@@ -864,12 +877,37 @@ def test_work_that_is_no_longer_wanted_is_dropped():
         time.sleep(0.15)
         return batch
 
-    manager = BaseDataManager(Noisy(40), 1, 1, slow, worker_settings={"prefetch": 30})
-    iterator = iter(manager)
-    next(iterator)
-    iterator.seek(39)
-    with within(2):
+    for prefetch in (30, 60):
+        manager = BaseDataManager(Noisy(40), 1, 1, slow, worker_settings={"prefetch": prefetch})
+        iterator = iter(manager)
         next(iterator)
+        iterator.seek(39)
+        with within(2):
+            next(iterator)
+
+
+@pytest.mark.parametrize("name", ["send", "receive"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_failure_between_this_process_and_a_worker_mixes_no_batches_up(monkeypatch, name, again):
+    module = process if name == "send" else pool
+    manager = BaseDataManager(Noisy(20), 1, 2, noise)
+    expected = batches(BaseDataManager(Noisy(20), 1, transforms=noise), (0,))[0]
+    iterator = manager.epoch(5, 1, 0, shuffle=True)
+    got = [next(iterator) for _ in range(3)]
+
+    def fails(*args):
+        monkeypatch.undo()
+        if name == "receive":  # and what came is lost
+            pool.receive(*args)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(module, name, fails)
+    with pytest.raises(OSError, match="Too many open files"):
+        got.extend(iterator)
+    if again:
+        iterator = manager.epoch(5, 1, 0, start=len(got), shuffle=True)
+    assert same(got + list(iterator), expected)
+    manager.close()
 
 
 def test_a_worker_stuck_with_work_of_the_last_iteration_is_replaced(tmp_path):

@@ -165,15 +165,13 @@ class WorkerPool:
         self.asked_for.add(task.number)
         self._submit(task, min(self._workers, key=lambda worker: len(worker.tasks)))
 
-    def result(self, number: int) -> Made:
-        """Wait for a batch that was submitted.
+    def result(self, number: int) -> Made | Failure:
+        """Wait for a batch that was submitted, or for what loading or transforming it raised in the worker.
 
         Raises
         ------
         WorkerError
             If more workers were lost than are replaced, or one did not start.
-        Exception
-            What loading or transforming raised in the worker, with its traceback as the cause.
         """
         waited, was_stopped = 0.0, False
         self._collect(0.0)
@@ -196,11 +194,7 @@ class WorkerPool:
                 self._lost(worker, cause)
             waited, was_stopped = 0.0, False
         self.asked_for.remove(number)
-        done = self._ready.pop(number)
-        if isinstance(done, Failure):
-            self.begin()  # what it says of later batches may have been mended until they are asked for
-            raise done.unpacked() from WorkerTraceback(done.text)
-        return done
+        return self._ready.pop(number)
 
     def _collect(self, timeout: float, awaited: Worker | None = None) -> bool:
         """Take what has come within ``timeout`` seconds; whether something came of the worker awaited."""
@@ -383,6 +377,13 @@ class WorkersAhead(EpochBatches):
         """Return batch ``number`` and have those behind it made.
 
         If the transforms or the dataset were changed since the last one, batches that were made ahead are made again.
+
+        Raises
+        ------
+        WorkerError
+            If more workers were lost than are replaced, or one did not start.
+        Exception
+            What loading or transforming raised in a worker, with its traceback as the cause.
         """
         if self._pool is not None and any(watch.has_changed() for watch in self._watches):
             self._pool.close()  # its copies of the transforms or the dataset are no longer what these are
@@ -403,17 +404,20 @@ class WorkersAhead(EpochBatches):
             self._pool = self.keeper.borrow(self.recipe, min(self.number, self.n_batches), self.settings)
             self._pool.begin()
         pool = self._pool
-        if number not in pool.asked_for:
-            pool.begin()
         ahead = self.number * self.settings.prefetch - 1 if self.ahead is None else self.ahead
         wanted = range(number, min(number + 1 + ahead, self.n_batches))
-        for each in sorted({*wanted} - pool.asked_for):
-            pool.submit(self.task(each))
         try:
+            if pool.asked_for and number != min(pool.asked_for):  # somebody went to another batch
+                pool.begin()
+            for each in sorted({*wanted} - pool.asked_for):
+                pool.submit(self.task(each))
             made = pool.result(number)
-        except WorkerError as error:
+        except BaseException as error:  # of whatever kind: which answer is due next may be unknown now
             self.close(error)
             raise
+        if isinstance(made, Failure):
+            pool.begin()  # what it says of later batches may have been mended until they are asked for
+            raise made.unpacked() from WorkerTraceback(made.text)
         if made.drew:
             self.keeper.warn_of_generators(made.drew)
         return made

@@ -425,7 +425,7 @@ class Worker:
     def submit(self, task: BatchTask) -> None:
         """Hand it one more task."""
         self.tasks.append(task)
-        with contextlib.suppress(OSError):  # it is dead: the watch will see
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is dead: the watch will see
             send(self.connection, task)
 
     @property
