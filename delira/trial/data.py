@@ -133,29 +133,27 @@ class TrialData:
         the number all of them; or without end.
         """
         state, counters, is_plain = self.state, (seed, fold, epoch), self.steps is None and self.loader is None
-        is_managed = is_plain and isinstance(self.generator, BaseDataManager) and not self.keeps_iterator
-        number = None if is_managed else self.n_batches
+        if is_plain and isinstance(self.generator, BaseDataManager) and not self.keeps_iterator:
+            with contextlib.closing(self.generator.epoch(*counters, start=start, shuffle=shuffle)) as batches:
+                state[keys.ITERATOR] = batches
+                yield from map(as_batch, batches)
+            return
+        number = self.n_batches
         is_open = self.steps is None and number is None
-        if is_managed:
-            source = self.generator.epoch(*counters, start=start, shuffle=shuffle)
-        elif is_open:
-            source = itertools.islice(self.generator, start, None)
-        else:
-            source = self._source(counters, start, shuffle)
-        with contextlib.closing(source) if is_managed else contextlib.nullcontext():
-            for _ in itertools.count() if number is None else range(start, number):
-                state[keys.ITERATOR] = source
-                try:
-                    batch = self._next(source)
-                except StopIteration:
-                    if is_open:
-                        return
-                    why = "; a generator gives its batches once: pass a list, or a loader"
-                    once = why if hasattr(self.generator, "__next__") else ""
-                    raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
-                yield batch
-                if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
+        source = itertools.islice(self.generator, start, None) if is_open else self._source(counters, start, shuffle)
+        for _ in itertools.count() if number is None else range(start, number):
+            state[keys.ITERATOR] = source
+            try:
+                batch = self._next(source)
+            except StopIteration:
+                if is_open:
                     return
+                why = "; a generator gives its batches once: pass a list, or a loader"
+                once = why if hasattr(self.generator, "__next__") else ""
+                raise DataError(f"the data, a {type(self.generator).__name__}, gave no batch{once}") from None
+            yield batch
+            if self.steps == ENDLESS and state.get(keys.STOP_TRAINING):
+                return
 
     def anew(self) -> "TrialData":
         """Return the same data without the iterator that a fit goes on with."""

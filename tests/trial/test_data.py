@@ -1,5 +1,7 @@
 """The data of a trial: arrays, tensors, loaders with and without a length, generators of the user's."""
 
+import sys
+
 import numpy as np
 import pytest
 from kits import BACKENDS, TORCH, WEIGHT, linear_trial, quiet, tunable_trial
@@ -10,8 +12,10 @@ from delira.callbacks.decorators import (
     on_step_training,
     on_step_validation,
 )
+from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.state import BATCH, OPTIMIZER, STOP_TRAINING, Y_PRED, Y_TRUE, X, state_key
+from delira.trial.data import TrialData
 
 
 @TORCH
@@ -176,6 +180,25 @@ def test_374_any_data_set_can_be_evaluated_and_predicted_under_its_name(kit, lin
         if key != keys.TRAIN_DATA:
             np.testing.assert_allclose(found, inputs @ WEIGHT, rtol=1e-4, atol=1e-5)
         assert found.shape == targets.shape
+
+
+def test_batches_of_a_data_manager_pass_by_one_call_each():
+    """What an epoch calls for each batch is paid at every step: it makes a batch of it, and that is all."""
+    manager, calls = BaseDataManager({"data": np.ones((12, 3)), "label": np.ones(12)}, 4), []
+    data = TrialData(manager, None, keys.State())
+    own = sys.modules[TrialData.__module__].__file__
+
+    def note(frame, event, _argument):
+        if event == "call" and frame.f_code.co_filename == own and frame.f_back.f_code.co_name == "epoch":
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        n_batches = len([*data.epoch(0, 0, 1)])
+    finally:
+        sys.setprofile(None)
+    assert n_batches == 3
+    assert calls == ["as_batch"] * n_batches
 
 
 def batches_of(x, y, size):
