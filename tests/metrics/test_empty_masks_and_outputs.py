@@ -7,7 +7,9 @@ from tree_loop import converter, one_pass
 from delira.errors import ConfigError
 from delira.metrics import Dice, IoU, RootMeanSquaredError, std
 from delira.metrics.tree.aggregators import RunningMean, RunningMetric
+from delira.metrics.tree.labels import wrong_labels
 from delira.state import LOSS, X
+from delira.utils.arrays import ops_of, read_arrays
 
 sk = pytest.importorskip("sklearn.metrics", reason="the comparison is with scikit-learn")
 RANDOM = np.random.default_rng(5)
@@ -122,3 +124,13 @@ def test_a_running_metric_of_ones_own_sees_the_last_means():
 def test_a_single_number_of_a_batch_is_one_observation_of_a_spread():
     given = [{LOSS: value, X: np.zeros(n)} for n, value in ((20, 0.0), (20, 1.0), (10, 2.0))]
     assert one_pass(["loss", std(LOSS)], given)[1] == {"loss": pytest.approx(0.8), "loss_std": 1.0}
+
+
+def test_masks_of_truth_values_have_no_wrong_label_and_nothing_is_brought_to_their_device(convert, monkeypatch):
+    true = convert(np.ones((2, 70, 70), bool))
+    monkeypatch.setattr(type(ops_of(true)), "asarray", None)
+    found = wrong_labels(true, 2)
+    monkeypatch.undo()
+    assert type(found) is type(true)
+    assert read_arrays([found])[0].dtype == bool
+    assert not read_arrays([found])[0].any()

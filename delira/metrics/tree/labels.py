@@ -147,7 +147,7 @@ def wrong_labels(true: Array, n_classes: int, ignore_index: int | None = None) -
     ops = ops_of(true)
     is_float = ops.is_float(true)
     if not is_float and "int" not in str(true.dtype):
-        return ops.asarray(np.zeros(shape_of(true), bool), true)
+        return true != true if ops.is_of_framework else np.zeros(shape_of(true), bool)
     # types of frameworks may be too small for the number of classes
     values = true if is_float or not ops.is_of_framework else ops.to_integer(true)
     if n_classes == YES_OR_NO:
