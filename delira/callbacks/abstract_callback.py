@@ -264,7 +264,8 @@ class CallbackList:
         self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
         if not isinstance(callbacks, Iterable):
             raise ConfigError(f"callbacks are a list of callbacks, got {callbacks!r}")
-        self.append([*callbacks])
+        for callback in callbacks:
+            self.append(callback)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._callbacks)

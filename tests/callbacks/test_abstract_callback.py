@@ -26,6 +26,18 @@ def test_lists_of_callbacks_are_flattened_and_copied():
     assert len(other) == 4
 
 
+def test_a_list_of_ones_own_is_given_each_callback_where_it_is_made():
+    seen = []
+
+    class Telling(CallbackList):
+        def append(self, callback):
+            seen.append(callback)
+            super().append(callback)
+
+    first, second = EarlyStopping(), WeightDecay()
+    assert [*Telling([first, second])] == seen == [first, second]
+
+
 def test_a_trial_takes_a_list_of_lists(torch_fit):
     seen = []
     torch_fit.trial([[on_end_epoch(lambda state: seen.append(state[EPOCH]))]]).run(2)
