@@ -123,9 +123,10 @@ class WrappedOptimizers(OptimizersRole):
 
     def scope(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool = False) -> Scope:
         """Tell every wrapper; most runs need nothing here, and this is called at every step."""
-        if all(optimizer.is_plain for optimizer in optimizers.values()):
-            return _NOTHING
-        return self.batch(optimizers, n_samples, is_last, part)
+        for optimizer in optimizers.values():
+            if not optimizer.is_plain:
+                return self.batch(optimizers, n_samples, is_last, part)
+        return _NOTHING
 
     @contextlib.contextmanager
     def batch(self, optimizers: ByName, n_samples: int, is_last: bool, part: bool) -> Iterator[None]:

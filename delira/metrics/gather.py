@@ -374,7 +374,8 @@ class Batch:
             mask = weight
         values = as_array(value)
         self.shape, self.axis, self.size = values.shape, axis, math.prod(values.shape)
-        self._check(mask, doubt)
+        if mask is not None or doubt is not None or axis is not None:
+            self._check(mask, doubt)
         #: how many numbers were reduced, if that is known
         self.count: int | None = None
         self.row: Row | None = None
@@ -403,7 +404,9 @@ class Batch:
                 shape = tuple(self.shape)
                 raise DataError(f"dim={self.axis} of a metric whose values of a batch have the shape {shape}")
         for what, other in (("weights", mask), ("doubts", doubt)):
-            if other is not None and shape_of(other) != self.shape and math.prod(shape_of(other)) != self.size:
+            if other is None or getattr(other, "shape", None) == self.shape:  # as nearly always
+                continue
+            if math.prod(shape_of(other)) != self.size:
                 raise DataError(
                     f"a metric gave values of shape {tuple(self.shape)} with {what} of shape {shape_of(other)}; both "
                     "have one shape"

@@ -61,6 +61,8 @@ def as_batch(values: Tree) -> Batch:
 
 
 def _in_parts(values: Tree) -> tuple[Any, Any]:
+    if type(values) is dict and values.keys() == _OF_MANAGERS:  # as nearly always
+        return values["data"], values["label"]
     is_list = isinstance(values, (tuple, list))
     if isinstance(values, (str, bytes)) or (is_list and len(values) not in (1, 2)):
         what = f"a {type(values).__name__} of {len(values)} parts" if is_list else repr(values)

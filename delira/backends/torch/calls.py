@@ -57,7 +57,9 @@ class TorchCalls(CallsRole):
         NetworkError
             If the call changed its inputs, and had not done so at first.
         """
-        known = _changes.setdefault(network, {})
+        known = _changes.get(network)
+        if known is None:
+            known = _changes[network] = {}
         mode = getattr(network, "training", True)
         works_in_place = known.get(mode)
         if works_in_place is False:  # as nearly always

@@ -103,10 +103,13 @@ class TorchStep(StepRole):
             compute(step)
 
     def values(self, step: Step) -> tuple[dict[str, Any], dict[str, Any]]:
-        return _detached(step.predictions), _detached(step.losses)
+        return (
+            {name: _detached(one) for name, one in step.predictions.items()},
+            {name: _detached(one) for name, one in step.losses.items()},
+        )
 
     def measure(self, metrics: ByName, metric_keys: ByName, predictions: ByName, batch: ByName) -> dict[str, Any]:
-        with torch.no_grad():
+        with _grad_mode(False):
             return super().measure(metrics, metric_keys, predictions, batch)
 
     def explain(self, error: BaseException) -> str | None:

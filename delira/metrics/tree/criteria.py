@@ -404,8 +404,8 @@ def _of_tensor(target: Any, ignored: int | None, weights: Any) -> Any:
         return (weights.detach()[target.long() * counts] * counts).double().sum()
     if not target.is_cpu:  # not waited for
         return (target != ignored).sum()
-    if target.dim() == 1 and len(target) <= _FEW:
-        return len(target) - target.tolist().count(ignored)
+    if target.dim() == 1 and target.numel() <= _FEW:
+        return target.numel() - target.tolist().count(ignored)
     return int(np.count_nonzero(target.numpy() != ignored))
 
 
