@@ -6,6 +6,7 @@ without it.
 
 import functools
 import math
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -213,7 +214,7 @@ class _Torch(Ops):
         return _read_by(_place_of, arrays, lambda some: _divided(self.read_flat(some), some))
 
     def read_flat(self, arrays: Sequence[Any]) -> np.ndarray:
-        if len({array.device for array in arrays}) > 1:
+        if len(set(map(operator.attrgetter("device"), arrays))) > 1:
             return super().read_flat(arrays)
         flat = self.xp.cat([array if array.ndim == 1 else array.reshape(-1) for array in arrays]).detach()
         return (flat.float() if flat.dtype == self.xp.bfloat16 else flat).cpu().numpy()
@@ -361,6 +362,12 @@ def _is_variable(kind: type) -> bool:
     return any(parent.__module__.partition(".")[0] in _VARIABLES for parent in kind.__mro__)
 
 
+@functools.cache
+def _stays(kind: type) -> bool:
+    """Return True if objects of a type are arrays of a framework as they are, neither numpy's nor variables."""
+    return ops_of_type(kind) is not _NUMPY and not _is_variable(kind)
+
+
 def ops_of(array: Array) -> Ops:
     """Return the operations on arrays like this one; numpy's for numbers, lists and whatever else it can read."""
     return ops_of_type(type(array))  # type: ignore[arg-type]
@@ -372,12 +379,11 @@ def as_array(value: Any, like: Any = None) -> Any:
     Numbers and lists become arrays of numpy.
     """
     kind: Any = type(value)
-    ops = ops_of_type(kind)
-    if (like is None or type(like) is kind) and ops is not _NUMPY and not _is_variable(kind):
+    if (like is None or type(like) is kind) and _stays(kind):
         return value
     if _is_variable(kind):
         value = value[...]
-        ops = ops_of(value)
+    ops = ops_of(value)
     target = ops if like is None else ops_of(like)
     if ops is target:
         return np.asarray(value) if ops is _NUMPY else value
