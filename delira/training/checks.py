@@ -127,7 +127,7 @@ def _check_first_batch(run: Run, predictor: "Predictor", role: str, data: Data) 
     if run.backend.calls.is_ready(run.network) and is_called:
         try:
             with _counters_kept(run):
-                _check_reading(run, predictor, role, batch, prepared)
+                _check_reading(run, predictor, role, batch, prepared, is_all=count_batches(data) == 1)
         except Exception as error:
             # the training will not compute this batch at once
             in_parts = role == "training" and run.config.guards.micro_batches != 1
@@ -176,7 +176,7 @@ def _counters_kept(run: Run) -> Iterator[None]:
 
 
 def _check_reading(
-    run: Run, predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any]
+    run: Run, predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any], is_all: bool
 ) -> None:
     """Call the network once and look whether losses and metrics find what they read."""
     config = run.config
@@ -196,7 +196,7 @@ def _check_reading(
             tell_contradiction(kind, name, functions[name], given[name], predictions)
     if metrics:
         bound = config.bound(metrics, backend=run.backend)
-        check_metrics(predictor, bound, config.keys_of(metrics), batch, predictions)
+        check_metrics(predictor, bound, config.keys_of(metrics), batch, predictions, is_all)
 
 
 def _check_losses(run: Run, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
@@ -231,17 +231,19 @@ def check_metrics(
     metric_keys: Mapping[str, Any],
     batch: Mapping[str, Any],
     predictions: Mapping[str, Any] | None = None,
+    is_all: bool = False,
 ) -> None:
     """Try metrics on one batch: what they read must be there, and what they return must be a number.
 
-    A metric that raises is left alone, since one batch may be too little for it (a single class).
+    A metric that raises is left alone, since one batch may be too little for it (a single class), unless the batch is
+    all of the data.
     """
     if predictions is None:
         with predictor.backend.calls.evaluating(predictor.module):
             predictions = predictor.forward(predictor.feed.prepare(batch))
     arrays, host = predictor.to_numpy(predictions), predictor.backend.arrays.to_numpy(dict(batch))
     for name, metric in metrics.items():
-        keys = {name: metric_keys[name]} if name in metric_keys else None
+        keys = {name: metric_keys[name]} if name in metric_keys else {}
         MetricSet({name: metric}, keys).check_keys(host, arrays)
         try:
             with warnings.catch_warnings():
@@ -249,10 +251,18 @@ def check_metrics(
                 one = MetricSet({name: copy.deepcopy(metric)}, keys)  # a metric may have a state
                 one.update({**arrays, **host})
                 one.compute()
-        except DataError:
-            raise
         except Exception as error:
+            read = look_up("metric", name, keys.get(name, DEFAULT_METRIC_KEYS), host, arrays)
+            is_too_little = not is_all and isinstance(error.__cause__, ValueError) and _lacks_classes(*read)
+            if isinstance(error, DataError) and not is_too_little:
+                raise
             _log.debug("metric %r failed on one batch, which may be too little for it: %s", name, error)
+
+
+def _lacks_classes(target: Any, prediction: Any, *others: Any) -> bool:
+    """Return True if the targets of a batch do not have every class that its predictions have a column for."""
+    n_columns = np.shape(prediction)[1] if np.ndim(prediction) > 1 else 1
+    return len(np.unique(target)) < max(2, n_columns)
 
 
 def unpack_closure(result: Any) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:

@@ -614,7 +614,7 @@ def torch_experiment(tmp_path, loss, n_out, **settings):
 
 
 def binary_manager():
-    data = GENERATOR.normal(size=(40, 4)).astype(np.float32)
+    data = np.random.default_rng(8).normal(size=(40, 4)).astype(np.float32)
     return BaseDataManager({"data": data, "label": (data[:, :1] > 0).astype(np.float32)}, 8)
 
 
@@ -635,6 +635,21 @@ def test_logits_of_a_binary_loss_are_logits_for_every_metric(tmp_path):
     evaluate = evaluator(result.metrics["acc"], "acc")
     label, pred = result.oof.targets["label"], result.oof.predictions["pred"]
     assert evaluate(label, pred) == sk.accuracy_score(label[:, 0], pred[:, 0] > 0)
+
+
+def test_a_first_batch_of_one_class_is_too_little_to_refuse_a_metric(tmp_path):
+    data = np.random.default_rng(8).normal(size=(40, 4)).astype(np.float32)
+    data = data[np.argsort(data[:, 0])]
+    labels = (data[:, :1] > 0).astype(np.float32)
+    experiment = torch_experiment(
+        tmp_path, lambda torch: torch.nn.BCEWithLogitsLoss(), 1, val_metrics={"nll": sk.log_loss}
+    )
+    manager = BaseDataManager({"data": data, "label": labels}, 8)
+    network = experiment.run(manager, manager)
+    predictions, values = experiment.test(network, manager)
+    assert values["nll"].item() == pytest.approx(sk.log_loss(labels, expit(predictions["pred"].astype(float))))
+    with pytest.raises(DataError, match="only one label"):
+        experiment.run(manager, BaseDataManager({"data": data[:8], "label": labels[:8]}, 8))
 
 
 def test_a_cross_validation_is_continued_with_them(tmp_path):
