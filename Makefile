@@ -27,6 +27,7 @@ ONLY_none :=
 ONLY_torch := -r requirements/torch.txt
 ONLY_tensorflow := $(TENSORFLOW_FOR_TESTS)
 ONLY_jax := -r requirements/jax.txt
+ONLY_sklearn := -r requirements/sklearn.txt
 BACKENDS := toy torch torchscript tensorflow jax sklearn
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 BENCHMARKS := $(filter-out %_gpu.py,$(wildcard benchmarks/[!_]*.py))
@@ -54,7 +55,7 @@ help:
 	@echo "make format     let ruff rewrite what it can"
 	@echo "make stubs      what editors see of names that are resolved on first use, made from where they are stated"
 	@echo "make full       all tests, the notebooks, and the tests again with one framework alone, and with none"
-	@echo "make test-only-none    the tests with no framework; test-only-torch, -tensorflow, -jax with that one alone"
+	@echo "make test-only-none    the tests with no framework; test-only-torch, -tensorflow, -jax, -sklearn with that one alone"
 	@echo "make test-notebooks    the notebooks, from top to bottom; make notebooks also writes what they show"
 	@echo "make bench      the benchmarks"
 	@echo "make test-gpu   the tests that need a GPU        (GPU_PYTHON=python3)"
@@ -97,6 +98,7 @@ full: .venv/.stamp-docs
 	@$(MAKE) --no-print-directory test-only-torch
 	@$(MAKE) --no-print-directory test-only-tensorflow
 	@$(MAKE) --no-print-directory test-only-jax
+	@$(MAKE) --no-print-directory test-only-sklearn
 
 # The slow tests build the source distribution and the wheel, and check what is in them; they are those of
 # "make chaos", too. With other libraries' transforms and datasets there, the tests that use them run, too.
