@@ -1,4 +1,4 @@
-"""What a fit knows at any moment: a dictionary under keys that do not collide, and the keys it begins with.
+"""What a fit knows at any time: a dictionary under keys that do not collide, and the keys it begins with.
 
 Callbacks and metrics read the state, and change it by assignment. Its own keys are constants of this module
 (``from delira.state import LOSS, Y_PRED``); :func:`state_key` makes further ones.

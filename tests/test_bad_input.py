@@ -1,4 +1,4 @@
-"""Bad input, bullet by bullet: an error that names the culprit and the cure, before the first step."""
+"""Bad input is refused before the first step, by an error that names the culprit and the cure."""
 
 import os
 import warnings

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 RUN_BY = {
     "README.md": "test_readme.py",
     "docs/callbacks.md": "test_callbacks_page.py",
-    "docs/command_line.md": "cli/test_page.py",
+    "docs/command_line.md": "cli/test_command_line_page.py",
     "docs/data.md": "test_examples.py",
     "docs/errors.md": "test_errors_page.py",
     "docs/how_to.md": "test_examples.py",
@@ -25,7 +25,7 @@ RUN_BY = {
     "docs/metrics.md": "metrics/test_tree_page.py",
     "docs/nothing_lost.md": "test_examples.py",
     "docs/own_backend.md": "test_own_backend.py",
-    "docs/report.md": "test_report_doc.py",
+    "docs/report.md": "test_report_page_of_docs.py",
     "docs/backends.md": "test_backends_page.py",
     "docs/trial.md": "test_trial_page.py",
 }

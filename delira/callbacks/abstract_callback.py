@@ -351,7 +351,7 @@ class CallbackList:
                     _apply(trainer, callback, "at_training_end", returned)
             except Exception as failure:
                 first = _first_of(first, failure, f"{type(callback).__name__}.at_training_end")
-        first = self.end(trainer.facts, "fit", first)
+        first = self.end(trainer.hook_state, "fit", first)
         if first is not None and first is not error:
             raise first
 

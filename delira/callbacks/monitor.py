@@ -240,10 +240,10 @@ class EarlyStopping(Callback):
 
     def at_epoch_end(self, trainer: Trainer, *, metrics: Mapping[str, float], **facts: Any) -> None:
         """Look at the value of an epoch, which is recorded already."""
-        state = keys.State({**trainer.facts, keys.METRICS: metrics})
+        state = keys.State({**trainer.hook_state, keys.METRICS: metrics})
         self._look_at_epoch(state)
         if state.get(keys.STOP_TRAINING):
-            trainer.facts[keys.STOP_TRAINING] = trainer.state.stop_training = True
+            trainer.hook_state[keys.STOP_TRAINING] = trainer.state.stop_training = True
 
     def on_end_epoch(self, state: keys.State) -> None:
         """Look at the value of an epoch that is replayed."""

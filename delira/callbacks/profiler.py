@@ -31,20 +31,20 @@ class _Clock:
         self.seconds, self._stack, self._since = seconds, ["other"], perf_counter()
 
     def mark(self, name: str) -> None:
-        """What has passed since the last change was this."""
+        """Count the time since the last mark under ``name``."""
         self.wait()
         now = perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
         self._since = now
 
     def between(self, name: str) -> None:
-        """What follows, outside of all parts, is called so."""
+        """Count the time outside of all parts under ``name`` from now on."""
         self.mark(self._stack[0])
         self._stack[0] = name
 
     @contextlib.contextmanager
     def part(self, name: str, outside: str = "") -> Iterator[None]:
-        """Scope of a part; inside of one that is called as ``outside`` it belongs to that."""
+        """Scope whose time counts under ``name``, unless it lies inside of the part ``outside``."""
         if outside in self._stack:
             yield
             return
@@ -56,7 +56,7 @@ class _Clock:
             self.mark(self._stack.pop())
 
     def rename(self, name: str) -> None:
-        """The rest of the part at hand is called so."""
+        """Count the rest of the current part under ``name``."""
         self._stack[-1] = name
 
 
@@ -267,7 +267,7 @@ class TimerMetric(Profiler, Metric):
         self.parts, self.prints = parts, prints
 
     def reset(self, state: State) -> None:
-        """Become a callback, where it is none yet."""
+        """Register this metric as a callback of the fit, if it is not one yet."""
         if state.get(PHASE) == "fit" and not any(one is self for one in state[CALLBACK_LIST]):
             trainer_of(state).register_callback(self)
             self.on_start(state)

@@ -193,7 +193,7 @@ class ProgressBar(AbstractCallback):
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the training ends, at the speed so far; None if nobody knows."""
+        """Seconds until the training ends, at the speed so far; None if that is not known."""
         done = self.steps - self._first
         if not done or self.total is None:
             return None
@@ -463,7 +463,7 @@ class PassBar(Panel):
         self._draw()
 
     def update(self) -> bool:
-        """Move on by one step; whether it was drawn."""
+        """Move on by one step; return True if the bar is drawn."""
         self._done += 1
         is_due = perf_counter() >= self._next
         if is_due:

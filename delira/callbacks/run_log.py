@@ -151,7 +151,7 @@ class RunLog(AbstractCallback):
                     self.logger.log(message_of(f"step/{name}", value, state.global_step, trainer.fold), place=place)
 
     def at_training_end(self, trainer: Trainer, *, error: BaseException | None = None, **facts: Any) -> None:
-        """Tell frequencies that no name had."""
+        """Warn of each name in ``logging_frequencies`` that nothing has logged."""
         wanted, seen = self.logger.frequencies, self.logger.seen
         if error is None and isinstance(wanted, Mapping) and seen:
             for name in wanted.keys() - seen:

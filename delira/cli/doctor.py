@@ -163,7 +163,7 @@ def _here() -> Path:
 
 
 def _folder(path: Path) -> dict[str, Any]:
-    """Runs are written here unless a ``save_path`` says otherwise."""
+    """Return the working folder, and why it cannot be written to, if it cannot."""
     try:
         with tempfile.TemporaryFile(dir=path):
             problem = None

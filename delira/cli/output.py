@@ -36,7 +36,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
 
 
 def _strict(value: object) -> Any:
-    """JSON has no NaN: ``null``."""
+    """Return the value with None in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, Mapping):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

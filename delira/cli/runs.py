@@ -78,7 +78,7 @@ def _is_listed(run: StoredRun, name: str, states: Sequence[str], since: str | No
 
 
 def _read(path: Path) -> StoredRun:
-    """Return a run; of one that breaks its reader only that: the others are listed all the same."""
+    """Return a run; one that cannot be read becomes an entry that says so, and the others are still listed."""
     try:
         run = read_run(path)
         describe(run, path)

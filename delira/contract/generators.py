@@ -33,5 +33,5 @@ class GeneratorsRole(Role):
         return int(np.random.randint(2**31))  # noqa: NPY002 - the global one is meant
 
     def not_resumable(self, network: Network) -> str | None:
-        """Why a training of the network cannot be continued inside an epoch, if it cannot: for its generators."""
+        """Return why the generators of a network rule out continuing inside an epoch; None if they do not."""
         return None

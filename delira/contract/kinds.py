@@ -51,7 +51,7 @@ class Role(abc.ABC):
         self.backend = backend
 
     def lacking(self, what: str) -> ConfigError:
-        """What a verb raises that the backend has not: ``what`` it cannot do, and what to write instead."""
+        """Return the error of a verb that the backend lacks; ``what`` says what it cannot do, and the cure."""
         return ConfigError(f"the backend {self.backend.name!r} {what}")
 
 

@@ -100,7 +100,7 @@ class WrappedOptimizers(OptimizersRole):
         """The wrappers of optimizers of the framework."""
 
     def noted(self, network: Network) -> Callable[[], None]:
-        """A function that takes back what the network notes of batches from now on, besides its weights."""
+        """Return a function that undoes what the network records of batches from now on, e.g. running statistics."""
         return lambda: None
 
     def build(
@@ -146,11 +146,11 @@ class WrappedOptimizers(OptimizersRole):
             restore()
 
     def count_left_out(self, optimizers: ByName) -> int:
-        """Those that the wrappers count."""
+        """Return the number of batches that the wrappers have left out."""
         return sum(optimizer.num_skipped for optimizer in optimizers.values())
 
     def discard_parts(self, optimizers: ByName) -> bool:
-        """Forget them in every wrapper."""
+        """Forget the parts of the current batch in every wrapper."""
         answers = [optimizer.discard_parts() for optimizer in optimizers.values()]  # asks every one of them
         return all(answers)
 

@@ -466,7 +466,7 @@ class BaseExperiment(Generic[NetworkT]):
             "model": references.class_on_disk(self.model_cls),
             "code": code_of(self.model_cls, request.model_kwargs.values()),
             "functions": code_of_functions([*request.functions(data), *called]),
-            **request.facts(data, self.trainer_cls.backend),
+            **request.described(data, self.trainer_cls.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }

@@ -88,7 +88,7 @@ class RunRequest:
         parts = [change.get("transforms") for change in self.changes.values() if isinstance(change, Mapping)]
         return [*named, getattr(data, "transforms", None), *parts]
 
-    def facts(self, data: Data, backend: Backend) -> dict[str, Any]:
+    def described(self, data: Data, backend: Backend) -> dict[str, Any]:
         """Return what the manifest says of the run, also to tell later what differs."""
         score_key, mode = self.config.score(None, None)
         return {

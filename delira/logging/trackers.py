@@ -471,7 +471,7 @@ def _readable(value: object) -> Any:
 
 
 def _accepted(method: Any, named: dict[str, Any]) -> dict[str, Any]:
-    """Without the step and the appendix where the method takes none."""
+    """Return the keywords without step and appendix, unless the method takes them."""
     try:
         parameters = inspect.signature(method).parameters
     except (TypeError, ValueError):

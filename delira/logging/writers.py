@@ -238,7 +238,7 @@ def close_writer(log_dir: str | Path, user: Any, visdom: bool = False) -> None:
 
 
 def _key(log_dir: str | Path, user: object, visdom: bool) -> tuple[Path, bool]:
-    """Under which a writer is found; users are told apart, too."""
+    """Return the key under which the writer of a folder is found; refuse a user that cannot be hashed."""
     errors.check_flags("a writer", visdom=visdom)
     if not isinstance(user, Hashable):
         raise errors.ConfigError(

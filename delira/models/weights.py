@@ -26,7 +26,7 @@ def named_weights(network: object) -> dict[str, np.ndarray]:
         Arrays of the network's own types under the framework's names; bfloat16 as ``ml_dtypes.bfloat16``.
         Weights that two layers share are there under both names.
     """
-    return find_backend(network).named_weights(network)
+    return find_backend(network).weights.named(network)
 
 
 def load_named_weights(network: object, weights: Mapping[str, np.ndarray]) -> None:
@@ -143,7 +143,7 @@ def transfer_weights(
     """
     source, target = find_backend(src), find_backend(dst)
     _check_arguments(mapping, flattened, check_settings)
-    given, wanted = source.portable_weights(src), target.portable_weights(dst)
+    given, wanted = source.weights.portable(src), target.weights.portable(dst)
     names = {name: _source_name(name, mapping or {}) for name in wanted}
     _check_names(names, given, mapping or {})
     images = dict(flattened or {})
@@ -172,10 +172,10 @@ def transfer_weights(
     if check_settings:
         _check_settings(src, dst, names)
     weights = {name: array.astype(wanted[name].dtype) for name, array in weights.items()}
-    target.load_portable_weights(dst, weights)
-    taken = target.portable_weights(dst)
+    target.weights.load_portable(dst, weights)
+    taken = target.weights.portable(dst)
     if lost := [name for name, array in weights.items() if taken[name].tobytes() != array.tobytes()]:
-        target.load_portable_weights(dst, wanted)
+        target.weights.load_portable(dst, wanted)
         raise CheckpointError(
             f"{type(dst).__name__} has one array for several of {_listed(lost, ', ')} and further names, for which "
             f"{type(src).__name__} has different ones"

@@ -209,7 +209,7 @@ def _of_draw(function: Callable[..., float], arrays: Sequence[Any], cases: np.nd
 
 
 def _count_cases(arrays: object) -> int:
-    """Of arrays, or trees of them, of one length."""
+    """Return the number of cases in arrays, or trees of arrays, which must have one length."""
     if not isinstance(arrays, (list, tuple)) or not arrays:
         raise ConfigError(f"arrays must be a list of arrays with one entry for each case, got {arrays!r:.200}")
     lengths = {np.shape(leaf)[:1] for tree in arrays for _, leaf in iterate_leaves(tree)}

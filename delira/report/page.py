@@ -193,7 +193,7 @@ def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
 
 
 def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
-    """Return the same for several results on one scale; None for one without a finite number."""
+    """Return where to draw the values of each result on one common scale; None for one without a finite value."""
     rows = [(result.summary()[name], fold_values(result)[name]) for result in results]
     shown = [np.array([*values, row["oof"], row["ci_low"], row["ci_high"]]) for row, values in rows]
     finite = np.concatenate([each[np.isfinite(each)] for each in shown])

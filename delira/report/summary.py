@@ -289,7 +289,7 @@ def _spread(values: np.ndarray) -> float:
 
 
 def _nan(value: float) -> float:
-    """Return a number; all that are none are the same object, so that equal rows are equal."""
+    """Return the number; every NaN becomes the same object, so that equal rows compare equal."""
     return np.nan if np.isnan(value) else value
 
 

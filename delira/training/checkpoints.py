@@ -155,7 +155,7 @@ class Checkpoints:
             if name in (kept := tree.get("losses", {})):
                 loss.load_state_dict(kept[name])
         run.state, run.running, self._shown = state, None, None
-        run.facts[keys.HISTORY] = state.history
+        run.hook_state[keys.HISTORY] = state.history
         self._averages.recount()
         try:
             run.callbacks.load_state_dict(state.callbacks)

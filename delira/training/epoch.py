@@ -307,7 +307,7 @@ class StepValues:
         return series.values
 
     def _sizes_of(self, name: str) -> np.ndarray:
-        """What the values count, float64 of shape ``(n_steps,)``."""
+        """Return the weight of each value, float64 of shape ``(n_steps,)``."""
         series = self._series[name]
         if any(not isinstance(size, (int, float)) for size in series.sizes):
             series.sizes = self._read(series.sizes).tolist()
@@ -446,7 +446,7 @@ class RunningEpoch:
 
     @classmethod
     def of(cls, run: "Run", readings: OutputReadings | None) -> Self:
-        """Make that of an epoch which begins now.
+        """Make the record of an epoch that begins now.
 
         Parameters
         ----------
@@ -483,7 +483,7 @@ class RunningEpoch:
         return self.over_epoch is None or self.over_epoch.is_storable
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it as a checkpoint tree."""
+        """Return the losses, metrics and rates so far as a checkpoint tree."""
         return {
             "losses": self.losses.state_dict(),
             "metrics": self.metrics.state_dict(),

@@ -87,7 +87,7 @@ class AveragedWeights:
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """Those of the average as it is now, by name; empty if they were not computed."""
+        """The running statistics of the current average, by name; empty if they are not computed."""
         return self._statistics if self._computed_at == self._run.state.global_step else {}
 
     def lacking(self, tree: Tree | None) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class AveragedWeights:
         )
 
     def renew(self, data: Data, epoch: int) -> bool:
-        """Compute them for the average as it is now, if that is wanted and was not done; returns whether it was.
+        """Compute the statistics of the current average if they are wanted and missing; return True if that is done.
 
         The batches are those of the training epoch, seeded by the same counters, in training mode; nothing but the
         statistics is left of the pass. It ends at once when a signal comes, and nothing is computed then.
@@ -244,7 +244,7 @@ class AveragedWeights:
                     return
                 prepared = self._feed.prepare(batch)
                 if self._step.shows_validation:
-                    run.facts[keys.BATCH] = number
+                    run.hook_state[keys.BATCH] = number
                     prepared = self._step.sampled(prepared, "on_sample_validation")
                 yield functools.partial(self._forward, prepared)
 
@@ -252,16 +252,16 @@ class AveragedWeights:
     def _aside(self, data: Data) -> Iterator[None]:
         """Scope after which generators, state and a loader of the user's are as they were."""
         run, loader = self._run, batches_source(data)
-        facts, before = run.facts, dict(run.facts)
+        hook_state, before = run.hook_state, dict(run.hook_state)
         position = copy.deepcopy(loader.state_dict()) if is_foreign_loader(loader) else None
         drawn = [(generator, generator.get_state()) for generator in _generators_of(loader)]
-        facts[keys.STOP_TRAINING] = False
+        hook_state[keys.STOP_TRAINING] = False
         try:
             with own_generators(run.backend):
                 yield
         finally:
-            facts.clear()
-            facts.update(before)
+            hook_state.clear()
+            hook_state.update(before)
             if position is not None:
                 loader.load_state_dict(position)
             for generator, state in drawn:
@@ -321,21 +321,21 @@ class Watcher:
     def __init__(self, objective: Objective, losses: StepValues | None = None, kept: list[Any] | None = None):
         self._objective, self._run, self.losses, self.kept = objective, objective.run, losses, kept
         self._is_shown = objective.step.shows_validation
-        self._was_stopped = bool(self._run.facts.get(keys.STOP_TRAINING))
+        self._was_stopped = bool(self._run.hook_state.get(keys.STOP_TRAINING))
         #: batches so far
         self.number = 0
 
     @property
     def is_enough(self) -> bool:
         """Return True if a callback has ended the pass before its time; experiments go through all of their data."""
-        is_stopped = bool(self._run.facts.get(keys.STOP_TRAINING)) and not self._was_stopped
+        is_stopped = bool(self._run.hook_state.get(keys.STOP_TRAINING)) and not self._was_stopped
         return is_stopped and self._objective.may_end_early
 
     def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """Show a prepared batch, and take what was made of it."""
         if not self._is_shown:
             return prepared
-        self._run.facts[keys.BATCH] = self.number
+        self._run.hook_state[keys.BATCH] = self.number
         given = prepared if self.kept is None else self._objective.before_prediction(prepared)
         return self._objective.step.sampled(given, "on_sample_validation")
 
@@ -360,7 +360,7 @@ class Watcher:
         if self._is_shown:
             objective.after_validation_step(step)
             if self.kept is not None:
-                self.kept.append(run.facts[keys.Y_PRED])
+                self.kept.append(run.hook_state[keys.Y_PRED])
             events.fire("on_step_validation")
         self.number += 1
         return step.predictions
@@ -423,7 +423,7 @@ class Evaluator:
                 for event in ("on_end_validation", "on_end_epoch"):
                     values = events.end_pass(values, event)
         finally:
-            self._run.facts.pop(keys.GENERATOR, None)  # it may have processes, which end with it
+            self._run.hook_state.pop(keys.GENERATOR, None)  # it may have processes, which end with it
         return done
 
     @contextlib.contextmanager
@@ -436,12 +436,12 @@ class Evaluator:
             ``"evaluate"`` or ``"predict"``.
         """
         run, events = self._run, self._events
-        facts, run.phase = run.facts, phase
+        hook_state, run.phase = run.hook_state, phase
         try:
             events.follow()
-            facts.n_asides += 1
-            facts.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
-            with telling_the_end(run.callbacks, facts, phase):
+            hook_state.n_asides += 1
+            hook_state.update({keys.PHASE: phase, keys.EPOCH: 0, keys.MAX_EPOCHS: 1, keys.STOP_TRAINING: False})
+            with telling_the_end(run.callbacks, hook_state, phase):
                 events.fire("on_start")
                 events.fire("on_start_epoch")
                 yield

@@ -447,7 +447,7 @@ class Rehearsal:
         self._trainer, self.batches = trainer, _batches(trainer, data)
         self._running = RunningEpoch.of(trainer.run, trainer.readings)
         #: the state that :meth:`put_back` returns to
-        self.facts: dict[Any, Any] = {}
+        self.hook_state: dict[Any, Any] = {}
         self._tree = trainer.backend.arrays.snapshot(
             trainer.backend.checkpoints.state_tree(trainer.module, trainer.optimizers)
         )
@@ -463,8 +463,8 @@ class Rehearsal:
     def put_back(self) -> None:
         """Give network, optimizers and state back what they had; what the steps have put there is freed."""
         trainer = self._trainer
-        trainer.facts.clear()
-        trainer.facts.update(self.facts)
+        trainer.hook_state.clear()
+        trainer.hook_state.update(self.hook_state)
         trainer.backend.optimizers.discard_parts(trainer.optimizers)
         trainer.backend.checkpoints.load_state_tree(self._tree, trainer.module, trainer.optimizers)
         for optimizer in trainer.optimizers.values():
@@ -485,12 +485,12 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
     data
         To train on.
     """
-    backend, config, facts, state = trainer.backend, trainer.config, trainer.facts, trainer.state
+    backend, config, hook_state, state = trainer.backend, trainer.config, trainer.hook_state, trainer.state
     exact = backend.devices.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
     with backend.devices.threads(config.num_threads), run.own_generators(backend), exact:
         run.seed_generators(backend, trainer.seed, trainer.fold, state.epoch + 1, stream="framework")
-        known, phase = dict(facts), trainer.run.phase
+        known, phase = dict(hook_state), trainer.run.phase
         _give_shapes(trainer, data)
         rehearsal, callbacks = Rehearsal(trainer, data), trainer.callbacks
         losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in checkpoints.losses_with_state(trainer.run)]
@@ -502,14 +502,14 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
             parts = _parts_in_step(callbacks)
             try:
                 with _begun(trainer, data, CallbackList(parts)), contextlib.closing(rehearsal.batches):
-                    rehearsal.facts = dict(facts)
+                    rehearsal.hook_state = dict(hook_state)
                     yield rehearsal
             finally:
                 trainer.callbacks = callbacks
                 for part in parts:
                     part.put_back()
         finally:
-            trainer.state, trainer.run.phase, rehearsal.facts = state, phase, known
+            trainer.state, trainer.run.phase, rehearsal.hook_state = state, phase, known
             rehearsal.put_back()
             for loss, kept in losses:
                 loss.load_state_dict(kept)
@@ -521,12 +521,12 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
 @contextlib.contextmanager
 def _begun(trainer: Trainer, data: Data, callbacks: CallbackList) -> Iterator[None]:
     """Scope of a training pass, as those callbacks are told that act inside the step; the trainer has no other."""
-    facts, epoch = trainer.facts, trainer.state.epoch
+    hook_state, epoch = trainer.hook_state, trainer.state.epoch
     trainer.callbacks, trainer.run.phase = callbacks, "fit"
-    facts.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
-    with objective.telling_the_end(callbacks, facts, "fit"):
+    hook_state.update({keys.PHASE: "fit", keys.EPOCH: epoch, keys.MAX_EPOCHS: epoch + 1, keys.STOP_TRAINING: False})
+    with objective.telling_the_end(callbacks, hook_state, "fit"):
         for hook in ("on_start", "on_start_epoch"):
-            callbacks.fire(hook, facts, "fit")
+            callbacks.fire(hook, hook_state, "fit")
         trainer.events.begin_pass(keys.TRAIN_DATA, data, "on_start_training")
         with trainer.backend.calls.training(trainer.module):
             yield

@@ -111,7 +111,7 @@ class Objective:
 
     def given_optimizers(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the optimizers of the state by name, for a backend that builds its own out of them."""
-        given = self.run.facts[keys.OPTIMIZER]
+        given = self.run.hook_state[keys.OPTIMIZER]
         return dict(given) if isinstance(given, Mapping) else {next(iter(self.run.optimizers), "default"): given}
 
     # ------------------------------------------------------------------ inside the step
@@ -130,19 +130,19 @@ class Objective:
 
     def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a batch with what callbacks made of its parts."""
-        mapping, facts = self.run.key_mapping, self.run.facts
+        mapping, hook_state = self.run.key_mapping, self.run.hook_state
         inputs = {argument: batch[key] for argument, key in mapping.items() if key in batch}
         rest = {key: value for key, value in batch.items() if key not in mapping.values()}
         return {
             **batch,
-            **{mapping[argument]: value for argument, value in _like(inputs, facts[keys.X]).items()},
-            **_like(rest, facts[keys.Y_TRUE]),
+            **{mapping[argument]: value for argument, value in _like(inputs, hook_state[keys.X]).items()},
+            **_like(rest, hook_state[keys.Y_TRUE]),
         }
 
     def show_on_sample(self, step: Step) -> None:
         """Show the batch."""
-        facts = self.run.facts
-        facts[keys.X], facts[keys.Y_TRUE] = self.divided(step.batch)
+        hook_state = self.run.hook_state
+        hook_state[keys.X], hook_state[keys.Y_TRUE] = self.divided(step.batch)
 
     def take_on_sample(self, step: Step) -> None:
         """Take the batch as callbacks have left it."""
@@ -150,32 +150,32 @@ class Objective:
 
     def show_on_forward(self, step: Step) -> None:
         """Show the predictions."""
-        self.run.facts[keys.Y_PRED] = single(step.predictions)
+        self.run.hook_state[keys.Y_PRED] = single(step.predictions)
 
     def take_on_forward(self, step: Step) -> None:
         """Take the predictions as callbacks have left them."""
-        step.predictions = _like(step.predictions, self.run.facts[keys.Y_PRED])
+        step.predictions = _like(step.predictions, self.run.hook_state[keys.Y_PRED])
 
     def show_on_criterion(self, step: Step) -> None:
         """Show the sum of all losses."""
         total = _total(step.losses)
         # a value of its own, since callbacks may add to it in place
-        self.run.facts[keys.LOSS] = shown = None if total is None else total + 0.0
+        self.run.hook_state[keys.LOSS] = shown = None if total is None else total + 0.0
         self._shown_loss = (total, shown, _version(shown))
 
     def take_on_criterion(self, step: Step) -> None:
         """Take what callbacks made of the sum of all losses, as a further loss."""
-        (before, shown, version), after = self._shown_loss, self.run.facts[keys.LOSS]
+        (before, shown, version), after = self._shown_loss, self.run.hook_state[keys.LOSS]
         if after is not shown or _version(after) != version:
             step.losses = {**step.losses, "added": after - before}
 
     def show_on_backward(self, step: Step) -> None:
         """Show the gradients."""
-        self.run.facts[keys.GRADIENTS] = dict(step.gradients or {})
+        self.run.hook_state[keys.GRADIENTS] = dict(step.gradients or {})
 
     def take_on_backward(self, step: Step) -> None:
         """Take the gradients as callbacks have left them."""
-        step.gradients = {**(step.gradients or {}), **self.run.facts[keys.GRADIENTS]}
+        step.gradients = {**(step.gradients or {}), **self.run.hook_state[keys.GRADIENTS]}
 
     def after_hook(self, event: str, step: Step) -> None:
         """Go on after an event inside of the step."""
@@ -193,13 +193,13 @@ class Objective:
             Arrays of the state that went into a compiled step.
         """
         metrics, losses, predictions = result
-        facts = self.run.facts
-        facts.update(carried)
-        facts[keys.X], facts[keys.Y_TRUE] = self.divided(prepared)
-        facts[keys.Y_PRED] = single(predictions)
-        facts[keys.METRICS] = {name: reported(value) for name, value in {**losses, **metrics}.items()}
-        facts[keys.LOSS] = _total(losses)
-        facts.pop(keys.GRADIENTS, None)
+        hook_state = self.run.hook_state
+        hook_state.update(carried)
+        hook_state[keys.X], hook_state[keys.Y_TRUE] = self.divided(prepared)
+        hook_state[keys.Y_PRED] = single(predictions)
+        hook_state[keys.METRICS] = {name: reported(value) for name, value in {**losses, **metrics}.items()}
+        hook_state[keys.LOSS] = _total(losses)
+        hook_state.pop(keys.GRADIENTS, None)
 
     # ------------------------------------------------------------------ passes over data
 
@@ -212,17 +212,17 @@ class Objective:
 
     def begin_pass(self, data_key: str, data: Data) -> None:
         """Get ready for a pass over data."""
-        self.run.facts.update({
+        self.run.hook_state.update({
             keys.DATA: data_key, keys.GENERATOR: data, keys.STEPS: count_batches(data), keys.METRICS: {},
         })  # fmt: skip
 
     def end_pass(self, values: Mapping[str, Any], event: str) -> None:
         """Show the values of a pass."""
-        self.run.facts[keys.METRICS] = values
+        self.run.hook_state[keys.METRICS] = values
 
     def recorded(self) -> dict[str, Any]:
         """Return the values that the state shows, as they are recorded."""
-        return dict(self.run.facts[keys.METRICS])
+        return dict(self.run.hook_state[keys.METRICS])
 
     def is_enough(self) -> bool:
         """Return True if the training pass ends after this step."""
@@ -299,7 +299,7 @@ class Objective:
 
     def after_validation_step(self, step: Step) -> None:
         """Show the values of a batch of a pass without learning."""
-        self.run.facts[keys.METRICS] = {f"val_{name}": reported(value) for name, value in step.losses.items()}
+        self.run.hook_state[keys.METRICS] = {f"val_{name}": reported(value) for name, value in step.losses.items()}
 
 
 def checked_objective(objective: Objective | None) -> Objective | None:
@@ -352,8 +352,8 @@ class Events:
 
     def begin(self) -> None:
         """Take note of what the state has, and that everything is there."""
-        facts = self._run.facts
-        self._in_use = (facts[keys.MODEL], facts[keys.OPTIMIZER], facts[keys.CRITERION])
+        hook_state = self._run.hook_state
+        self._in_use = (hook_state[keys.MODEL], hook_state[keys.OPTIMIZER], hook_state[keys.CRITERION])
 
     # ------------------------------------------------------------------ telling
 
@@ -370,8 +370,8 @@ class Events:
             if event == "on_step_training":
                 self.follow()
             return
-        run.facts[keys.PHASE] = run.phase
-        run.callbacks.fire(event, run.facts, run.phase)
+        run.hook_state[keys.PHASE] = run.phase
+        run.callbacks.fire(event, run.hook_state, run.phase)
         if event not in IN_STEP:
             self.follow()
 
@@ -400,14 +400,14 @@ class Events:
 
     def follow(self) -> None:
         """Go on with what a callback, or the user between two calls, has put into the state."""
-        run, facts = self._run, self._run.facts
-        if len(facts) != self._n_keys:
-            self._n_keys = len(facts)
-            for advice in misspelt(facts):
+        run, hook_state = self._run, self._run.hook_state
+        if len(hook_state) != self._n_keys:
+            self._n_keys = len(hook_state)
+            for advice in misspelt(hook_state):
                 run.warn_once(advice)
-        if facts.get(keys.STOP_TRAINING) and not run.state.stop_training and run.phase == "fit":
+        if hook_state.get(keys.STOP_TRAINING) and not run.state.stop_training and run.phase == "fit":
             run.state.stop_training = True
-        model, given, losses = now = (facts[keys.MODEL], facts[keys.OPTIMIZER], facts[keys.CRITERION])
+        model, given, losses = now = (hook_state[keys.MODEL], hook_state[keys.OPTIMIZER], hook_state[keys.CRITERION])
         network, optimizer, criterion = self._in_use
         if model is network and given is optimizer and losses is criterion:
             return

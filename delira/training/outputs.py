@@ -100,7 +100,7 @@ def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.nda
 
 
 def _told_in(fold: Any, name: str) -> Set[str]:
-    """That the training of a fold has met scores which are no probabilities, if it has."""
+    """Return ``{"logits"}`` if the training of a fold read an output as logits, else an empty set."""
     return {"logits"} & {getattr(fold, "output_readings", {}).get(name, {}).get("output")}
 
 

@@ -267,7 +267,7 @@ class Run:
     closure: Callable[..., Any]
     hooks: StepHooks = NO_HOOKS
     #: what callbacks of hooks see and change
-    facts: State
+    hook_state: State
     #: what a call of ``train`` was asked for; None between such calls
     plan: TrainingPlan | None = None
     #: of :data:`delira.callbacks.abstract_callback.PHASES`

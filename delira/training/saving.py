@@ -440,7 +440,7 @@ class PhaseTimes:
         return any(part in self._parts for part in _STEP_PARTS)
 
     def mark(self, part: str) -> None:
-        """What has passed since the last mark of the step was this."""
+        """Count the time since the last mark of the step as ``part``."""
         self._wait()
         now = perf_counter()
         part = part if part in _STEP_PARTS else "other"

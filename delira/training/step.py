@@ -76,7 +76,7 @@ class TrainingStep:
     def __init__(self, run: Run, events: Events, objective: Objective, feed: Feed, times: PhaseTimes, read: Read):
         self._run, self._events, self._objective = run, events, objective
         self._feed, self._times, self._read = feed, times, read
-        self._compiled = CompiledFacts(run.backend.calls.constants_of)
+        self._compiled = CompiledState(run.backend.calls.constants_of)
 
     # ------------------------------------------------------------------ one batch
 
@@ -102,7 +102,7 @@ class TrainingStep:
         if callbacks.hears("at_iter_begin"):
             self._events.notify("at_iter_begin", data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._feed.prepare(batch) if ready is None else ready
-        run.facts[keys.BATCH] = state.step_in_epoch
+        run.hook_state[keys.BATCH] = state.step_in_epoch
         prepared = self._before(prepared)
         taken = self._taken({**counters, "batch_nr": state.step_in_epoch})
         if self._times.is_sampling:
@@ -142,7 +142,7 @@ class TrainingStep:
             Keywords of the closure that count steps.
         """
         run = self._run
-        before = dict(run.facts) if self.is_compiled else None
+        before = dict(run.hook_state) if self.is_compiled else None
         skips = run.config.guards.nonfinite == "skip"
         try:
             with run.backend.optimizers.leaving_out(run.network, run.optimizers) if skips else _NOTHING:
@@ -158,7 +158,7 @@ class TrainingStep:
             if isinstance(error, Exception):
                 error.add_note(f"in a training step on a batch of {checks.describe_batch(prepared)}")
             if before is not None:
-                _restore(run.facts, before)
+                _restore(run.hook_state, before)
             raise
 
     def compute_in_parts(
@@ -321,11 +321,11 @@ class TrainingStep:
 
         def tell(step: Step) -> None:
             if is_first and self.is_compiled:
-                self._compiled.begin(step.batch, run.facts)
+                self._compiled.begin(step.batch, run.hook_state)
             show(step)
             if listeners:
-                with _inside(run.facts, step), self.noting():
-                    run.callbacks.fire(event, run.facts, run.phase)
+                with _inside(run.hook_state, step), self.noting():
+                    run.callbacks.fire(event, run.hook_state, run.phase)
                 take(step)
             objective.after_hook(event, step)
 
@@ -358,22 +358,22 @@ class TrainingStep:
 
         An on_sample that cannot be part of it is called here.
         """
-        run, facts, compiled = self._run, self._run.facts, self._compiled
+        run, hook_state, compiled = self._run, self._run.hook_state, self._compiled
         if self._samples_apart:
-            before = dict(facts)
+            before = dict(hook_state)
             prepared = self.sampled(prepared, "on_sample")
             self._events.follow()
-            compiled.inputs |= set(written(facts, before)) - SETTLED
+            compiled.inputs |= set(written(hook_state, before)) - SETTLED
         if not self.is_compiled:
             return prepared
-        if changed := compiled.changed(facts):
+        if changed := compiled.changed(hook_state):
             self._bound, self._n_anew = None, self._n_anew + 1
             if self._n_anew == _WARN_AFTER:
                 run.warn_once(
                     f"the step was compiled {_WARN_AFTER} times, since it reads {', '.join(map(str, changed))} of the "
                     "state, which changes: make an array of it, or set compiled=False"
                 )
-        return compiled.join(prepared, facts)
+        return compiled.join(prepared, hook_state)
 
     def sampled(self, prepared: dict[str, Any], event: str) -> dict[str, Any]:
         """Return a prepared batch with what callbacks make of it."""
@@ -385,26 +385,26 @@ class TrainingStep:
 
     def noting(self) -> contextlib.AbstractContextManager[None]:
         """Scope in which a compiled step notes what is read of the state."""
-        return self._compiled.noting(self._run.facts) if self.is_compiled else _NOTHING
+        return self._compiled.noting(self._run.hook_state) if self.is_compiled else _NOTHING
 
 
 @contextlib.contextmanager
-def _inside(facts: State, step: Step) -> Iterator[None]:
+def _inside(hook_state: State, step: Step) -> Iterator[None]:
     """Scope in which the state has the network whose weights are differentiated: of JAX it is another object."""
-    own, inner = facts[keys.MODEL], step.network
-    facts[keys.MODEL] = inner
+    own, inner = hook_state[keys.MODEL], step.network
+    hook_state[keys.MODEL] = inner
     try:
         yield
     finally:
-        if facts[keys.MODEL] is inner:  # else a callback has set another one
-            facts[keys.MODEL] = own
+        if hook_state[keys.MODEL] is inner:  # else a callback has set another one
+            hook_state[keys.MODEL] = own
 
 
-def _restore(facts: State, before: Mapping[Any, Any]) -> None:
+def _restore(hook_state: State, before: Mapping[Any, Any]) -> None:
     """Give the state back what it had, in place of arrays that were written since."""
-    for key in written(facts, before):
-        del facts[key]
-    facts.update({key: value for key, value in before.items() if key not in facts})
+    for key in written(hook_state, before):
+        del hook_state[key]
+    hook_state.update({key: value for key, value in before.items() if key not in hook_state})
 
 
 def _name_of(callback: Any) -> str:
@@ -462,8 +462,8 @@ class NotingState(State):
         return super().__missing__(key)
 
 
-class CompiledFacts:
-    """Keeps a compiled step and the state that its Python has read together.
+class CompiledState:
+    """Keeps a compiled step in agreement with the state that its Python reads.
 
     Parameters
     ----------
@@ -481,17 +481,17 @@ class CompiledFacts:
         self.carried: dict[Any, Any] = {}
 
     @contextlib.contextmanager
-    def noting(self, facts: State) -> Iterator[None]:
+    def noting(self, hook_state: State) -> Iterator[None]:
         """Scope of what is traced: values that are read of the state become part of the step."""
-        if isinstance(facts, NotingState):
+        if isinstance(hook_state, NotingState):
             yield
             return
-        facts.__class__, facts.leaves_of = NotingState, self._leaves_of  # type: ignore[attr-defined]
-        facts.noted, facts.outer = self._frozen, self._outer  # type: ignore[attr-defined]
+        hook_state.__class__, hook_state.leaves_of = NotingState, self._leaves_of  # type: ignore[attr-defined]
+        hook_state.noted, hook_state.outer = self._frozen, self._outer  # type: ignore[attr-defined]
         try:
             yield
         finally:
-            facts.__class__ = State
+            hook_state.__class__ = State
             self._frozen.pop(keys.BATCH, None)
 
     def _leaves_of(self, value: Tree) -> list[tuple[Any, Any]]:
@@ -501,11 +501,11 @@ class CompiledFacts:
             leaves += [((*path, number), array) for number, array in enumerate(self._constants_of(leaf))]
         return leaves
 
-    def _differs(self, facts: Mapping[Any, Any], key: Any, before: Any) -> bool:
+    def _differs(self, hook_state: Mapping[Any, Any], key: Any, before: Any) -> bool:
         """Return True if the state has something else under a key than what was noted of it."""
         if before is PRESENT or before is ABSENT:
-            return (key in facts) is (before is ABSENT)
-        now = facts.get(key)
+            return (key in hook_state) is (before is ABSENT)
+        now = hook_state.get(key)
         if is_of_arrays(before):  # an array of numpy may have been written into
             return now is not before or isinstance(before, np.ndarray)
         if isinstance(before, list):
@@ -515,38 +515,40 @@ class CompiledFacts:
             )
         return _is_other(now, before)
 
-    def begin(self, batch: dict[str, Any], facts: State) -> None:
+    def begin(self, batch: dict[str, Any], hook_state: State) -> None:
         """Put the arrays that came with the batch into the state, as the traced step has them."""
-        facts.update(batch.pop(CARRIED, {}))
+        hook_state.update(batch.pop(CARRIED, {}))
         self._outer.clear()
         self._outer.update({
             key: value
-            for key, value in facts.items()
+            for key, value in hook_state.items()
             if key not in SETTLED and key not in self.inputs and is_of_arrays(value)
         })  # fmt: skip
 
-    def changed(self, facts: State) -> list[Any]:
-        """What the step was compiled with and is another by now; arrays among it become inputs."""
+    def changed(self, hook_state: State) -> list[Any]:
+        """Return the keys whose values differ from those compiled in; arrays among them become inputs."""
         if not self._frozen:
             return []
-        changed = [key for key, value in self._frozen.items() if self._differs(facts, key, value)]
+        changed = [key for key, value in self._frozen.items() if self._differs(hook_state, key, value)]
         if changed:
-            self.inputs |= {key for key in changed if is_of_arrays(self._frozen[key]) or is_of_arrays(facts.get(key))}
+            self.inputs |= {
+                key for key in changed if is_of_arrays(self._frozen[key]) or is_of_arrays(hook_state.get(key))
+            }
             self._frozen.clear()
         return changed
 
-    def join(self, batch: dict[str, Any], facts: State) -> dict[str, Any]:
+    def join(self, batch: dict[str, Any], hook_state: State) -> dict[str, Any]:
         """The batch with the arrays of the state that the step reads."""
         if not self.inputs:
             return batch
-        self.inputs = {key for key in self.inputs if key not in facts or is_of_arrays(facts[key])}
-        self.carried = {key: facts[key] for key in self.inputs if key in facts}
+        self.inputs = {key for key in self.inputs if key not in hook_state or is_of_arrays(hook_state[key])}
+        self.carried = {key: hook_state[key] for key in self.inputs if key in hook_state}
         return {**batch, CARRIED: dict(self.carried)}
 
 
-def written(facts: State, before: Mapping[Any, Any]) -> list[Any]:
-    """Keys of the arrays in a state that were not there before, or are others now."""
-    return [key for key, value in facts.items() if value is not before.get(key) and is_of_arrays(value)]
+def written(hook_state: State, before: Mapping[Any, Any]) -> list[Any]:
+    """Return the keys of arrays in a state that are new, or replaced since ``before``."""
+    return [key for key, value in hook_state.items() if value is not before.get(key) and is_of_arrays(value)]
 
 
 def _is_other(now: Any, before: Any) -> bool:

@@ -115,8 +115,10 @@ class BaseNetworkTrainer(Predictor):
     closure_fn: Any = part_of("run.closure")
     hooks: StepHooks = part_of("run.hooks")
     callbacks: CallbackList = part_of("run.callbacks")
-    #: the state that callbacks of hooks see
-    facts: State = part_of("run.facts")
+    #: the state that hooks (``on_…``) read and change
+    hook_state: State = part_of("run.hook_state")
+    #: as it was called
+    facts: State = part_of("run.hook_state")
     stop_signals: StopSignals = part_of("run.stop_signals")
     save_path: Path | None = part_of("run.save_path")
     #: the data that ``train`` is at work on, for callbacks that change its transforms; else None
@@ -235,7 +237,7 @@ class BaseNetworkTrainer(Predictor):
         )
         self.evaluator = Evaluator(objective, self.averages, self.evaluate)
         run.callbacks.attach(self)
-        run.facts = objective.make_state(self)
+        run.hook_state = objective.make_state(self)
         self.events.begin()
         self.step.bind_hooks()
         if objective.tells_init:
@@ -352,7 +354,9 @@ class BaseNetworkTrainer(Predictor):
             self.objective.check_before(self, plan)
             self.averages.tell(plan.train_data)
         self._at_training_begin(num_epochs=plan.num_epochs, num_batches=checks.count_batches(plan.train_data))
-        run.facts.update({keys.EPOCH: run.state.epoch, keys.MAX_EPOCHS: plan.num_epochs, keys.STOP_TRAINING: False})
+        run.hook_state.update(
+            {keys.EPOCH: run.state.epoch, keys.MAX_EPOCHS: plan.num_epochs, keys.STOP_TRAINING: False}
+        )
         events.fire("on_start")
         if has_work:
             self.saving.begin()
@@ -398,7 +402,7 @@ class BaseNetworkTrainer(Predictor):
         if not state.step_in_epoch:
             previous = state.history[-1] if state.history else {}
             self._at_epoch_begin(previous, plan.val_score_key, epoch, plan.num_epochs)
-            run.facts[keys.EPOCH] = epoch - 1
+            run.hook_state[keys.EPOCH] = epoch - 1
             self.events.fire("on_start_epoch")
             seed_generators(backend, run.seed, run.fold, epoch, stream="framework")
         running = RunningEpoch.of(run, self.readings)

@@ -85,15 +85,15 @@ class TrialObjective(Objective):
 
     def make_state(self, shown: Any) -> State:
         """Return the state of the trial."""
-        run, facts = self.run, self.trial.state
-        facts.update({
+        run, hook_state = self.run, self.trial.state
+        hook_state.update({
             keys.DEVICE: run.devices.input, keys.HISTORY: run.state.history, keys.CALLBACK_LIST: run.callbacks,
         })  # fmt: skip
-        return facts
+        return hook_state
 
     def check_before(self, predictor: Predictor, plan: TrainingPlan) -> None:
         """Take nothing from data that may be gone then, and call the network in steps only."""
-        if (advice := advice_about_state(self.run.facts[keys.MODEL])) is not None:
+        if (advice := advice_about_state(self.run.hook_state[keys.MODEL])) is not None:
             self.run.warn_once(advice)
 
     @property
@@ -135,17 +135,17 @@ class TrialObjective(Objective):
 
     def _own_closure(self, model: Network, data_dict: dict[str, Any], optimizers: Mapping[str, Any]) -> Any:
         """The step of a trial with a closure of its own."""
-        run, facts = self.run, self.run.facts
+        run, hook_state = self.run, self.run.hook_state
         self.show_on_sample(Step(model, data_dict))
         run.callbacks.called.clear()
-        facts.pop(keys.Y_PRED, None)  # of the batch before
+        hook_state.pop(keys.Y_PRED, None)  # of the batch before
         self.is_updated = False
-        self.trial.closure(facts)
+        self.trial.closure(hook_state)
         self._tell_what_was_not_called()
-        if not self.is_updated and not isinstance(facts[keys.OPTIMIZER], (Mapping, type(None))):
+        if not self.is_updated and not isinstance(hook_state[keys.OPTIMIZER], (Mapping, type(None))):
             run.backend.step.update_after({"default": default_optimizer(optimizers)})
-        predictions = {PREDICTION: _detached(facts[keys.Y_PRED])} if keys.Y_PRED in facts else {}
-        return {}, {"loss": _detached(facts[keys.LOSS])}, predictions
+        predictions = {PREDICTION: _detached(hook_state[keys.Y_PRED])} if keys.Y_PRED in hook_state else {}
+        return {}, {"loss": _detached(hook_state[keys.LOSS])}, predictions
 
     def _tell_what_was_not_called(self) -> None:
         """Warn of callbacks that do nothing, since a closure of the user's does not call their hooks."""
@@ -162,14 +162,14 @@ class TrialObjective(Objective):
         """Return the closure with BATCH as a compiled step has it: else it would stay the number of the first batch."""
 
         def numbered(model: Network, data_dict: Any, optimizers: Any, batch_nr: Any = 0, **kwargs: Any) -> Any:
-            facts = self.run.facts
-            own, facts[keys.BATCH] = facts.get(keys.BATCH), batch_nr
+            hook_state = self.run.hook_state
+            own, hook_state[keys.BATCH] = hook_state.get(keys.BATCH), batch_nr
             try:
                 with self.step.noting():
                     return closure(model, data_dict, optimizers, **kwargs)
             finally:
-                facts[keys.BATCH] = own
-                facts.pop(keys.GRADIENTS, None)  # of a compiled step they have no values here
+                hook_state[keys.BATCH] = own
+                hook_state.pop(keys.GRADIENTS, None)  # of a compiled step they have no values here
 
         vars(numbered).update(vars(closure))
         return numbered
@@ -181,21 +181,21 @@ class TrialObjective(Objective):
 
     def _call_in_step(self, network: Network, batch: Mapping[str, Any]) -> dict[str, Any]:
         if not self.run.backend.compiles:  # an optimizer may ask several times, and hooks have changed them then
-            self.run.facts[keys.X], self.run.facts[keys.Y_TRUE] = self.divided(batch)
+            self.run.hook_state[keys.X], self.run.hook_state[keys.Y_TRUE] = self.divided(batch)
         return self._call_apart(network, batch)
 
     def _call_apart(self, network: Network, batch: Mapping[str, Any]) -> dict[str, Any]:
-        x, facts = batch.get(X_ENTRY), self.run.facts
+        x, hook_state = batch.get(X_ENTRY), self.run.hook_state
 
         def call(own: Any) -> Any:
             if own is x:
-                return self._call_model(network, own, facts)
-            shown, facts[keys.X] = facts.get(keys.X), own  # a network that looks finds what it is called with
+                return self._call_model(network, own, hook_state)
+            shown, hook_state[keys.X] = hook_state.get(keys.X), own  # a network that looks finds what it is called with
             try:
-                return self._call_model(network, own, facts)
+                return self._call_model(network, own, hook_state)
             finally:
-                if facts[keys.X] is own:  # else the network has set another one
-                    facts[keys.X] = shown
+                if hook_state[keys.X] is own:  # else the network has set another one
+                    hook_state[keys.X] = shown
 
         return {PREDICTION: self.run.backend.calls.call_apart(network, x, call)}
 
@@ -209,83 +209,85 @@ class TrialObjective(Objective):
 
     def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a batch with the input and the target of the state."""
-        facts = self.run.facts
-        return {**batch, X_ENTRY: facts[keys.X], Y_ENTRY: facts[keys.Y_TRUE]}
+        hook_state = self.run.hook_state
+        return {**batch, X_ENTRY: hook_state[keys.X], Y_ENTRY: hook_state[keys.Y_TRUE]}
 
     def show_on_sample(self, step: Step) -> None:
         """Show the batch."""
         super().show_on_sample(step)
         if self.run.backend.compiles:
-            self._before = dict(self.run.facts)
+            self._before = dict(self.run.hook_state)
 
     def show_on_criterion(self, step: Step) -> None:
         """Compute the loss and show it."""
-        facts = self.run.facts
+        hook_state = self.run.hook_state
         # those of the network come to it, e.g. regularisation of Keras
-        facts[keys.LOSS] = functools.reduce(operator.add, step.losses.values(), self.loss())
-        step.losses = {"loss": facts[keys.LOSS]}
-        step.backward_arguments = facts.get(keys.BACKWARD_ARGS) or {}
+        hook_state[keys.LOSS] = functools.reduce(operator.add, step.losses.values(), self.loss())
+        step.losses = {"loss": hook_state[keys.LOSS]}
+        step.backward_arguments = hook_state.get(keys.BACKWARD_ARGS) or {}
 
     def take_on_criterion(self, step: Step) -> None:
         """Take the loss as callbacks have left it."""
-        step.losses = {"loss": self.run.facts[keys.LOSS]}
+        step.losses = {"loss": self.run.hook_state[keys.LOSS]}
 
     def show_on_backward(self, step: Step) -> None:
         """Show the gradients, with what the step has become by then."""
-        self.run.facts.update(step.predictions)
-        self.run.facts[keys.LOSS] = step.losses["loss"]
+        self.run.hook_state.update(step.predictions)
+        self.run.hook_state[keys.LOSS] = step.losses["loss"]
         super().show_on_backward(step)
 
     def after_hook(self, event: str, step: Step) -> None:
         """Let the step return what was written into the state."""
         if event not in ("on_criterion", "on_backward"):
             return
-        facts = self.run.facts
+        hook_state = self.run.hook_state
         if self.run.backend.compiles:  # a compiled, or differentiated, function must return it
-            new = {key: facts[key] for key in written(facts, self._before) if key not in _NOT_CARRIED}
+            new = {key: hook_state[key] for key in written(hook_state, self._before) if key not in _NOT_CARRIED}
             step.predictions = {**step.predictions, **new}
             return
-        step.predictions[PREDICTION] = facts[keys.Y_PRED]
+        step.predictions[PREDICTION] = hook_state[keys.Y_PRED]
         if self.run.config.guards.micro_batches != 1:  # the state holds what the last part was made of
-            step.predictions.update({key: facts[key] for key in (keys.X, keys.Y_TRUE) if facts[key] is not None})
+            step.predictions.update(
+                {key: hook_state[key] for key in (keys.X, keys.Y_TRUE) if hook_state[key] is not None}
+            )
 
     def loss(self) -> Any:
         """Compute the criterion of the state."""
-        criterion = self.run.facts[keys.CRITERION]
+        criterion = self.run.hook_state[keys.CRITERION]
         if criterion is None:
             return self.run.backend.step.zero_loss(self.run.devices) + 0.0  # no leaf: callbacks may add to it in place
-        return self.trial.criterion_of(criterion)(self.run.facts)
+        return self.trial.criterion_of(criterion)(self.run.hook_state)
 
     def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
         """Show a step that is done, and measure it."""
         _, losses, predictions = result
-        facts = self.run.facts
-        facts.update(carried)
+        hook_state = self.run.hook_state
+        hook_state.update(carried)
         if self.run.backend.compiles and self.trial.closure is None:  # else the state has what the step made of them
-            facts[keys.X], facts[keys.Y_TRUE] = self.divided(prepared)
-        facts.update(predictions)  # and what else the step has written
-        facts[keys.LOSS] = losses["loss"]
-        facts.pop(keys.GRADIENTS, None)
+            hook_state[keys.X], hook_state[keys.Y_TRUE] = self.divided(prepared)
+        hook_state.update(predictions)  # and what else the step has written
+        hook_state[keys.LOSS] = losses["loss"]
+        hook_state.pop(keys.GRADIENTS, None)
         self.measure()
 
     def measure(self) -> None:
         """Compute the metrics of a batch, of values that no gradient goes through."""
-        facts = self.run.facts
-        if [*facts] != self._open_keys[0]:
-            self._open_keys = ([*facts], facts.keys() - _WITHOUT_GRADIENT)
+        hook_state = self.run.hook_state
+        if [*hook_state] != self._open_keys[0]:
+            self._open_keys = ([*hook_state], hook_state.keys() - _WITHOUT_GRADIENT)
         for key in self._open_keys[1]:
-            facts[key] = _detached(facts[key])
-        facts[keys.METRICS] = self.trial.metrics.process(facts)
+            hook_state[key] = _detached(hook_state[key])
+        hook_state[keys.METRICS] = self.trial.metrics.process(hook_state)
 
     # ------------------------------------------------------------------ passes over data
 
     def may_look_ahead(self) -> bool:
         """Return False for a loader of the user's, which works on the state: it is not called before its step."""
-        return self.run.facts[keys.LOADER] is None
+        return self.run.hook_state[keys.LOADER] is None
 
     def is_enough(self) -> bool:
         """Return True if the training was stopped."""
-        self._is_cut = bool(self.run.facts.get(keys.STOP_TRAINING))
+        self._is_cut = bool(self.run.hook_state.get(keys.STOP_TRAINING))
         return self._is_cut
 
     def is_broken_off(self, plan: TrainingPlan) -> bool:
@@ -304,8 +306,8 @@ class TrialObjective(Objective):
 
     def begin_pass(self, data_key: str, data: TrialData) -> None:
         """Get the metrics ready for a pass over data."""
-        run, facts, metrics = self.run, self.run.facts, self.trial.metrics
-        facts.update({
+        run, hook_state, metrics = self.run, self.run.hook_state, self.trial.metrics
+        hook_state.update({
             keys.DATA: data_key, keys.GENERATOR: data.generator, keys.STEPS: data.steps or data.n_batches,
             keys.SAMPLER: data.loader, keys.METRICS: {},
         })  # fmt: skip
@@ -317,12 +319,12 @@ class TrialObjective(Objective):
         for tree in metrics:
             if isinstance(tree.root, metric_list.Loss):
                 tree.root.skips_nonfinite = run.config.guards.nonfinite == "skip"
-        metrics.reset(facts)
+        metrics.reset(hook_state)
         if is_learning and self.trial.closure is not None:
             self._before_closures = None if self._has_changed else self._learned_values()
         if data_key == keys.TRAIN_DATA and self._kept.get("tree") is not None:
             metrics.load_state_dict(self._kept["tree"])
-            facts[keys.METRICS] = dict(self._kept.get("shown", {}))
+            hook_state[keys.METRICS] = dict(self._kept.get("shown", {}))
             self._kept = {}
 
     def _learned_values(self) -> dict[str, Any] | None:
@@ -348,20 +350,20 @@ class TrialObjective(Objective):
 
     def end_pass(self, values: Mapping[str, Any], event: str) -> None:
         """Show the metrics of a pass; those of an epoch are given."""
-        facts, plan = self.run.facts, self.run.plan
+        hook_state, plan = self.run.hook_state, self.run.plan
         if event == "on_end_training" and plan is not None and plan.val_data is not None:
             self._of_training = self._of_pass()
         if event == "on_end_training" and self._before_closures is not None:
             self._tell_unchanged(self._before_closures, self._learned_values())
         if event == "on_end_epoch":
-            facts[keys.METRICS] = values
+            hook_state[keys.METRICS] = values
         else:
-            facts[keys.METRICS] = {**facts[keys.METRICS], **self.trial.metrics.process_final(facts)}
+            hook_state[keys.METRICS] = {**hook_state[keys.METRICS], **self.trial.metrics.process_final(hook_state)}
             self._tell_of_predictions()
 
     def recorded(self) -> dict[str, Any]:
         """Return the metrics of the state as plain numbers."""
-        return plain_values({str(name): value for name, value in self.run.facts[keys.METRICS].items()})
+        return plain_values({str(name): value for name, value in self.run.hook_state[keys.METRICS].items()})
 
     def _tell_of_predictions(self) -> None:
         """Say once of which samples predictions are not finite, and how they were read if nobody says what they are."""
@@ -388,11 +390,11 @@ class TrialObjective(Objective):
         told = self.events.end_pass({name: one for name, one in values.items() if name != "epoch"}, "on_end_epoch")
         steps = {"train_steps": self.run.state.step_in_epoch, "validation_steps": self._validation_steps}
         told.pop("epoch", None)
-        return {"epoch": self.run.facts[keys.EPOCH] + 1, **told, **steps}
+        return {"epoch": self.run.hook_state[keys.EPOCH] + 1, **told, **steps}
 
     def _of_pass(self) -> dict[str, Any]:
         """Return what the metrics have seen of the pass, and what they showed at its last batch."""
-        return {"tree": self.trial.metrics.state_dict(), "shown": plain_values(dict(self.run.facts[keys.METRICS]))}
+        return {"tree": self.trial.metrics.state_dict(), "shown": plain_values(dict(self.run.hook_state[keys.METRICS]))}
 
     def kept_values(self) -> dict[str, Any]:
         """Return what the metrics have seen of the training pass; in a validation they are those of it."""
@@ -414,13 +416,13 @@ class TrialObjective(Objective):
         if len(spread(prepared.get(X_ENTRY))) != 1 or prepared.get(Y_ENTRY) is None:
             return prepared
         if self._needed is None:
-            self._needed = needed_inputs(self.run.facts[keys.MODEL])
+            self._needed = needed_inputs(self.run.hook_state[keys.MODEL])
         rest = {key: value for key, value in prepared.items() if key != Y_ENTRY}
         return {**rest, X_ENTRY: (prepared[X_ENTRY], prepared[Y_ENTRY])} if self._needed == 2 else prepared
 
     def is_measured(self, watcher: Watcher) -> bool:
         """Return True unless a batch that is predicted has no target."""
-        return watcher.kept is None or self.run.facts[keys.Y_TRUE] is not None
+        return watcher.kept is None or self.run.hook_state[keys.Y_TRUE] is not None
 
     def validation_losses(self, step: Step) -> dict[str, Any]:
         """Return nothing: the criterion is computed where the loss is shown."""
@@ -515,7 +517,7 @@ class EstimatorObjective(TrialObjective):
             vars(given).clear()
             vars(given).update(vars(network.estimator))
             network.estimator = given
-        self.run.facts[keys.MODEL] = given
+        self.run.hook_state[keys.MODEL] = given
 
     @property
     def is_finished(self) -> bool:
@@ -557,9 +559,9 @@ class EstimatorObjective(TrialObjective):
 
     def loss(self) -> Any:
         """Compute the criterion of the state; one of scikit-learn takes the target first."""
-        facts, criterion = self.run.facts, self.run.facts[keys.CRITERION]
+        hook_state, criterion = self.run.hook_state, self.run.hook_state[keys.CRITERION]
         if getattr(criterion, "__module__", "").startswith("sklearn.metrics"):
-            return criterion(facts[keys.Y_TRUE], facts[keys.Y_PRED])
+            return criterion(hook_state[keys.Y_TRUE], hook_state[keys.Y_PRED])
         return super().loss()
 
     def after_step(self, prepared: Mapping[str, Any], result: Result, carried: Mapping[Any, Any]) -> None:
@@ -568,15 +570,15 @@ class EstimatorObjective(TrialObjective):
             super().after_step(prepared, result, carried)
             return
         x, y_true = super().divided(prepared)
-        self.run.facts.update({keys.X: x, keys.Y_TRUE: y_true, keys.METRICS: {}})
+        self.run.hook_state.update({keys.X: x, keys.Y_TRUE: y_true, keys.METRICS: {}})
 
     def _after_fit(self, batches: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         """Compute the metrics of the epoch, which had to wait for the fit."""
-        facts = self.run.facts
+        hook_state = self.run.hook_state
         for kept, inputs in batches:
-            facts[keys.X], facts[keys.Y_TRUE] = inputs["x"], kept.get(Y_ENTRY)
-            facts[keys.Y_PRED] = self.forward({X_ENTRY: inputs["x"]})[PREDICTION]
-            facts[keys.LOSS] = self.loss()
+            hook_state[keys.X], hook_state[keys.Y_TRUE] = inputs["x"], kept.get(Y_ENTRY)
+            hook_state[keys.Y_PRED] = self.forward({X_ENTRY: inputs["x"]})[PREDICTION]
+            hook_state[keys.LOSS] = self.loss()
             super().measure()
 
 

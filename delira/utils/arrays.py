@@ -53,7 +53,7 @@ class Ops:
         return self.xp.isfinite(array)
 
     def doubt(self, array: Array) -> Any:
-        """0 where values are numbers, and not infinite; elsewhere not a number: to be added to what rests on them."""
+        """Return zeros, with NaN where a value is not finite: added to a result, they make it not a number there."""
         with np.errstate(invalid="ignore"):
             return self.as_float(array - array)
 
@@ -94,11 +94,11 @@ class Ops:
         return _is_float(array.dtype)
 
     def as_float(self, array: Array) -> Any:
-        """Of a floating-point type of 32 bits at least."""
+        """Return the array in a floating-point type of at least 32 bits."""
         return array if str(array.dtype) in _FLOATS else self.cast(array, self.xp.float32)
 
     def to_integer(self, array: Array) -> Any:
-        """As whole numbers."""
+        """Return the array in an integer type."""
         return array.astype(self.xp.int32)
 
     def take(self, array: Array, rows: object) -> Any:
@@ -122,15 +122,15 @@ class Ops:
         return first < second
 
     def expand(self, array: Array, axis: int) -> Any:
-        """With a further axis of length 1."""
+        """Return the array with one more axis, of length 1."""
         return self.xp.expand_dims(array, axis)
 
     def moveaxis(self, array: Array, axis: int) -> Any:
-        """With one axis as the last one."""
+        """Return the array with one axis moved to the end."""
         return self.xp.moveaxis(array, axis, -1)
 
     def wide(self, array: Array) -> Any:
-        """In the widest floating-point type there is."""
+        """Return the array in the widest floating-point type of the framework."""
         return self.cast(array, self.xp.float64)
 
     def bincount(self, array: Array, length: int) -> Any:

@@ -576,5 +576,5 @@ def unsealed(content: object) -> Any:
 
 
 def _sum_of(plain: Mapping[str, Any]) -> str:
-    """Of the values, however they are laid out."""
+    """Return the checksum of the values, whatever the order in which they are stored."""
     return f"{zlib.crc32(json.dumps(plain, sort_keys=True).encode()):08x}"

@@ -31,12 +31,12 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def as_numbers(pictures: np.ndarray) -> np.ndarray:
-    """As float32; bytes from [0, 255] to [0, 1]."""
+    """Return a picture as float32; bytes are scaled from [0, 255] to [0, 1]."""
     return pictures.astype(np.float32) / (255 if pictures.dtype == np.uint8 else 1)
 
 
 def visible(picture: np.ndarray) -> np.ndarray:
-    """With numbers in [0, 1] alone: what is beyond is cut off, and what is no number is 0."""
+    """Return the picture with its values clipped to [0, 1]; NaN becomes 0."""
     return np.nan_to_num(np.clip(picture, 0.0, 1.0), nan=0.0)
 
 

@@ -149,7 +149,7 @@ def test_decorators_are_those_of_their_module_and_say_when_they_run():
     assert "a step is done" in cb.on_step_training.__doc__
 
 
-def test_every_moment_has_the_decorator_of_its_name():
+def test_every_hook_has_the_decorator_of_its_name():
     for name in HOOKS:
         decorate = getattr(decorators, name)
         assert (decorate.__name__, decorate(lambda state: None).hooks) == (name, (name,))

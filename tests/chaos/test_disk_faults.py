@@ -175,7 +175,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(kit, tmp_path
 
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("background", [False, True])
-def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_backend(kit, tmp_path, background):
+def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_space(kit, tmp_path, background):
     settings = {"save_freq": 1, "save_in_background": background}
     expected = train(kit, tmp_path / "unbroken", **settings)
     n_writes = count_writes(kit, tmp_path / "counted", **settings)
@@ -334,7 +334,7 @@ def test_a_full_disk_is_an_error_and_what_was_there_stays(kit, tmp_path):
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_training_that_fills_the_disk_stops_and_goes_on_when_there_is_backend(kit, tmp_path):
+def test_a_training_that_fills_the_disk_stops_and_goes_on_when_there_is_space(kit, tmp_path):
     disk = tmp_path / "disk"
 
     def fill(make_read_only):

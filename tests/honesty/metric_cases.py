@@ -53,7 +53,7 @@ def case(name, *metrics, is_number=True, in_trial=True):
 
 # ------------------------------------------------------------------ scikit-learn
 
-#: the second argument of functions that compare, as test_any_metric.py finds them
+#: the second argument of functions that compare, as test_foreign_metrics.py finds them
 COMPARED = ("y_pred", "labels_pred", "y2", "y_score", "y_proba", "y_prob", "pred_decision")
 #: what gives no numbers: a text, curves
 NO_NUMBERS = {

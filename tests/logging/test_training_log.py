@@ -151,7 +151,7 @@ def test_tensorboard_has_epochs_and_steps_apart(kit, tmp_path, batches, talkativ
     assert [each.step for each in steps.Scalars("own")] == [1, 2, 3, 4, 5, 6]
 
 
-def test_callbacks_log_at_every_moment(kit, tmp_path, batches, caplog):
+def test_callbacks_log_at_every_event(kit, tmp_path, batches, caplog):
     class Talker(AbstractCallback):
         def at_training_begin(self, trainer, **facts):
             log({"text": "begin"})

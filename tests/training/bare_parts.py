@@ -41,7 +41,7 @@ class Parts:
         self.averages = AveragedWeights(run, self.feed, self.step, self.forward, SHOWN)
         self.passes = []
         self.evaluator = Evaluator(objective, self.averages, self.evaluate)
-        run.facts = objective.make_state(SHOWN)
+        run.hook_state = objective.make_state(SHOWN)
         self.events.begin()
         self.step.bind_hooks()
 

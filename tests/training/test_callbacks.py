@@ -1,4 +1,4 @@
-"""Callbacks: the six moments, what they are told, and the ones that come along."""
+"""Callbacks: the six events of a trainer, what they tell, and the callbacks that come along."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ EVENTS = (
 
 
 class Recorder:
-    """Keeps every moment with its facts; no subclass of anything."""
+    """Keeps every event with its facts; no subclass of anything."""
 
     def __init__(self):
         self.calls = []
@@ -42,7 +42,7 @@ for _event in EVENTS:
 # ---- the moments
 
 
-def test_callbacks_see_the_six_moments_in_order(kit, tmp_path, manager):
+def test_callbacks_hear_the_six_events_in_order(kit, tmp_path, manager):
     recorder = Recorder()
     kit.trainer(tmp_path, callbacks=[recorder]).train(2, manager(), manager(7))
     step = ["at_iter_begin", "at_iter_end"]
@@ -101,7 +101,7 @@ def test_the_state_at_the_end_of_an_epoch_is_that_of_the_finished_epoch(kit, tmp
     assert seen[:3] == [(0, 0), (1, 1, 1), (1, 1)]
 
 
-def test_a_callback_may_listen_to_a_single_moment_and_need_not_be_a_subclass(kit, tmp_path, manager):
+def test_a_callback_may_listen_to_a_single_event_and_need_not_be_a_subclass(kit, tmp_path, manager):
     class OnlyTheEnd:
         error = "not called"
 

@@ -5,14 +5,14 @@ import pytest
 
 from delira import state as keys
 from delira.state import State, state_key
-from delira.training.step import CARRIED, CompiledFacts, NotingState, is_of_arrays, written
+from delira.training.step import CARRIED, CompiledState, NotingState, is_of_arrays, written
 
 NOTE = state_key("note_of_compiled_facts")
 
 
 @pytest.fixture
 def compiled():
-    return CompiledFacts(lambda leaf: getattr(leaf, "arrays", []))
+    return CompiledState(lambda leaf: getattr(leaf, "arrays", []))
 
 
 def traced(compiled, facts, read):

@@ -114,7 +114,7 @@ def test_callbacks_see_every_batch_and_what_they_make_of_predictions_counts(kit,
 def test_predictions_that_are_kept_are_those_that_the_state_shows(kit, regression):
     parts, kept = Parts(kit, Sees()), []
     pass_of(Watcher(parts.objective, kept=kept), parts, regression(4))
-    assert kept == [parts.run.facts[keys.Y_PRED]]
+    assert kept == [parts.run.hook_state[keys.Y_PRED]]
 
 
 def test_a_signal_ends_the_pass(kit, regression):
@@ -130,9 +130,9 @@ def test_a_signal_ends_the_pass(kit, regression):
 def test_a_pass_ends_before_its_time_where_it_may_and_only_by_who_asks_in_it(kit, may_end, before, enough):
     parts = Parts(kit)
     parts.objective.may_end_early = may_end
-    parts.run.facts[keys.STOP_TRAINING] = before
+    parts.run.hook_state[keys.STOP_TRAINING] = before
     watcher = Watcher(parts.objective)
-    parts.run.facts[keys.STOP_TRAINING] = True
+    parts.run.hook_state[keys.STOP_TRAINING] = True
     assert watcher.is_enough is enough
 
 
@@ -176,4 +176,4 @@ def test_a_test_is_a_phase_of_its_own_and_is_over_after_an_error(kit, regression
         parts.evaluator.test([{"other": np.zeros((2, 3))}])
     assert phases[2:] == phases[:2]
     assert parts.run.phase == "fit"
-    assert keys.GENERATOR not in parts.run.facts
+    assert keys.GENERATOR not in parts.run.hook_state

@@ -74,7 +74,7 @@ def test_another_optimizer_is_built_and_schedules_begin_anew():
 
     parts = Parts(build_kit("torch"), Schedule())
     before = parts.run.optimizers
-    given = parts.run.facts[keys.OPTIMIZER] = torch.optim.SGD(parts.run.network.parameters(), lr=0.5)
+    given = parts.run.hook_state[keys.OPTIMIZER] = torch.optim.SGD(parts.run.network.parameters(), lr=0.5)
     parts.events.follow()
     assert parts.run.optimizers is not before
     assert getattr(parts.run.optimizers["default"], "optimizer", None) is given
@@ -94,7 +94,7 @@ def test_a_network_that_is_set_while_the_other_learns_learns_too():
     parts, other = Parts(kit), kit.build()
     with parts.events.learning():
         assert parts.run.network.is_training
-        parts.run.facts[keys.MODEL] = other
+        parts.run.hook_state[keys.MODEL] = other
         parts.events.follow()
         assert other.is_training
     assert not other.is_training
@@ -103,7 +103,7 @@ def test_a_network_that_is_set_while_the_other_learns_learns_too():
 @pytest.mark.parametrize(("phase", "is_stopped"), [("fit", True), ("evaluate", False)])
 def test_a_callback_stops_the_training_and_not_by_an_evaluation(phase, is_stopped):
     parts = Parts(build_kit("toy"))
-    parts.run.phase, parts.run.facts[keys.STOP_TRAINING] = phase, True
+    parts.run.phase, parts.run.hook_state[keys.STOP_TRAINING] = phase, True
     parts.events.follow()
     assert parts.run.state.stop_training is is_stopped
 

@@ -159,7 +159,7 @@ def test_what_a_hook_does_to_the_input_is_computed(kit, tmp_path, manager):
 
     trainer = kit.trainer(tmp_path, callbacks=[nothing], compiled=False)
     trainer.train(1, manager())
-    predictions = trainer.to_numpy({"pred": trainer.facts[keys.Y_PRED]})["pred"]
+    predictions = trainer.to_numpy({"pred": trainer.hook_state[keys.Y_PRED]})["pred"]
     assert np.ptp(predictions, axis=0).max() == 0
 
 
@@ -307,7 +307,7 @@ def test_bind_to_takes_a_name_or_a_method():
     ("method", "meant"), [("on_step_trainnig", "on_step_training"), ("at_epoch_ends", "at_epoch_end")]
 )
 @pytest.mark.parametrize("base", [object, Callback, AbstractCallback])
-def test_a_misspelt_moment_is_refused(base, method, meant):
+def test_a_misspelt_hook_is_refused(base, method, meant):
     callback = type("Mine", (base,), {method: lambda self, *args, **facts: None, "on_end": lambda self, state: None})()
     with pytest.raises(ConfigError, match=f"Mine.{method} would never be called.*did you mean '{meant}'"):
         CallbackList([callback])

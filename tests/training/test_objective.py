@@ -65,7 +65,7 @@ def test_another_network_optimizer_and_criterion_are_used_from_then_on(name, tmp
     assert first["mse"] != second["mse"]
     assert third["val_mse"] < 4 * zero
     assert third["mse"] > zero  # four times a loss that has hardly fallen
-    assert trainer.module is trainer.facts[MODEL] is other
+    assert trainer.module is trainer.hook_state[MODEL] is other
     assert np.abs(kit.read(other)).max() > 0
 
 
@@ -180,7 +180,7 @@ def objective(kit):
 
 def test_the_state_shows_what_the_run_works_with(kit):
     parts = Parts(kit)
-    facts = parts.run.facts
+    facts = parts.run.hook_state
     assert facts[keys.SELF] is SHOWN
     assert facts[keys.MODEL] is parts.run.network
     assert facts[keys.CRITERION] is parts.run.config.losses
@@ -203,7 +203,7 @@ def test_a_batch_that_is_divided_and_joined_is_the_same(objective, mapping, batc
     objective.run.key_mapping, batch = INPUTS[mapping], BATCHES[batch]
     step = Step(None, dict(batch))
     objective.show_on_sample(step)
-    assert (objective.run.facts[keys.X], objective.run.facts[keys.Y_TRUE]) == objective.divided(batch)
+    assert (objective.run.hook_state[keys.X], objective.run.hook_state[keys.Y_TRUE]) == objective.divided(batch)
     objective.take_on_sample(step)
     assert step.batch == batch
     assert objective.batch_of(objective.divided(batch)[0]) == {key: batch[key] for key in INPUTS[mapping].values()}
@@ -213,7 +213,7 @@ def test_what_callbacks_make_of_the_parts_is_in_the_batch(objective):
     objective.run.key_mapping = INPUTS["one"]
     step = Step(None, {"data": 1, "label": 2})
     objective.show_on_sample(step)
-    objective.run.facts[keys.X], objective.run.facts[keys.Y_TRUE] = 10, 20
+    objective.run.hook_state[keys.X], objective.run.hook_state[keys.Y_TRUE] = 10, 20
     objective.take_on_sample(step)
     assert step.batch == {"data": 10, "label": 20}
 
@@ -222,7 +222,7 @@ def test_what_callbacks_make_of_the_parts_is_in_the_batch(objective):
 def test_predictions_that_are_shown_and_taken_are_the_same(objective, predictions):
     step = Step(None, {}, dict(predictions))
     objective.show_on_forward(step)
-    assert objective.run.facts[keys.Y_PRED] == single(predictions)
+    assert objective.run.hook_state[keys.Y_PRED] == single(predictions)
     objective.take_on_forward(step)
     assert step.predictions == predictions
 
@@ -230,10 +230,10 @@ def test_predictions_that_are_shown_and_taken_are_the_same(objective, prediction
 def test_a_loss_that_callbacks_change_is_a_further_loss(objective):
     step = Step(None, {}, losses={"mse": 2.0, "other": 3.0})
     objective.show_on_criterion(step)
-    assert objective.run.facts[keys.LOSS] == 5.0
+    assert objective.run.hook_state[keys.LOSS] == 5.0
     objective.take_on_criterion(step)
     assert step.losses == {"mse": 2.0, "other": 3.0}
-    objective.run.facts[keys.LOSS] = objective.run.facts[keys.LOSS] + 0.5
+    objective.run.hook_state[keys.LOSS] = objective.run.hook_state[keys.LOSS] + 0.5
     objective.take_on_criterion(step)
     assert step.losses == {"mse": 2.0, "other": 3.0, "added": 0.5}
 
@@ -243,7 +243,7 @@ def test_a_loss_that_is_added_to_in_place_is_a_further_loss_too():
     objective = Parts(build_kit("torch")).objective
     step = Step(None, {}, losses={"mse": torch.tensor(2.0)})
     objective.show_on_criterion(step)
-    objective.run.facts[keys.LOSS] += 1
+    objective.run.hook_state[keys.LOSS] += 1
     objective.take_on_criterion(step)
     assert float(step.losses["added"]) == 1.0
     assert float(step.losses["mse"]) == 2.0
@@ -252,13 +252,13 @@ def test_a_loss_that_is_added_to_in_place_is_a_further_loss_too():
 def test_gradients_that_callbacks_leave_out_stay(objective):
     step = Step(None, {}, gradients={"a": 1, "b": 2})
     objective.show_on_backward(step)
-    objective.run.facts[keys.GRADIENTS] = {"a": 5}
+    objective.run.hook_state[keys.GRADIENTS] = {"a": 5}
     objective.take_on_backward(step)
     assert step.gradients == {"a": 5, "b": 2}
 
 
 def test_after_a_step_the_state_has_values_and_no_gradients(objective):
-    facts = objective.run.facts
+    facts = objective.run.hook_state
     facts[keys.GRADIENTS] = {}
     objective.after_step({"data": 1, "label": 2}, ({"mae": 3.0}, {"mse": 2.0}, {"pred": 4}), {"carried": 5})
     assert (facts[keys.X], facts[keys.Y_TRUE], facts[keys.Y_PRED], facts[keys.LOSS]) == (1, 2, 4, 2.0)
@@ -269,7 +269,7 @@ def test_after_a_step_the_state_has_values_and_no_gradients(objective):
 
 def test_a_pass_begins_without_values_and_ends_with_those_that_callbacks_left(objective):
     objective.begin_pass(keys.TRAIN_DATA, [1, 2, 3])
-    facts = objective.run.facts
+    facts = objective.run.hook_state
     assert (facts[keys.DATA], facts[keys.STEPS], facts[keys.METRICS]) == (keys.TRAIN_DATA, 3, {})
     objective.end_pass({"mse": 1.0}, "on_end_training")
     facts[keys.METRICS] = {**facts[keys.METRICS], "mine": 2.0}

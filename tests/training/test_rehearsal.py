@@ -12,13 +12,13 @@ from delira.training.finders import participants, rehearsing
 def test_steps_are_undone(tmp_path, manager):
     kit = toy_kit()
     trainer, data = kit.trainer(tmp_path), manager()
-    before, facts, callbacks = trainer.checkpoint_tree(), dict(trainer.facts), trainer.callbacks
+    before, facts, callbacks = trainer.checkpoint_tree(), dict(trainer.hook_state), trainer.callbacks
     with kit.undisturbed(), rehearsing(trainer, data) as rehearsal:
         losses = [rehearsal.step(next(rehearsal.batches)) for _ in range(7)]
         assert trainer.state.global_step == 7
     assert len(set(losses)) == 7
     assert kit.same(trainer.checkpoint_tree(), before)
-    assert dict(trainer.facts) == facts
+    assert dict(trainer.hook_state) == facts
     assert trainer.callbacks is callbacks
 
 
@@ -43,7 +43,7 @@ def test_callbacks_take_part_inside_of_the_step_alone(tmp_path, manager):
     with rehearsing(trainer, manager()) as rehearsal:
         rehearsal.step(next(rehearsal.batches))
     assert heard == ["epoch", "forward"]
-    assert keys.PHASE not in trainer.facts or trainer.run.phase == "fit"
+    assert keys.PHASE not in trainer.hook_state or trainer.run.phase == "fit"
 
 
 def test_data_that_would_be_used_up_are_refused(tmp_path, manager):

@@ -129,7 +129,7 @@ Compiled = list[tuple[Any, dict[Any, Callable[..., Any]]]]
 
 
 def functions_of(known: Compiled, parts: Parts) -> dict[Any, Callable[..., Any]]:
-    """Those for a network like this, by whatever tells them apart; a caller adds what is missing."""
+    """Return the compiled functions of networks with this structure, by key; the caller adds missing ones."""
     for graphdef, functions in known:
         if graphdef == parts.graphdef:
             return functions

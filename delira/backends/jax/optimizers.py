@@ -248,7 +248,7 @@ class JaxOptimizer:
         return twin
 
     def discard_parts(self) -> bool:
-        """Forget the parts of the batch at hand; whether it can be computed again: not if it is in an update."""
+        """Forget the parts of the current batch; return True unless an update contains some of them already."""
         self.pending.pop("parts", None)
         return self.plan.is_part or not self.num_calls
 

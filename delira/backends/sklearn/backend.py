@@ -75,7 +75,7 @@ class SklearnExport(contract.ExportRole):
 
 
 class SklearnGenerators(contract.GeneratorsRole):
-    """Numpy's, which estimators draw from that have no ``random_state``."""
+    """The global generator of numpy, which estimators without a ``random_state`` draw from."""
 
     def seed(self, seed: int) -> None:
         np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002
@@ -102,12 +102,12 @@ class SklearnStep(contract.StepRole):
 
 
 class SklearnOptimizers(contract.OptimizersRole):
-    """Estimators bring their own."""
+    """No optimizers: estimators bring their own."""
 
     def build(
         self, network: Network, builder: Builder, optimizer_cls: Any, optimizer_params: ByName, update: UpdateConfig
     ) -> dict[str, Any]:
-        """None; where the estimator is fitted once, what fits it."""
+        """Return no optimizers; for an estimator that is fitted once, the object that fits it."""
         if builder is not None or optimizer_cls is not None or optimizer_params or update != UpdateConfig():
             raise ConfigError("scikit-learn estimators bring their own optimizer; leave optimizers and updates out")
         if network.is_incremental:

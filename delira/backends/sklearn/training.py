@@ -155,7 +155,7 @@ class _Request(RunRequest):
     """Whether a number of epochs was set; if not, an estimator is fitted once, though it may have ``partial_fit``."""
 
     def fingerprint(self, data: object) -> dict[str, Any]:
-        """A run does not continue one that learned in the other way."""
+        """Return the fingerprint, with the way of learning: a run continues only one that learns in the same way."""
         return {**super().fingerprint(data), "epochs": "set" if self.has_epochs else "not set"}
 
 

@@ -57,7 +57,7 @@ class Generators:
         return int(eager.context()._internal_operation_seed())
 
     def _note_unused(self) -> None:
-        """No kernel has a state from the last seed if no operation has drawn since: it may come again."""
+        """Allow the last seed to be set again if no operation has drawn since: then no kernel has a state from it."""
         context = eager.context()
         if self._fresh is not None and not self.may_draw:
             seed, state = self._fresh
@@ -71,7 +71,7 @@ class Generators:
         return {**self._process_state(), **({"network": own} if own else {})}
 
     def _process_state(self) -> dict[str, Any]:
-        """One that was never seeded is seeded by chance, to have a state."""
+        """Return the state of the process's generators; one without a seed is seeded at random first."""
         if eager.global_seed() is None:
             tf.random.set_seed(int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1))
         own = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)

@@ -138,7 +138,7 @@ class TfOptimizer:
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """Those of its variables that are not frozen; the gradients of a closure are theirs."""
+        """The variables that are not frozen: a closure differentiates by these."""
         self.build()
         return [variable for variable in self.variables_of_network if variable.trainable]
 
@@ -368,7 +368,7 @@ class TfOptimizer:
         return state
 
     def load_pending_state(self, state: ByName) -> None:
-        """Continue where :meth:`pending_state` was told."""
+        """Continue from what :meth:`pending_state` has returned."""
         if self.is_plain:
             return
         for name, note in self._notes.items():

@@ -197,7 +197,7 @@ class WorkerPool:
         return self._ready.pop(number)
 
     def _collect(self, timeout: float, awaited: Worker | None = None) -> bool:
-        """Take what has come within ``timeout`` seconds; whether something came of the worker awaited."""
+        """Take what comes within ``timeout`` seconds; return True if the awaited worker is heard from."""
         sources: dict[Any, Worker] = {
             end: worker for worker in self._workers for end in (worker.connection, worker.process.sentinel)
         }

@@ -26,7 +26,7 @@ from delira.utils.arrays import Array, as_array, ops_of, shape_of
 
 
 class Stateless(Keeping):
-    """A metric that compares two arrays of the state and remembers nothing between batches, but what it has seen.
+    """A metric that compares two arrays of the state; of earlier batches it keeps only what checks them at the end.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class _Kind(NamedTuple):
         return scores > 0 if self.is_large else ~np.isfinite(scores)
 
     def lost_of(self, true: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Return the same, of targets that count."""
+        """Return which scores are no finite numbers, among those whose targets count."""
         if self.is_large or self.ignore_index is None or true.shape != scores.shape:
             return self.lost(scores)
         return self.lost(scores) & (true != self.ignore_index)

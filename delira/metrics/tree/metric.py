@@ -284,7 +284,7 @@ class Readings:
             copied.is_read = True
 
     def process(self, state: State, known: Criterion, pred: Array, true: Array) -> dict[str, Any]:
-        """Take in a batch; what it gave is that of the way that is likely by now."""
+        """Take in a batch; return the values of the reading that is the most likely so far."""
         self._flags.append(_flags(as_array(pred), as_array(true)))
         if self._is_first:  # nearly always it tells
             self._flags.read()

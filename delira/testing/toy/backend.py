@@ -39,11 +39,11 @@ class ToyCalls(contract.CallsRole):
         return {"x": "data"}
 
     def arguments_of(self, network: object) -> None:
-        """Nobody asks."""
+        """Return None: the toy's networks are not asked for names of arguments."""
         return
 
     def call_apart(self, network: Network, inputs: Any, call: Callable[[Any], Any]) -> Any:
-        """Call with copies, of which a network that learns drops inputs; the gradient is made of what it has seen."""
+        """Call with copies: a network that learns zeroes some inputs, and the gradient reads what it has seen."""
         own = map_leaves(np.copy, inputs)
         if network.is_training and "x" in own:  # its argument, and no batch
             if network.dropout:

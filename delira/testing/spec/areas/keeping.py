@@ -495,7 +495,7 @@ def in_the_same_trainer(bench: Bench) -> None:
 
 @check("resume", "steps", "resume_inside")
 def inside_an_epoch(bench: Bench) -> None:
-    """So does a training that was broken off between two steps of an epoch."""
+    """Weights, momentum, history and best score go on in a training that was broken off inside an epoch."""
     _compare_inside(bench, _build(bench))
 
 

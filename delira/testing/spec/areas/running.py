@@ -347,7 +347,7 @@ def repeats_itself(bench: Bench) -> None:
 
 @check("seeds")
 def repeats_itself_deterministically(bench: Bench) -> None:
-    """So are two with ``deterministic=True``, and what it chose for the framework ends with the training."""
+    """Two runs with ``deterministic=True`` are equal bit for bit; the framework's settings are restored afterwards."""
     first, second = (_run(bench, seed=3, deterministic=True) for _ in range(2))
     bench.assert_same(first, second, "two runs with deterministic=True")
     bench.assert_same(_run(bench, seed=3), _run(bench, seed=3), "two runs after them")
@@ -397,7 +397,7 @@ def gives_generators_back(bench: Bench) -> None:
 
 @check("seeds", "steps")
 def gives_generators_back_after_an_error(bench: Bench) -> None:
-    """So does one that fails."""
+    """A training that fails leaves the generators of Python, numpy and the framework as the caller had them."""
     given = {"network": _plain(bench), "callbacks": [SimpleNamespace(at_iter_end=break_off)]}
     ask = functools.partial(bench.trained, 1, bench.shuffled(), **given)
     _demand_generators_back(bench, lambda: caught(Broken, ask))

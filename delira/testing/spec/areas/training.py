@@ -469,7 +469,7 @@ def accumulates_to_the_end(bench: Bench) -> None:
 
 @check("updates", "gradients", "accumulation")
 def accumulates_without_a_length(bench: Bench) -> None:
-    """The same where nobody knows how many batches there will be."""
+    """A group that the end of the epoch breaks off makes an update also if the number of batches is not known."""
     _accumulated(bench, Unsized(bench.batches(12)), 2, bench.batches(12, 8))
 
 
