@@ -1,6 +1,7 @@
 """Run notebooks and write what they show into them, without times and whatever else changes by itself.
 
-``python tests/run_notebooks.py notebooks/*.ipynb`` (``make notebooks``). Each runs in a folder of its own.
+``python tests/run_notebooks.py notebooks/*.ipynb`` (``make notebooks``). Each runs in a folder of its own, beside which
+lie the examples, as in a checkout.
 """
 
 import sys
@@ -20,7 +21,10 @@ METADATA = {
 def run(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        resources = {"metadata": {"path": folder}}
+        own = Path(folder, "notebooks")
+        own.mkdir()
+        Path(folder, "examples").symlink_to(Path(__file__).resolve().parents[1] / "examples")
+        resources = {"metadata": {"path": str(own)}}
         nbclient.NotebookClient(notebook, timeout=600, record_timing=False, resources=resources).execute()
     notebook.metadata = METADATA
     for cell in notebook.cells:
