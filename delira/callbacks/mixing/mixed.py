@@ -20,18 +20,13 @@ _LABEL = "label"
 
 
 class MixedTargets(NamedTuple):
-    """The targets of a batch whose samples were mixed; how much of the first it is, is under MIXUP_LAMBDA.
-
-    Attributes
-    ----------
-    first
-        Of the samples themselves.
-    second
-        Of the samples that were mixed in.
-    """
+    """The targets of a batch whose samples were mixed; the share of the first ones is under MIXUP_LAMBDA."""
 
     first: Any
+    """The targets of the samples themselves."""
+
     second: Any
+    """The targets of the samples that were mixed in."""
 
 
 def step_generator(state: keys.State, callback: object) -> np.random.Generator:

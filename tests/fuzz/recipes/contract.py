@@ -168,6 +168,17 @@ def a_module(name, *own, **imported):
 STEP = a_module("mine.step", StepRole, Listener, StepRole=StepRole, LIMIT=5)
 EXPORT = a_module("mine.export", ExportRole, theirs=STEP.MyStepRole, mark=mark)
 
+class Plus(ToyNetwork):
+    """A network that adds a number."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def __call__(self, x):
+        return x + self.number
+
+
 #: verbs that a backend may do without, and what they are asked for
 REFUSED_VERBS = [
     ("threads", 2),
@@ -198,7 +209,7 @@ ANSWERED_VERBS = [
     (("learning_rates", {}), {}),
     (("zero_loss", None), 0.0),
     (("statistics_names", None), []),
-    (("forward", lambda x: x + 1, {"x": 2}), 3),
+    (("forward", Plus(1), {"x": 2}), 3),
     (("snapshot", {"a": [1, 2]}), {"a": [1, 2]}),
 ]
 
