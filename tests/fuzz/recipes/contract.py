@@ -168,6 +168,7 @@ def a_module(name, *own, **imported):
 STEP = a_module("mine.step", StepRole, Listener, StepRole=StepRole, LIMIT=5)
 EXPORT = a_module("mine.export", ExportRole, theirs=STEP.MyStepRole, mark=mark)
 
+
 class Plus(ToyNetwork):
     """A network that adds a number."""
 
