@@ -3,7 +3,7 @@
     python tests/structure.py                     # of this checkout
     python tests/structure.py /path/to/another    # and of another one beside it
 
-``tests/test_architecture.py`` holds the limits. A figure is counted in the source, except for the path from
+``tests/test_structure.py`` holds the limits. A figure is counted in the source, except for the path from
 ``PyTorchExperiment.run`` to the optimizer's step, which is walked in a process of its own.
 """
 

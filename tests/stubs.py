@@ -5,6 +5,7 @@
 The statement of the names is the package itself; ``tests/test_exports.py`` holds the stubs equal to it.
 """
 
+import argparse
 import ast
 import re
 from collections.abc import Iterator
@@ -74,6 +75,7 @@ def _of_backends(package: str) -> Iterator[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()  # --help only helps
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(SOURCE.parent))

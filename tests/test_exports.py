@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stubs import main as main_of_stubs
 from stubs import stubs
 
 import delira
@@ -113,6 +114,14 @@ def test_every_backend_of_the_table_has_a_folder_and_a_package():
 def test_what_editors_see_is_what_the_packages_say():
     written = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.pyi")}
     assert written == stubs(), "run: make stubs"
+
+
+def test_help_about_the_stubs_writes_none(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["stubs.py", "--help"])
+    monkeypatch.setattr(Path, "write_text", lambda *what, **how: pytest.fail("a stub was written"))
+    with pytest.raises(SystemExit, match="0"):
+        main_of_stubs()
+    assert "one ``.pyi`` beside each" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", SHOWN)

@@ -34,9 +34,9 @@ class _Checkpointer(Callback):
     def _write(self, state: State) -> Path:
         path, trainer = path_of(self.filepath, state, type(self).__name__), trainer_of(state)
         if not path.suffix[1:].isalpha():  # a number with a point in it is no ending
-            suffix: str = trainer.backend.checkpoint_suffix
-            ending = ".safetensors" if self.save_model_params_only and suffix != ".pt" else suffix
-            path = path.with_name(path.name + ending)
+            backend, alone = trainer.backend, self.save_model_params_only
+            is_plain = not alone or backend.checkpoints.writes_plain_weights
+            path = path.with_name(path.name + (backend.checkpoint_suffix if is_plain else ".safetensors"))
         if self.save_model_params_only:
             return _write_weights(trainer, path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def _write_weights(trainer: Trainer, path: Path) -> Path:
     """Return the weights alone, as other programs read them; those that are validated, if weights are averaged."""
     backend = trainer.backend
     with trainer.averages.in_use():
-        if backend.checkpoint_suffix == ".pt":  # torch.save of the plain state
+        if backend.checkpoints.writes_plain_weights:
             weights = backend.checkpoints.state_tree(trainer.module, {})["model"]
             return publish(path, functools.partial(backend.checkpoints.write, tree=weights))
         safetensors = import_optional("safetensors.numpy", "save_model_params_only", "delira[export]")

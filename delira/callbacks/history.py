@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,38 @@ from delira.state import BATCH, EPOCH, METRICS, PHASE, State
 from delira.utils import cells, files
 
 _log = logging.getLogger("delira")
+
+
+class _Table:
+    """A CSV file of rows with common columns, to which a row is added at a time.
+
+    Parameters
+    ----------
+    columns
+        The first ones.
+    separator, line_end
+        What :func:`delira.utils.cells.csv_text` takes.
+    """
+
+    def __init__(self, columns: Iterable[str] = (), separator: str = ",", line_end: str = "\n"):
+        self.columns, self._form = [*columns], (separator, line_end)
+
+    def row(self, record: Mapping[str, Any]) -> list[Any]:
+        """Return the cells of a record; what it does not have is empty."""
+        return [record.get(name, "") for name in self.columns]
+
+    def append(self, path: Path, record: Mapping[str, Any]) -> bool:
+        """Append a record. Return False, with nothing written, if it has a new column: then all is to be rewritten."""
+        if not record.keys() <= set(self.columns):
+            return False
+        with open(path, "a", newline="", encoding="utf-8") as file:
+            file.write(cells.csv_text([self.row(record)], *self._form))
+        return True
+
+    def rewrite(self, path: Path, rows: Iterable[Sequence[Any]], *, durable: bool = True) -> None:
+        """Write the file anew, with rows that are filled up to the number of columns."""
+        filled = ([*row, *[""] * (len(self.columns) - len(row))] for row in rows)
+        files.publish_text(path, cells.csv_text(filled, *self._form), durable=durable)
 
 
 class HistoryWriter(AbstractCallback):
@@ -27,7 +60,7 @@ class HistoryWriter(AbstractCallback):
     def __init__(self, folder: str | Path):
         check_paths(self, folder=folder)
         self.folder = Path(folder)
-        self._columns: list[str] = []
+        self._table = _Table(line_end="\r\n")
         self._n_rows: int | None = None  # in the files; None: not known
 
     def at_training_begin(self, trainer: Trainer, **facts: Any) -> None:
@@ -50,10 +83,8 @@ class HistoryWriter(AbstractCallback):
         is_one_behind = self._n_rows is not None and self._n_rows == len(history) - 1
         is_there = all((self.folder / name).exists() for name in ("history.csv", "history.jsonl"))
         try:
-            if is_one_behind and is_there and set(history[-1]) <= set(self._columns):
-                with open(self.folder / "history.csv", "a", newline="") as file:
-                    file.write(self._rows([history[-1]]))
-                with open(self.folder / "history.jsonl", "a") as file:
+            if is_one_behind and is_there and self._table.append(self.folder / "history.csv", history[-1]):
+                with open(self.folder / "history.jsonl", "a", encoding="utf-8") as file:
                     file.write(_line_of(history[-1]))
             else:
                 self._rewrite(history)
@@ -63,13 +94,10 @@ class HistoryWriter(AbstractCallback):
             _log.warning("the history could not be written (%s); the next epoch tries again", error)
 
     def _rewrite(self, history: list[dict[str, float]], *, durable: bool = False) -> None:
-        self._columns = list(dict.fromkeys(name for record in history for name in record))
-        header = [{name: cells.as_text(name) for name in self._columns}] if self._columns else []
-        files.publish_text(self.folder / "history.csv", self._rows([*header, *history]), durable=durable)
+        self._table.columns = list(dict.fromkeys(name for record in history for name in record))
+        rows = [[cells.as_text(name) for name in self._table.columns], *map(self._table.row, history)]
+        self._table.rewrite(self.folder / "history.csv", rows if history else [], durable=durable)
         files.publish_text(self.folder / "history.jsonl", "".join(map(_line_of, history)), durable=durable)
-
-    def _rows(self, records: list[dict[str, Any]]) -> str:
-        return cells.csv_text(([record.get(name, "") for name in self._columns] for record in records), line_end="\r\n")
 
 
 def _line_of(record: dict[str, float]) -> str:
@@ -105,7 +133,6 @@ class CSVLogger(Callback):
     """
 
     phases = ("fit", "replay")
-    _kept = ("_columns",)
 
     def __init__(
         self,
@@ -123,8 +150,7 @@ class CSVLogger(Callback):
         self.separator, self.append = separator, append
         self.batch_granularity, self.write_header = batch_granularity, write_header
         self._first = ["epoch", "batch"] if batch_granularity else ["epoch"]
-        self._columns = list(self._first)
-        self._file: Any = None
+        self._table = _Table(self._first, separator)
 
     def on_start(self, state: State) -> None:
         """Open the file, with the rows that stay."""
@@ -133,10 +159,10 @@ class CSVLogger(Callback):
         is_continued = progress is not None and bool(progress.epoch or progress.step_in_epoch)
         rows = self._read() if self.append or is_continued else []
         if not rows:
-            self._columns = list(self._first)
+            self._table.columns = self._first
         while is_continued and rows and not self._is_before(rows[-1], progress):
             rows.pop()
-        self._open_with(rows)
+        self._rewrite(rows)
 
     def on_step_training(self, state: State) -> None:
         """Write a row for a batch, if asked for."""
@@ -147,22 +173,21 @@ class CSVLogger(Callback):
         """Write a row for the epoch."""
         self._write(state, "")
 
-    def on_end(self, state: State) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def state_dict(self) -> dict[str, Any]:
+        """Return the columns."""
+        return {"columns": self._table.columns}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the columns back."""
+        self._table.columns = state["columns"]
 
     def _write(self, state: State, batch: object) -> None:
         values = {name: value for name, value in state[METRICS].items() if name not in self._first}
-        row = {"epoch": state[EPOCH] + 1, "batch": batch, **plain_values(values)}
-        if new := [name for name in values if name not in self._columns]:
-            self._file.close()
+        row = {**dict(zip(self._first, (state[EPOCH] + 1, batch), strict=False)), **plain_values(values)}
+        if not self._table.append(self.path, row):
             rows = self._read()
-            self._columns = [*self._columns, *new]  # a checkpoint may hold the list as it was
-            self._open_with(rows)
-        self._file.write(cells.csv_text([[row.get(name, "") for name in self._columns]], self.separator))
-        self._file.flush()
+            self._table.columns = list(dict.fromkeys([*self._table.columns, *row]))
+            self._rewrite([*rows, self._table.row(row)])
 
     def _read(self) -> list[list[str]]:
         """Return the rows of the file; the columns are those of its header, if it has one."""
@@ -171,17 +196,13 @@ class CSVLogger(Callback):
         with self.path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file, delimiter=self.separator))
         if self.write_header and rows:
-            self._columns = rows.pop(0)
-        if self._columns[: len(self._first)] != self._first:
-            raise ConfigError(f"CSVLogger: {self.path} has the columns {self._columns}; it is a file of something else")
+            self._table.columns = rows.pop(0)
+        if (columns := self._table.columns)[: len(self._first)] != self._first:
+            raise ConfigError(f"CSVLogger: {self.path} has the columns {columns}; it is a file of something else")
         return rows
 
-    def _open_with(self, rows: list[list[str]]) -> None:
-        """Begin the file with these rows, each as wide as the header."""
-        header = [self._columns] if self.write_header else []
-        padded = [row + [""] * (len(self._columns) - len(row)) for row in rows]
-        files.publish_text(self.path, cells.csv_text([*header, *padded], self.separator))
-        self._file = self.path.open("a", newline="", encoding="utf-8")
+    def _rewrite(self, rows: list[list[Any]]) -> None:
+        self._table.rewrite(self.path, [*([self._table.columns] if self.write_header else []), *rows])
 
     def _is_before(self, row: list[str], progress: Any) -> bool:
         """Return True if a row was written before a place in the fit: epochs that are done, and steps of the next."""

@@ -115,12 +115,21 @@ class Backend:
 
     def __init__(self) -> None:
         self.title = self.title or self.name
-        for name, role in {role.role: role for role in (*PLAIN, *self.roles)}.items():
+        roles = {role.role: role for role in (*PLAIN, *self.roles)}
+        if lacks := [f"{role.__name__}.{verb}" for role in roles.values() for verb in sorted(role.__abstractmethods__)]:
+            raise ConfigError(
+                f"the backend {self.name!r} lacks the verbs {', '.join(lacks)}: derive a class from each of these "
+                "roles, write its verbs, and name it in roles (docs/own_backend.md)"
+            )
+        for name, role in roles.items():
             setattr(self, name, role(self))
 
     def __init_subclass__(cls) -> None:
-        """Refuse a backend whose verbs are methods of its own, as they once were."""
-        if old := [f"{name} -> {place}" for name in vars(cls) if (place := place_of(name)) is not None]:
+        """Refuse a backend whose verbs are methods of its own or of its bases, as they once were."""
+        # roles in the order of bases have their verbs rightly; Backend, and what delira derives from it, has none
+        bases = [base for base in cls.__mro__ if not issubclass(base, Role)]
+        names = dict.fromkeys(name for base in bases for name in vars(base))
+        if old := [f"{name} -> {place}" for name in names if (place := place_of(name)) is not None]:
             raise ConfigError(
                 f"the verbs of the backend {cls.__name__} are methods of its roles now: derive a class from each role "
                 f"in delira.contract, name them in roles, and move and rename {', '.join(old)} (docs/own_backend.md)"

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from delira.contract.kinds import ByName, Network, Role
 from delira.errors import CheckpointError
@@ -14,6 +14,11 @@ class CheckpointsRole(Role):
     """States of networks and optimizers as trees, and trees as files: in the plain case the common container."""
 
     role = "checkpoints"
+
+    writes_plain_weights: ClassVar[bool] = False
+    """Whether :meth:`write` makes of weights alone a file that the framework reads by itself. If not, callbacks that
+    are asked for weights alone write ``.safetensors``.
+    """
 
     @abc.abstractmethod
     def state_tree(self, network: Network, optimizers: ByName) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import difflib
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -49,6 +50,18 @@ class Role(abc.ABC):
 
     def __init__(self, backend: "Backend") -> None:
         self.backend = backend
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a method that is a verb of the role but for its spelling: nobody would call it."""
+        super().__init_subclass__()
+        verbs = {name for base in cls.__mro__[1:] for name in vars(base) if callable(getattr(base, name))}
+        for name in [one for one in vars(cls) if one not in verbs and "_" not in one and callable(getattr(cls, one))]:
+            # whoever writes the verb itself may call a helper like it
+            if near := difflib.get_close_matches(name, sorted(verbs - vars(cls).keys()), n=1, cutoff=0.8):
+                raise ConfigError(
+                    f"the role {cls.__name__} has no verb {name!r}; did you mean {near[0]!r}? If it is a helper, "
+                    f"call it _{name} (docs/own_backend.md)"
+                )
 
     def lacking(self, what: str) -> ConfigError:
         """Return the error of a verb that the backend lacks; ``what`` says what it cannot do, and the cure."""

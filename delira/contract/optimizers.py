@@ -75,6 +75,19 @@ class OptimizersRole(Role):
         """
         return {}
 
+    def set_rates(self, optimizers: ByName, rate: float) -> None:
+        """Set the rate of every group of parameters; of optimizers without groups their ``rate``."""
+        for optimizer in optimizers.values():
+            if not hasattr(optimizer, "param_groups"):
+                if not hasattr(optimizer, "rate"):
+                    raise self.lacking("has no learning rates to change")
+                optimizer.rate = rate
+            for group in getattr(optimizer, "param_groups", ()):
+                if hasattr(group["lr"], "fill_"):  # a tensor, which a compiled update reads
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
+
     def scale_rates(self, optimizers: ByName, factor: float) -> None:
         """Multiply the learning rates."""
         raise self.lacking("cannot change learning rates, so nonfinite='rollback' does not work")

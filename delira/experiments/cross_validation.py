@@ -332,10 +332,8 @@ class CrossValidation:
         if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
         with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
-            checks.check_metrics(
-                trainer, self.bound_metrics, self.metric_keys, test.first_batch(trainer.seed) or {},
-                is_all=checks.count_batches(test) == 1,
-            )  # fmt: skip
+            batch = test.first_batch(trainer.seed) or {}
+            checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, data=test)
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         # every sample once and in order: a sampler in test_kwargs holds for validation only

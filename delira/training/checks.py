@@ -127,7 +127,7 @@ def _check_first_batch(run: Run, predictor: "Predictor", role: str, data: Data) 
     if run.backend.calls.is_ready(run.network) and is_called:
         try:
             with _counters_kept(run):
-                _check_reading(run, predictor, role, batch, prepared, is_all=count_batches(data) == 1)
+                _check_reading(run, predictor, role, batch, prepared, data)
         except Exception as error:
             # the training will not compute this batch at once
             in_parts = role == "training" and run.config.guards.micro_batches != 1
@@ -176,7 +176,7 @@ def _counters_kept(run: Run) -> Iterator[None]:
 
 
 def _check_reading(
-    run: Run, predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any], is_all: bool
+    run: Run, predictor: "Predictor", role: str, batch: Mapping[str, Any], prepared: Mapping[str, Any], data: Data
 ) -> None:
     """Call the network once and look whether losses and metrics find what they read."""
     config = run.config
@@ -196,7 +196,7 @@ def _check_reading(
             tell_contradiction(kind, name, functions[name], given[name], predictions)
     if metrics:
         bound = config.bound(metrics, backend=run.backend)
-        check_metrics(predictor, bound, config.keys_of(metrics), batch, predictions, is_all)
+        check_metrics(predictor, bound, config.keys_of(metrics), batch, predictions, data)
 
 
 def _check_losses(run: Run, predictions: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
@@ -231,12 +231,12 @@ def check_metrics(
     metric_keys: Mapping[str, Any],
     batch: Mapping[str, Any],
     predictions: Mapping[str, Any] | None = None,
-    is_all: bool = False,
+    data: Data = None,
 ) -> None:
     """Try metrics on one batch: what they read must be there, and what they return must be a number.
 
     A metric that raises is left alone, since one batch may be too little for it (a single class), unless the batch is
-    all of the data.
+    all of ``data``.
     """
     if predictions is None:
         with predictor.backend.calls.evaluating(predictor.module):
@@ -253,8 +253,8 @@ def check_metrics(
                 one.compute()
         except Exception as error:
             read = look_up("metric", name, keys.get(name, DEFAULT_METRIC_KEYS), host, arrays)
-            is_too_little = not is_all and isinstance(error.__cause__, ValueError) and _lacks_classes(*read)
-            if isinstance(error, DataError) and not is_too_little:
+            is_too_little = isinstance(error.__cause__, ValueError) and _lacks_classes(*read)
+            if isinstance(error, DataError) and not (is_too_little and count_batches(data) != 1):
                 raise
             _log.debug("metric %r failed on one batch, which may be too little for it: %s", name, error)
 

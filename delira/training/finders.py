@@ -186,26 +186,13 @@ def find_learning_rate(
     n_batches = range(trainer.config.update.accumulation_steps)  # that make one update
     with rehearsing(trainer, data) as rehearsal, _rates_kept(trainer):
         for number, rate in enumerate(tried, 1):
-            _set_rates(trainer, float(rate))
+            trainer.backend.optimizers.set_rates(trainer.optimizers, float(rate))
             losses.append(float(np.mean([rehearsal.step(next(rehearsal.batches)) for _ in n_batches])))
             mean = smoothing * mean + (1 - smoothing) * losses[-1]
             smoothed.append(mean / (1 - smoothing**number))
             if _has_diverged(smoothed, divergence):
                 break
     return RateSearch(tried[: len(losses)], np.array(losses), np.array(smoothed), round(1 / (1 - smoothing)) - 1)
-
-
-def _set_rates(trainer: Trainer, rate: float) -> None:
-    for optimizer in trainer.optimizers.values():
-        for group in getattr(optimizer, "param_groups", ()):
-            if hasattr(group["lr"], "fill_"):  # a tensor, which a compiled update reads
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
-        if not hasattr(optimizer, "param_groups"):
-            if not hasattr(optimizer, "rate"):
-                raise ConfigError(f"the backend {trainer.backend.name!r} has no learning rates to change")
-            optimizer.rate = rate
 
 
 @contextlib.contextmanager

@@ -24,6 +24,16 @@ def test_rates_are_scaled_where_they_are(kit):
     assert kit.backend.optimizers.learning_rates(optimizers) == pytest.approx({"lr": 0.05})
 
 
+def test_rates_are_set_of_every_optimizer_or_refused(kit):
+    role, optimizers = kit.backend.optimizers, build(kit)
+    if kit.backend.name == "toy":
+        with pytest.raises(ConfigError, match="the backend 'toy' has no learning rates to change"):
+            role.set_rates(optimizers, 0.25)
+    else:
+        role.set_rates(optimizers, 0.25)
+        assert role.learning_rates(optimizers) == pytest.approx({"lr": 0.25})
+
+
 def test_arguments_that_do_not_fit_are_named(kit):
     with pytest.raises((ConfigError, TypeError), match="momentom"):
         build(kit, momentom=0.5)

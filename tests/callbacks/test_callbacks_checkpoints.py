@@ -199,3 +199,14 @@ def test_a_fit_continues_inside_an_epoch(fit, tmp_path):
 def test_a_format_that_is_none_is_named(torch_fit, name, tmp_path):
     with pytest.raises(ConfigError, match=r"MostRecent: the name .* cannot be filled in"):
         torch_fit.trial(cb.MostRecent(f"{tmp_path}/{name}")).run(1)
+
+
+@pytest.mark.parametrize("name", ["toy", "torch", "torchscript"])
+def test_the_role_and_no_ending_says_how_weights_alone_are_written(tmp_path, manager, monkeypatch, name):
+    pytest.importorskip("safetensors.numpy", reason="the weights are written by safetensors")
+    kit = build_kit(name)
+    trainer = kit.trainer(tmp_path / "run", callbacks=[MostRecent(tmp_path / "m" / "w", save_model_params_only=True)])
+    if name == "toy":  # a backend of somebody else may have the ending of PyTorch
+        monkeypatch.setattr(kit.backend, "checkpoint_suffix", ".pt")
+    trainer.train(1, manager())
+    assert names(tmp_path / "m") == ["w.pt" if name == "torch" else "w.safetensors"]

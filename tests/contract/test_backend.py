@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import delira
-from delira.contract import ArraysRole, Backend, CallsRole, DevicesRole, Role
+from delira.contract import ArraysRole, Backend, CallsRole, DevicesRole, Role, StepRole
 from delira.contract.backend import PLAIN, RENAMED, place_of
 from delira.errors import ConfigError
 from delira.testing import ToyBackend
@@ -64,12 +64,47 @@ def test_the_plain_case_computes_on_the_cpu():
         backend.devices.resolve([1], None)
 
 
-def test_a_role_without_what_it_needs_cannot_be_made():
-    class Unfinished(ToyBackend):
-        roles = (*ToyBackend.roles, CallsRole)
+def test_a_backend_is_told_all_verbs_that_its_roles_lack():
+    class Calls(CallsRole):
+        def evaluating(self, network):
+            """Only one of the two."""
 
-    with pytest.raises(TypeError, match=r"CallsRole.*evaluating"):
+    class Unfinished(Backend):
+        name = "unfinished"
+        roles = (Calls,)
+
+    text = (
+        r"'unfinished' lacks the verbs Calls\.training, OptimizersRole\.build, GeneratorsRole\.seed, .*own_backend\.md"
+    )
+    with pytest.raises(ConfigError, match=text):
         Unfinished()
+
+
+def test_a_misspelt_verb_is_refused_with_a_guess():
+    with pytest.raises(ConfigError, match=r"Typo has no verb 'lern'; did you mean 'learn'\?.*call it _lern"):
+
+        class Typo(StepRole):
+            def lern(self, optimizer, step, compute, backward):
+                """A slip of the pen."""
+
+
+def test_helpers_of_a_role_are_left_alone():
+    class Helped(StepRole):
+        kinds = ()
+
+        def learn(self, optimizer, step, compute, backward):
+            """Written, so that what is named like it is no slip."""
+
+        def learns(self):
+            """Near a verb that is there."""
+
+        def _value(self):
+            """Near a verb, with an underscore."""
+
+        def gradients(self):
+            """Near none."""
+
+    assert Helped.learns
 
 
 def test_a_backend_of_the_older_contract_is_told_what_to_rename():
@@ -90,6 +125,33 @@ def test_a_backend_of_the_older_contract_is_told_what_to_rename():
 
             def helper(self):
                 """Of no role."""
+
+
+def test_verbs_that_a_backend_of_the_older_contract_inherits_are_told_all():
+    class More:
+        def seed(self, seed):
+            """Yesterday's generators."""
+
+    class Verbs(More):
+        def devices(self, gpu_ids, device):
+            """Yesterday's devices."""
+
+    text = r"of the backend My are .*rename bind_step -> step\.bind, devices -> devices\.resolve, seed -> gen"
+    with pytest.raises(ConfigError, match=text):
+
+        class My(Verbs, Backend):
+            def bind_step(self, closure, network, arguments, compiling):
+                return closure
+
+
+def test_a_backend_may_have_other_bases():
+    class Noted:
+        note = "a fact of its own"
+
+    class Mixed(Noted, ToyBackend):
+        name = "mixed"
+
+    assert Mixed().note == "a fact of its own"
 
 
 @pytest.mark.parametrize("verb", [*RENAMED, "state_tree", "seed", "forward", "learned_names"])

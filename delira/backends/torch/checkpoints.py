@@ -244,6 +244,8 @@ class TorchCheckpoints(CheckpointsRole):
     write = staticmethod(write_checkpoint)
     read = staticmethod(read_checkpoint)
 
+    writes_plain_weights = True
+
     def state_tree(self, network: torch.nn.Module, optimizers: ByName) -> dict[str, Any]:
         weights = network.state_dict()
         if lazy := [name for name, weight in weights.items() if is_lazy(weight)]:

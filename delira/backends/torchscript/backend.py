@@ -51,6 +51,8 @@ class TorchScriptStep(TorchStep):
 class TorchScriptCheckpoints(TorchCheckpoints):
     """Beside each checkpoint lies the network as a program."""
 
+    writes_plain_weights = False  # the ending of its checkpoints says that they are of a trainer
+
     def further_files(self, network: torch.nn.Module) -> Mapping[str, Callable[[BinaryIO, ByName], None]]:
         return {io.MODEL: lambda file, tree: io.write_program(file, network, tree["model"])}
 

@@ -208,6 +208,7 @@ ANSWERED_VERBS = [
     (("device_memory", None), None),
     (("count_left_out", {}), 0),
     (("learning_rates", {}), {}),
+    (("set_rates", {}, 0.5), None),
     (("zero_loss", None), 0.0),
     (("statistics_names", None), []),
     (("forward", Plus(1), {"x": 2}), 3),
