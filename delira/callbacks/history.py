@@ -24,6 +24,8 @@ class HistoryWriter(AbstractCallback):
     history as well, so that a full disk is no reason to stop.
     """
 
+    only_first = True
+
     def __init__(self, folder: str | Path):
         check_paths(self, folder=folder)
         self.folder = Path(folder)
@@ -105,6 +107,7 @@ class CSVLogger(Callback):
     """
 
     phases = ("fit", "replay")
+    only_first = True
     _kept = ("_columns",)
 
     def __init__(
