@@ -72,11 +72,14 @@ class AbstractCallback:
     ----------
     only_watches
         Whether it changes no number of the training: it is not compared when a run is continued then.
+    only_first
+        Whether it is told events by the first alone of several processes that train one network together, since it
+        does nothing but write files or print.
     shared
         Names of attributes that all runs share.
     """
 
-    only_watches = False
+    only_watches = only_first = False
     shared: tuple[str, ...] = ()
     #: attributes that a checkpoint keeps, under their names without an underscore
     _kept: tuple[str, ...] = ()
@@ -245,6 +248,11 @@ def trainer_of(state: State) -> Any:
     return getattr(owner, "trainer", owner)
 
 
+def is_first(state: State) -> bool:
+    """Return True if this process writes and prints, of those that train one network; for what else is done in all."""
+    return bool(trainer_of(state).run.ranks.is_first)
+
+
 class CallbackList:
     """Calls callbacks in the order they were given, and only those that listen.
 
@@ -261,6 +269,8 @@ class CallbackList:
         self._callbacks: list[Any] = []
         #: hooks that were called, until somebody clears it
         self.called: set[str] = set()
+        #: whether this process writes and prints; set by the run
+        self.is_first = True
         self._listeners: dict[str, list[tuple[Any, Any]]] = {event: [] for event in (*EVENTS, *HOOKS)}
         if not isinstance(callbacks, Iterable):
             raise ConfigError(f"callbacks are a list of callbacks, got {callbacks!r}")
@@ -326,9 +336,14 @@ class CallbackList:
     def fire(self, hook: str, state: State, phase: str) -> None:
         """Call a hook of every callback that listens to it, and acts in this phase."""
         self.called.add(hook)
-        for callback, method in self._listeners[hook]:
+        for callback, method in self._told(hook):
             if phase in getattr(callback, "phases", (phase,)):
                 method(state)
+
+    def _told(self, event: str) -> list[tuple[Any, Any]]:
+        """Return who is told an event; more may listen, so that the steps of all processes have the same hooks."""
+        heard = self._listeners[event]
+        return heard if self.is_first else [pair for pair in heard if not getattr(pair[0], "only_first", False)]
 
     def __getattr__(self, hook: str) -> Callable[[Any], None]:
         if hook not in HOOKS:
@@ -337,7 +352,7 @@ class CallbackList:
 
     def notify(self, event: str, trainer: Trainer, **facts: Any) -> None:
         """Call ``event`` of every callback that listens to it."""
-        for callback, method in self._listeners[event]:
+        for callback, method in self._told(event):
             returned = method(trainer, **facts)
             if returned:
                 _apply(trainer, callback, event, returned)
@@ -345,7 +360,7 @@ class CallbackList:
     def conclude(self, trainer: Trainer, error: BaseException | None) -> None:
         """Call ``at_training_end`` and ``on_end`` of every callback, whatever fails; the first error is raised."""
         first = error
-        for callback, method in self._listeners["at_training_end"]:
+        for callback, method in self._told("at_training_end"):
             try:
                 if returned := method(trainer, error=error):
                     _apply(trainer, callback, "at_training_end", returned)
@@ -357,7 +372,7 @@ class CallbackList:
 
     def end(self, state: State, phase: str, error: BaseException | None) -> BaseException | None:
         """Call ``on_end`` of every callback, whatever fails; returns the first error."""
-        for callback, method in self._listeners["on_end"]:
+        for callback, method in self._told("on_end"):
             if phase in getattr(callback, "phases", (phase,)):
                 try:
                     method(state)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
+from delira.callbacks.abstract_callback import Callback, Trainer, is_first, trainer_of
 from delira.callbacks.monitor import check_watched, path_of, refuse_unknown, sign_of, watched_value
 from delira.errors import check_flags, check_numbers, check_paths, check_whole, import_optional
 from delira.state import SELF, State
@@ -45,7 +45,7 @@ class _Checkpointer(Callback):
     def _replace(self, state: State) -> None:
         """Write a file, and delete the one before."""
         before, self.newest = self.newest, self._write(state)
-        if before is not None and before != self.newest:
+        if before is not None and before != self.newest and is_first(state):
             trainer = trainer_of(state)
             stem = before.name.removesuffix(trainer.backend.checkpoint_suffix)
             for name in (before.name, *(stem + ending for ending in trainer.checkpoints.beside)):
@@ -60,6 +60,8 @@ class _Checkpointer(Callback):
 def _write_weights(trainer: Trainer, path: Path) -> Path:
     """Return the weights alone, as other programs read them; those that are validated, if weights are averaged."""
     backend = trainer.backend
+    if not trainer.run.ranks.is_first:
+        return path
     with trainer.averages.in_use():
         if backend.checkpoints.writes_plain_weights:
             weights = backend.checkpoints.state_tree(trainer.module, {})["model"]

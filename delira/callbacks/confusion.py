@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from delira.callbacks.abstract_callback import is_first
 from delira.callbacks.monitor import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError, check_known, check_whole, if_given, import_optional
 from delira.metrics.tree.counts import ConfusionMatrix
@@ -93,6 +94,10 @@ class PyCM(PassChoice):
         self._handlers.append(handler)
         return self
 
+    def _in_first(self, handler: Callable[[Any, State], Any]) -> Self:
+        """Call a function that writes or prints in the process that does."""
+        return self.with_handler(lambda matrix, state: handler(matrix, state) if is_first(state) else None)
+
     def to_state(self, key: object) -> Self:
         """Put each matrix into the state; returns the callback.
 
@@ -116,7 +121,7 @@ class PyCM(PassChoice):
             text = str(matrix) if statistics else str(matrix).partition("Overall Statistics")[0].rstrip()
             sys.stderr.write(f"{text}\n")
 
-        return self.with_handler(show)
+        return self._in_first(show)
 
     def to_pycm_file(self, filename: str | Path, **kwargs: Any) -> Self:
         """Write each matrix and its statistics as a text; returns the callback.
@@ -183,7 +188,7 @@ class PyCM(PassChoice):
             matrix.plot(**{"number_label": True, "title": fill_in(title, state, "PyCM.to_pyplot"), **kwargs})
             pyplot.show()
 
-        return self.with_handler(show)
+        return self._in_first(show)
 
     def _to_file(self, method: str, filename: str | Path, kwargs: Mapping[str, Any]) -> Self:
         template = str(filename)
@@ -198,7 +203,7 @@ class PyCM(PassChoice):
                 raise OSError(f"PyCM: {path} cannot be written: {told['Message']}")
 
         self._names.append(template)
-        return self.with_handler(write)
+        return self._in_first(write)
 
     # ------------------------------------------------------------------ events
 

@@ -17,7 +17,7 @@ _log = logging.getLogger("delira")
 
 
 class _Table:
-    """A CSV file of rows with common columns, to which a row is added at a time.
+    """The rows of a CSV file with common columns, to which rows are added.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ class _Table:
         """Return the cells of a record; what it does not have is empty."""
         return [record.get(name, "") for name in self.columns]
 
-    def append(self, path: Path, record: Mapping[str, Any]) -> bool:
-        """Append a record. Return False, with nothing written, if it has a new column: then all is to be rewritten."""
-        if not record.keys() <= set(self.columns):
-            return False
-        with open(path, "a", newline="", encoding="utf-8") as file:
-            file.write(cells.csv_text([self.row(record)], *self._form))
-        return True
+    def takes(self, record: Mapping[str, Any]) -> bool:
+        """Return True if a record has no new column: else all is to be rewritten."""
+        return record.keys() <= set(self.columns)
+
+    def text(self, record: Mapping[str, Any]) -> str:
+        """Return the line of a record."""
+        return cells.csv_text([self.row(record)], *self._form)
 
     def rewrite(self, path: Path, rows: Iterable[Sequence[Any]], *, durable: bool = True) -> None:
         """Write the file anew, with rows that are filled up to the number of columns."""
@@ -56,6 +56,8 @@ class HistoryWriter(AbstractCallback):
     checkpoint), when an epoch brings a new column, and when the files are not as they were left. Checkpoints hold the
     history as well, so that a full disk is no reason to stop.
     """
+
+    only_first = True
 
     def __init__(self, folder: str | Path):
         check_paths(self, folder=folder)
@@ -83,7 +85,9 @@ class HistoryWriter(AbstractCallback):
         is_one_behind = self._n_rows is not None and self._n_rows == len(history) - 1
         is_there = all((self.folder / name).exists() for name in ("history.csv", "history.jsonl"))
         try:
-            if is_one_behind and is_there and self._table.append(self.folder / "history.csv", history[-1]):
+            if is_one_behind and is_there and self._table.takes(history[-1]):
+                with open(self.folder / "history.csv", "a", newline="", encoding="utf-8") as file:
+                    file.write(self._table.text(history[-1]))
                 with open(self.folder / "history.jsonl", "a", encoding="utf-8") as file:
                     file.write(_line_of(history[-1]))
             else:
@@ -133,6 +137,7 @@ class CSVLogger(Callback):
     """
 
     phases = ("fit", "replay")
+    only_first = True
 
     def __init__(
         self,
@@ -151,6 +156,7 @@ class CSVLogger(Callback):
         self.batch_granularity, self.write_header = batch_granularity, write_header
         self._first = ["epoch", "batch"] if batch_granularity else ["epoch"]
         self._table = _Table(self._first, separator)
+        self._file: Any = None
 
     def on_start(self, state: State) -> None:
         """Open the file, with the rows that stay."""
@@ -173,6 +179,12 @@ class CSVLogger(Callback):
         """Write a row for the epoch."""
         self._write(state, "")
 
+    def on_end(self, state: State) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
     def state_dict(self) -> dict[str, Any]:
         """Return the columns."""
         return {"columns": self._table.columns}
@@ -184,10 +196,13 @@ class CSVLogger(Callback):
     def _write(self, state: State, batch: object) -> None:
         values = {name: value for name, value in state[METRICS].items() if name not in self._first}
         row = {**dict(zip(self._first, (state[EPOCH] + 1, batch), strict=False)), **plain_values(values)}
-        if not self._table.append(self.path, row):
+        if not self._table.takes(row):
+            self._file.close()
             rows = self._read()
             self._table.columns = list(dict.fromkeys([*self._table.columns, *row]))
-            self._rewrite([*rows, self._table.row(row)])
+            self._rewrite(rows)
+        self._file.write(self._table.text(row))
+        self._file.flush()
 
     def _read(self) -> list[list[str]]:
         """Return the rows of the file; the columns are those of its header, if it has one."""
@@ -203,6 +218,7 @@ class CSVLogger(Callback):
 
     def _rewrite(self, rows: list[list[Any]]) -> None:
         self._table.rewrite(self.path, [*([self._table.columns] if self.write_header else []), *rows])
+        self._file = self.path.open("a", newline="", encoding="utf-8")
 
     def _is_before(self, row: list[str], progress: Any) -> bool:
         """Return True if a row was written before a place in the fit: epochs that are done, and steps of the next."""

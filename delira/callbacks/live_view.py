@@ -62,6 +62,7 @@ class LiveLossPlot(abstract_callback.Callback):
     """
 
     phases = ("fit", "replay")
+    only_first = True
 
     def __init__(
         self, on_batch: bool = False, batch_step_size: int = 10, on_epoch: bool = True, draw_once: bool = False

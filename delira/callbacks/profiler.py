@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from delira.callbacks.abstract_callback import Callback, Trainer, trainer_of
+from delira.callbacks.abstract_callback import Callback, Trainer, is_first, trainer_of
 from delira.errors import ConfigError, check_flags, check_paths, check_that, check_whole, did_you_mean, if_given
 from delira.metrics.tree.metric import Metric
 from delira.state import CALLBACK_LIST, METRICS, PHASE, TIMINGS, State
@@ -139,7 +139,8 @@ class Profiler(Callback):
 
     @contextlib.contextmanager
     def _whole_step(self, trainer: Any) -> Iterator[None]:
-        if self.trace_dir is not None and self._n_steps + 1 == self.trace_steps[0]:
+        is_time = self._n_steps + 1 == self.trace_steps[0] and trainer.run.ranks.is_first
+        if self.trace_dir is not None and is_time:
             folder = self.trace_dir / f"fold_{trainer.fold}" if trainer.fold else self.trace_dir
             self._traces.enter_context(trainer.backend.trace(folder))
         with self._clock.part("callbacks"):
@@ -281,7 +282,7 @@ class TimerMetric(Profiler, Metric):
     def on_end(self, state: State) -> None:
         """Stop measuring, and write the table."""
         super().on_end(state)
-        if self.prints and self._n_steps:
+        if self.prints and self._n_steps and is_first(state):
             sys.stderr.write(f"{self.summary()}\n")
 
     def state_dict(self) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class ProgressBar(AbstractCallback):
         Draws in place of a bar.
     """
 
+    only_first = True
     _bar: Any = None
     _trainer: Any = None
 
@@ -237,6 +238,8 @@ def _size(n_bytes: float) -> str:
 
 class _Printer(EveryPass):
     """What all printers know of the state."""
+
+    only_first = True
 
     def __init__(self, validation_label_letter: str, precision: int, label: str = ""):
         is_text = isinstance(validation_label_letter, str)

@@ -60,7 +60,7 @@ class RunLog(AbstractCallback):
 
     def __init__(self, run: "Run", given_settings: Mapping[str, Any]):
         self._run, self._given_settings, self.config = run, given_settings, run.config.logging
-        self.folder: Path | None = run.save_path
+        self.folder: Path | None = run.save_path if run.ranks.is_first else None
         frequencies = self.config.frequencies
         if frequencies is None:  # nobody wants values of steps
             vars(self)["at_iter_end"], frequencies = None, 1
@@ -79,8 +79,10 @@ class RunLog(AbstractCallback):
             If a handler cannot be made, e.g. since no server of visdom answers.
         """
         config, state = self.config, self._run.state
-        handlers = []
-        if state.epoch < num_epochs or state.step_in_epoch:
+        handlers: list[logging.Handler] = []
+        if not self._run.ranks.is_first:
+            handlers = [logging.NullHandler()]  # or it would be told that messages go nowhere
+        elif state.epoch < num_epochs or state.step_in_epoch:
             handlers = targets.make_handlers(config.type, config.kwargs, self.folder, self._run.fold, self._identities)
         try:
             self._identities |= targets.identities_of(handlers)

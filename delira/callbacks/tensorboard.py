@@ -34,6 +34,8 @@ class TensorBoardWriter(AbstractCallback):
         At the start of the training, if tensorboardX is not installed.
     """
 
+    only_first = True
+
     def __init__(self, folder: str | Path, **kwargs: Any):
         self.folder, self.kwargs = files.as_path(folder, "folder"), kwargs
         self._writer: Any = None
@@ -94,6 +96,7 @@ class AbstractTensorBoard(Callback):
     """
 
     phases: tuple[str, ...] = ("fit",)
+    only_first = True
 
     def __init__(
         self,

@@ -124,7 +124,7 @@ class Checkpoints:
             tree = self._consistent_tree()
             if epoch is not None:
                 tree["epoch"] = int(epoch)
-            return self.folder.publish(path, tree)
+            return self.folder.publish(path, tree) if self._run.ranks.is_first else path
 
     def _consistent_tree(self) -> dict[str, Any]:
         """Collect what a file of the user's holds: never weights of one epoch with counters of another."""
@@ -211,7 +211,8 @@ class Checkpoints:
         checkpoint.check_name(path, tree, backend.checkpoint_suffix)
         self.continue_from(path, tree)
         self._restore_learned(tree)
-        self.folder.rewind(path, tree)
+        if self._run.ranks.is_first:
+            self.folder.rewind(path, tree)
         self.saver.note_last()
 
     def resume(self) -> bool:
@@ -227,8 +228,9 @@ class Checkpoints:
         self._restore_learned(newest[1])
         if run.state.epoch < epoch and run.is_whole:
             _log.warning("the run goes back to epoch %d, the last that was written", run.state.epoch)
-        self.folder.complete(*newest)
-        self.saver.clean(run.state.to_tree())
+        if self.saver.writes:
+            self.folder.complete(*newest)
+            self.saver.clean(run.state.to_tree())
         self.saver.note_last()
         return True
 
@@ -249,10 +251,12 @@ class Checkpoints:
         self.saver.check_alone()
         if self._left_branch:
             self._left_branch = False
-            self.folder.set_aside_after((run.state.epoch, run.state.step_in_epoch))
+            if self.saver.writes:
+                self.folder.set_aside_after((run.state.epoch, run.state.step_in_epoch))
             self.save(["last"])
             self.saver.finish()
-            self.folder.renew_previous()
+            if self.saver.writes:
+                self.folder.renew_previous()
         if run.is_whole:
             return
         if run.save_path is None:  # the weights stay as they are, and the epoch begins anew
@@ -353,10 +357,11 @@ class Checkpoints:
             if tree is not None and tree.get("epoch") == best_epoch:
                 self._shown = path
                 return tree
-        _log.warning(
-            "the checkpoint of the best epoch, %s, is not in %s; the network keeps the weights of the last epoch",
-            best_epoch, self.folder.folder,
-        )  # fmt: skip
+        if self._run.ranks.is_first:  # who writes it
+            _log.warning(
+                "the checkpoint of the best epoch, %s, is not in %s; the network keeps the weights of the last epoch",
+                best_epoch, self.folder.folder,
+            )  # fmt: skip
         return None
 
 

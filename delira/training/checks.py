@@ -462,7 +462,7 @@ def roll_back(run: Run, log: GuardLog, error: NonFiniteLossError, return_to_last
         error.add_note(f"the run went back to its last checkpoint {state.rollbacks} times already (max_rollbacks)")
         raise error
     run.is_whole = False
-    if error.is_in_data:
+    if run.ranks.agree(error.is_in_data):
         error.add_note("there was no rollback: the batch would be the same, and it holds values that are not finite")
         raise error
     epoch = state.epoch + bool(state.step_in_epoch)

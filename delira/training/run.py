@@ -48,11 +48,13 @@ class Ranks:
     size: int = 1
     gather: Callable[[Tree], Sequence[Tree]] = lambda tree: [tree]
     """The parts of a checkpoint that all of them hold, made of the part that this one holds."""
+    agree: Callable[[Any], Any] = lambda value: value
+    """What the first decides: whether an epoch is the best, a training stops, or it goes back to a checkpoint."""
 
     def __post_init__(self) -> None:
         check_whole(self, at_least=0, rank=self.rank)
         check_whole(self, at_least=self.rank + 1, size=self.size)
-        check_functions(self, gather=self.gather)
+        check_functions(self, gather=self.gather, agree=self.agree)
 
     @functools.cached_property
     def is_first(self) -> bool:
@@ -299,8 +301,8 @@ class Run:
             raise ConfigError(f"ranks says which of several processes this is, as Ranks(rank, size), got {ranks!r}")
         self.config, self.backend, self.seed, self._fold = config, backend, config.seed, check_fold(fold)
         self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
-        self.save_path, self.callbacks = save_path, CallbackList(callbacks)
         self.ranks, self.stop_signals = ranks or _ALONE, StopSignals()
+        self.save_path, self.callbacks = save_path, CallbackList(callbacks)
         self._warned: set[str] = set()
 
     def _set_fold(self, fold: int) -> None:
@@ -308,6 +310,11 @@ class Run:
 
     #: fold of the cross-validation, which is read at each step
     fold: int = property(operator.attrgetter("_fold"), _set_fold)  # type: ignore[assignment]
+
+    def _set_callbacks(self, callbacks: CallbackList) -> None:
+        self._callbacks, callbacks.is_first = callbacks, self.ranks.is_first
+
+    callbacks: CallbackList = property(operator.attrgetter("_callbacks"), _set_callbacks)  # type: ignore[assignment]
 
     def set_seed(self, seed: int) -> None:
         """Derive every random decision from another seed from now on."""
@@ -359,10 +366,10 @@ class Run:
 
     @property
     def is_unfinished(self) -> bool:
-        """Return True if there is something left to do of what was asked for."""
+        """Return True if there is something left to do of what was asked for, in all processes alike."""
         state, plan = self.state, self.plan
         wants_more = plan is not None and state.epoch < plan.num_epochs and not state.stop_training
-        return bool(state.step_in_epoch) or wants_more
+        return bool(self.ranks.agree(bool(state.step_in_epoch) or wants_more))
 
     def learning_rates(self) -> list[float]:
         """Return the learning rates of every group of parameters, as far as the optimizers tell them."""
@@ -393,8 +400,8 @@ class Run:
         self.running = self.epoch_data = None
 
     def warn_once(self, text: str) -> None:
-        """Log a warning, unless it was logged before."""
-        if text not in self._warned:
+        """Log a warning of what all processes have in common, unless it was logged before."""
+        if self.ranks.is_first and text not in self._warned:
             self._warned.add(text)
             _log.warning("%s", text)
 
@@ -433,10 +440,10 @@ def update_best(
         return False
     if key not in values:
         raise ConfigError(f"val_score_key={key!r} was not computed; the epoch has {sorted(values)}")
-    if not is_better(state.best_score, values[key], plan.val_score_mode):
-        return False
-    state.best_score, state.best_epoch = values[key], state.epoch
-    return True
+    better, score = run.ranks.agree((is_better(state.best_score, values[key], plan.val_score_mode), values[key]))
+    if better:
+        state.best_score, state.best_epoch = score, state.epoch
+    return bool(better)
 
 
 #: SIGUSR1 is what SLURM is usually told to send before the time is over; Windows has none

@@ -197,8 +197,8 @@ class BaseNetworkTrainer(Predictor):
         self._given_key_mapping = key_mapping
         self._setup(network)
         with lock(self.run):
-            self.checkpoints.sweep()
-            if self.run.save_path is not None:
+            if self.run.save_path is not None and self.saver.writes:
+                self.checkpoints.sweep()
                 sweep_partials(self.run.save_path)
             if resume_from is None:
                 self.try_resume_training()
@@ -349,7 +349,8 @@ class BaseNetworkTrainer(Predictor):
     def _begin_training(self, plan: TrainingPlan, has_work: bool) -> None:
         """Look at the data, and tell that a training begins."""
         run, events = self.run, self.events
-        checks.report_at_start(run, plan)
+        if run.ranks.is_first:
+            checks.report_at_start(run, plan)
         if has_work:
             self.objective.check_before(self, plan)
             self.averages.tell(plan.train_data)
@@ -389,6 +390,7 @@ class BaseNetworkTrainer(Predictor):
         facts = {name: value for name, value in values.items() if name != "epoch"}
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
         events.fire("on_checkpoint")
+        run.state.stop_training = run.ranks.agree(run.state.stop_training)
         self.saving.save_epoch(is_best)
         self.times.write(at_once=False)
         run.is_whole = True

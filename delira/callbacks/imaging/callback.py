@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
-from delira.callbacks.abstract_callback import trainer_of
+from delira.callbacks.abstract_callback import is_first, trainer_of
 from delira.callbacks.monitor import PassChoice, check_name, fill_in, path_of
 from delira.errors import ConfigError, check_flags, check_functions, check_that, check_whole, if_given, import_optional
 from delira.logging.writers import VisdomParams, close_writer, get_writer
@@ -36,12 +36,15 @@ class _Output(NamedTuple):
         Format of the name that each gets, if it gets any.
     place
         Where a writer puts it that is to be open before the first picture.
+    is_shown
+        Whether it writes or shows them, which of several processes the first does.
     """
 
     handle: Handle
     wanted: frozenset[int] | None
     name: str | None = None
     place: _Place | None = None
+    is_shown: bool = True
 
 
 def _open(place: _Place, user: object, state: State) -> None:
@@ -146,7 +149,7 @@ class ImagingCallback(PassChoice):
         index
             Numbers of the pictures of a pass that it gets; None: all.
         """
-        return self._add(lambda owner, picture, state, number: handler(picture, state), index)
+        return self._add(lambda owner, picture, state, number: handler(picture, state), index, is_shown=False)
 
     def to_state(self, key: object, index: Index = None) -> Self:
         """Put each picture into the state; returns the callback.
@@ -158,7 +161,7 @@ class ImagingCallback(PassChoice):
         index
             See :meth:`with_handler`.
         """
-        return self._add(lambda owner, picture, state, number: state.update({key: picture}), index)
+        return self._add(lambda owner, picture, state, number: state.update({key: picture}), index, is_shown=False)
 
     def to_file(self, filename: str | Path, index: Index = None) -> Self:
         """Write each picture to a file, completely or not at all; returns the callback.
@@ -256,11 +259,13 @@ class ImagingCallback(PassChoice):
         place = (str(log_dir), True, visdom_params)
         return self._add(functools.partial(_write, name, place), index, name, place)
 
-    def _add(self, handle: Handle, index: Index, name: str | None = None, place: _Place | None = None) -> Self:
+    def _add(
+        self, handle: Handle, index: Index, name: str | None = None, place: _Place | None = None, is_shown: bool = True
+    ) -> Self:
         wanted = None if index is None else frozenset([index] if isinstance(index, int) else index)
         is_right = all(isinstance(number, int) and number >= 0 for number in wanted or ())
         check_that(is_right, self, "index counts pictures of a pass from 0", index)
-        self._outputs.append(_Output(handle, wanted, name, place))
+        self._outputs.append(_Output(handle, wanted, name, place, is_shown))
         return self
 
     # ------------------------------------------------------------------ events
@@ -271,7 +276,7 @@ class ImagingCallback(PassChoice):
         for one, output in outputs:
             if output.name is not None:
                 check_name(output.name, self.passes, type(one).__name__)
-        for one, output in outputs if self.looks_in(state) else ():
+        for one, output in outputs if self.looks_in(state) and is_first(state) else ():
             if output.place is not None:
                 _open(output.place, one, state)
 
@@ -312,8 +317,9 @@ class ImagingCallback(PassChoice):
         pictures = [*as_pictures(made, self.channels_last, who)]
         if self.transform is not None:
             pictures = [as_pictures(self.transform(one), False, f"the transform of {who}")[0] for one in pictures]
+        outputs = [output for output in self._outputs if is_first(state) or not output.is_shown]
         for picture in pictures:
-            for output in self._outputs:
+            for output in outputs:
                 if output.wanted is None or self._number in output.wanted:
                     output.handle(self, visible(picture), state, self._number)
             self._number += 1
