@@ -37,84 +37,241 @@ IMPORT_ORDER = ("triton", "tensorflow", "torch")
 #: its networks is not
 PREFERRED = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
 
-#: backend -> public package (below ``delira``) -> names shown there, separated by blanks
-_SHOWN = {
+#: backend -> public package (below ``delira``) -> module of the backend -> names that are defined there and shown in
+#: both: the one statement of them
+_SHOWN: dict[str, dict[str, dict[str, list[str]]]] = {
     "torch": {
-        "models": (
-            "AbstractPyTorchNetwork ClassificationNetworkBasePyTorch GenerativeAdversarialNetworkBasePyTorch "
-            "RegressionNetworkBasePyTorch UNet2dPyTorch UNet3dPyTorch VGG3DClassificationNetworkPyTorch "
-            "VariationalAutoencoderPyTorch"
-        ),
-        "training": (
-            "PyTorchExperiment PyTorchNetworkTrainer convert_torch_tensor_to_npy create_optims_default_pytorch "
-            "create_optims_gan_default_pytorch"
-        ),
-        "callbacks": (
-            "CosineAnnealingLRCallbackPyTorch DefaultPyTorchSchedulerCallback ExponentialLRCallbackPyTorch "
-            "LambdaLRCallbackPyTorch MultiStepLRCallbackPyTorch OneCycleLRCallbackPyTorch "
-            "ReduceLROnPlateauCallbackPyTorch StepLRCallbackPyTorch TorchSchedulerCallback"
-        ),
-        "training.losses": (
-            "BCEFocalLossLogitPyTorch BCEFocalLossPyTorch DiceCELossPyTorch DiceLossPyTorch TverskyLossPyTorch"
-        ),
-        "training.train_utils": (
-            "convert_torch_tensor_to_npy create_optims_default_pytorch create_optims_gan_default_pytorch"
-        ),
-        "io": "load_checkpoint_torch save_checkpoint_torch torch_load_checkpoint torch_save_checkpoint",
+        "models": {
+            "network": ["AbstractPyTorchNetwork"],
+            "networks.ready": [
+                "ClassificationNetworkBasePyTorch",
+                "GenerativeAdversarialNetworkBasePyTorch",
+                "RegressionNetworkBasePyTorch",
+                "UNet2dPyTorch",
+                "UNet3dPyTorch",
+                "VGG3DClassificationNetworkPyTorch",
+                "VariationalAutoencoderPyTorch",
+            ],
+        },
+        "training": {
+            "training": [
+                "PyTorchExperiment",
+                "PyTorchNetworkTrainer",
+            ],
+            "arrays": ["convert_torch_tensor_to_npy"],
+            "optimizers": [
+                "create_optims_default_pytorch",
+                "create_optims_gan_default_pytorch",
+            ],
+        },
+        "callbacks": {
+            "schedules": [
+                "CosineAnnealingLRCallbackPyTorch",
+                "DefaultPyTorchSchedulerCallback",
+                "ExponentialLRCallbackPyTorch",
+                "LambdaLRCallbackPyTorch",
+                "MultiStepLRCallbackPyTorch",
+                "OneCycleLRCallbackPyTorch",
+                "ReduceLROnPlateauCallbackPyTorch",
+                "StepLRCallbackPyTorch",
+                "TorchSchedulerCallback",
+            ],
+        },
+        "training.losses": {
+            "losses": [
+                "BCEFocalLossLogitPyTorch",
+                "BCEFocalLossPyTorch",
+                "DiceCELossPyTorch",
+                "DiceLossPyTorch",
+                "TverskyLossPyTorch",
+            ],
+        },
+        "io": {
+            "checkpoints": [
+                "load_checkpoint_torch",
+                "save_checkpoint_torch",
+                "torch_load_checkpoint",
+                "torch_save_checkpoint",
+            ],
+        },
     },
     "torchscript": {
-        "models": (
-            "AbstractTorchScriptNetwork ClassificationNetworkBaseTorchScript "
-            "GenerativeAdversarialNetworkBaseTorchScript RegressionNetworkBaseTorchScript UNet2dTorchScript "
-            "UNet3dTorchScript VGG3DClassificationNetworkTorchScript VariationalAutoencoderTorchScript"
-        ),
-        "training": "TorchScriptExperiment TorchScriptNetworkTrainer",
-        "io": "load_checkpoint_torchscript save_checkpoint_torchscript",
+        "models": {
+            "network": ["AbstractTorchScriptNetwork"],
+            "networks": [
+                "ClassificationNetworkBaseTorchScript",
+                "GenerativeAdversarialNetworkBaseTorchScript",
+                "RegressionNetworkBaseTorchScript",
+                "UNet2dTorchScript",
+                "UNet3dTorchScript",
+                "VGG3DClassificationNetworkTorchScript",
+                "VariationalAutoencoderTorchScript",
+            ],
+        },
+        "training": {
+            "training": [
+                "TorchScriptExperiment",
+                "TorchScriptNetworkTrainer",
+            ],
+        },
+        "io": {
+            "io": [
+                "load_checkpoint_torchscript",
+                "save_checkpoint_torchscript",
+            ],
+        },
     },
     "sklearn": {
-        "models": "SklearnEstimator",
-        "training": "SklearnExperiment SklearnNetworkTrainer",
-        "io": "load_checkpoint_sklearn save_checkpoint_sklearn",
+        "models": {
+            "network": ["SklearnEstimator"],
+        },
+        "training": {
+            "training": [
+                "SklearnExperiment",
+                "SklearnNetworkTrainer",
+            ],
+        },
+        "io": {
+            "network": [
+                "load_checkpoint_sklearn",
+                "save_checkpoint_sklearn",
+            ],
+        },
     },
     "tensorflow": {
-        "models": (
-            "AbstractTfNetwork ClassificationNetworkBaseTf GenerativeAdversarialNetworkBaseTf RegressionNetworkBaseTf "
-            "UNet2dTf UNet3dTf VGG3DClassificationNetworkTf VariationalAutoencoderTf"
-        ),
-        "training": (
-            "TfExperiment TfNetworkTrainer convert_tf_tensor_to_npy create_optims_default_tf "
-            "create_optims_gan_default_tf"
-        ),
-        "callbacks": (
-            "CosineAnnealingLRCallbackTf DefaultTfSchedulerCallback ExponentialLRCallbackTf LambdaLRCallbackTf "
-            "MultiStepLRCallbackTf OneCycleLRCallbackTf ReduceLROnPlateauCallbackTf StepLRCallbackTf "
-            "TfSchedulerCallback"
-        ),
-        "training.losses": "BCEFocalLossLogitTf BCEFocalLossTf DiceCELossTf DiceLossTf TverskyLossTf",
-        "training.train_utils": "convert_tf_tensor_to_npy create_optims_default_tf create_optims_gan_default_tf",
-        "io": "load_checkpoint_tf save_checkpoint_tf tf_load_checkpoint tf_save_checkpoint",
+        "models": {
+            "network": ["AbstractTfNetwork"],
+            "networks.ready": [
+                "ClassificationNetworkBaseTf",
+                "GenerativeAdversarialNetworkBaseTf",
+                "RegressionNetworkBaseTf",
+                "UNet2dTf",
+                "UNet3dTf",
+                "VGG3DClassificationNetworkTf",
+                "VariationalAutoencoderTf",
+            ],
+        },
+        "training": {
+            "training": [
+                "TfExperiment",
+                "TfNetworkTrainer",
+            ],
+            "arrays": ["convert_tf_tensor_to_npy"],
+            "optimizers": [
+                "create_optims_default_tf",
+                "create_optims_gan_default_tf",
+            ],
+        },
+        "callbacks": {
+            "schedules": [
+                "CosineAnnealingLRCallbackTf",
+                "DefaultTfSchedulerCallback",
+                "ExponentialLRCallbackTf",
+                "LambdaLRCallbackTf",
+                "MultiStepLRCallbackTf",
+                "OneCycleLRCallbackTf",
+                "ReduceLROnPlateauCallbackTf",
+                "StepLRCallbackTf",
+                "TfSchedulerCallback",
+            ],
+        },
+        "training.losses": {
+            "losses": [
+                "BCEFocalLossLogitTf",
+                "BCEFocalLossTf",
+                "DiceCELossTf",
+                "DiceLossTf",
+                "TverskyLossTf",
+            ],
+        },
+        "io": {
+            "checkpoints": [
+                "load_checkpoint_tf",
+                "save_checkpoint_tf",
+                "tf_load_checkpoint",
+                "tf_save_checkpoint",
+            ],
+        },
     },
     "jax": {
-        "models": (
-            "AbstractJaxNetwork ClassificationNetworkBaseJax GenerativeAdversarialNetworkBaseJax "
-            "RegressionNetworkBaseJax UNet2dJax UNet3dJax VGG3DClassificationNetworkJax VariationalAutoencoderJax"
-        ),
-        "training": (
-            "JaxExperiment JaxNetworkTrainer JaxOptimizer convert_jax_array_to_npy create_optims_default_jax "
-            "create_optims_gan_default_jax"
-        ),
-        "callbacks": (
-            "CosineAnnealingLRCallbackJax DefaultJaxSchedulerCallback ExponentialLRCallbackJax LambdaLRCallbackJax "
-            "MultiStepLRCallbackJax OneCycleLRCallbackJax OptaxScheduleCallbackJax ReduceLROnPlateauCallbackJax "
-            "StepLRCallbackJax"
-        ),
-        "training.losses": "BCEFocalLossJax BCEFocalLossLogitJax DiceCELossJax DiceLossJax TverskyLossJax",
-        "training.train_utils": "convert_jax_array_to_npy create_optims_default_jax create_optims_gan_default_jax",
-        "io": "load_checkpoint_jax save_checkpoint_jax",
+        "models": {
+            "network": ["AbstractJaxNetwork"],
+            "networks.ready": [
+                "ClassificationNetworkBaseJax",
+                "GenerativeAdversarialNetworkBaseJax",
+                "RegressionNetworkBaseJax",
+                "UNet2dJax",
+                "UNet3dJax",
+                "VGG3DClassificationNetworkJax",
+                "VariationalAutoencoderJax",
+            ],
+        },
+        "training": {
+            "training": [
+                "JaxExperiment",
+                "JaxNetworkTrainer",
+            ],
+            "arrays": ["convert_jax_array_to_npy"],
+            "optimizers": [
+                "JaxOptimizer",
+                "create_optims_default_jax",
+                "create_optims_gan_default_jax",
+            ],
+        },
+        "callbacks": {
+            "schedules": [
+                "CosineAnnealingLRCallbackJax",
+                "DefaultJaxSchedulerCallback",
+                "ExponentialLRCallbackJax",
+                "LambdaLRCallbackJax",
+                "MultiStepLRCallbackJax",
+                "OneCycleLRCallbackJax",
+                "OptaxScheduleCallbackJax",
+                "ReduceLROnPlateauCallbackJax",
+                "StepLRCallbackJax",
+            ],
+        },
+        "training.losses": {
+            "losses": [
+                "BCEFocalLossJax",
+                "BCEFocalLossLogitJax",
+                "DiceCELossJax",
+                "DiceLossJax",
+                "TverskyLossJax",
+            ],
+        },
+        "io": {
+            "checkpoints": [
+                "load_checkpoint_jax",
+                "save_checkpoint_jax",
+            ],
+        },
     },
 }
-#: the same as lists
-NAMES = {backend: {package: names.split() for package, names in shown.items()} for backend, shown in _SHOWN.items()}
+
+
+def _names_of(shown: dict[str, dict[str, list[str]]]) -> dict[str, list[str]]:
+    names = {package: sorted(name for some in homes.values() for name in some) for package, homes in shown.items()}
+    return {**names, "training.train_utils": [name for name in names["training"] if name.islower()]}
+
+
+#: backend -> public package -> names that are shown there; the functions of ``training`` have a historic path, too
+NAMES = {backend: _names_of(shown) for backend, shown in _SHOWN.items()}
+#: name -> the module that defines it (below ``delira.backends``)
+_HOMES = {
+    name: f"{backend}.{home}"
+    for backend, shown in _SHOWN.items()
+    for homes in shown.values()
+    for home, names in homes.items()
+    for name in names
+}
+
+
+def homes_in(package: str) -> dict[str, str]:
+    """Names that a package below ``delira.backends`` shows -> the modules of it that they come from."""
+    inside = f"{package.removeprefix('delira.backends.')}."
+    found = {name: home.removeprefix(inside) for name, home in _HOMES.items() if home.startswith(inside)}
+    return {name: f"{package}.{home.split('.')[0]}" for name, home in found.items()}
 
 
 def installed_backends() -> tuple[str, ...]:

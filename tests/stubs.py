@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import delira
-from delira.frameworks import NAMES
+from delira.frameworks import NAMES, homes_in
 
 SOURCE = Path(delira.__file__).parent
 
@@ -32,7 +32,7 @@ def stub(path: Path) -> str:
     parts = ["delira", *path.relative_to(SOURCE).with_suffix("").parts]
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     (call,) = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and "_names" in ast.unparse(node.func))
-    own = {*_imports(tree), *_tables(call)}
+    own = {*_imports(tree), *_tables(call), *_of_the_backend(module)}
     lines = sorted({*own, *_of_backends(module.removeprefix("delira."))}, key=lambda line: (line.lower(), line))
     listed = [line.rpartition(" as ")[2] for line in own]
     if any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__version__" for node in tree.body):
@@ -66,6 +66,12 @@ def _tables(call: ast.Call) -> Iterator[str]:
             for entry in names.split():
                 shown, _, real = entry.partition("=")
                 yield f"from {home} import {real or shown} as {shown}"
+
+
+def _of_the_backend(module: str) -> Iterator[str]:
+    """What the table of backends says of a package of one."""
+    for name, home in homes_in(module).items():
+        yield f"from {home} import {name} as {name}"
 
 
 def _of_backends(package: str) -> Iterator[str]:

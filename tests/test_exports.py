@@ -1,6 +1,7 @@
 """Public names: the table of backends, what editors see, what is there at run time, and what is written about it."""
 
 import ast
+import collections
 import dataclasses
 import importlib
 import inspect
@@ -165,6 +166,15 @@ def test_the_table_lists_each_name_of_a_backend_once_in_order(backend):
     for names in NAMES[backend].values():
         assert names == sorted(set(names))
     assert {name for names in NAMES[backend].values() for name in names} == set(LISTED[f"delira.backends.{backend}"])
+
+
+def test_no_name_of_a_backend_is_stated_twice():
+    tables = [SOURCE / "frameworks.py", *(path.with_suffix(".py") for path in stubs())]
+    nodes = [node for path in tables for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts += [node.name for node in nodes if isinstance(node, ast.alias)]
+    words = collections.Counter(word for text in texts for word in text.split())
+    assert {name: words[name] for names in SHOWN.values() for name in names if words[name] != 1} == {}
 
 
 def test_no_two_backends_show_the_same_name():

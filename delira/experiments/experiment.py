@@ -3,10 +3,10 @@
 import copy
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
@@ -41,8 +41,8 @@ NetworkT = TypeVar("NetworkT")
 
 
 class _OfRuns(NetworkKeywords, total=False):
-    losses: Functions
-    batch_size: int
+    losses: Functions | None
+    batch_size: int | None
     callbacks: Iterable[Any] | None
     start_epoch: int
 
@@ -50,16 +50,16 @@ class _OfRuns(NetworkKeywords, total=False):
 class ExperimentKeywords(_OfRuns, total=False):
     """Settings of an experiment, for all of its runs."""
 
-    metrics: Mapping[str, Any]
-    metric_keys: Entries
-    num_epochs: int
+    metrics: Mapping[str, Any] | None
+    metric_keys: Entries | None
+    num_epochs: int | None
     fold: int
 
 
 class RunKeywords(ExperimentKeywords, total=False):
     """Settings of one run."""
 
-    n_epochs: int
+    n_epochs: int | None
     key_mapping: Mapping[str, str] | None
 
 
@@ -74,7 +74,7 @@ class ResumeKeywords(RunKeywords, total=False):
 class KFoldKeywords(_OfRuns, total=False):
     """Settings of a cross-validation; those of a split have the types of ``SplitConfig``."""
 
-    n_epochs: int
+    n_epochs: int | None
     key_mapping: Mapping[str, str] | None
     split_type: Any
     shuffle: bool
@@ -83,6 +83,14 @@ class KFoldKeywords(_OfRuns, total=False):
     label_key: str
     groups_key: str | None
     check_duplicates: bool
+
+
+class PredictionKeywords(TypedDict, total=False):
+    """What a test uses in place of the methods of the network and of the backend."""
+
+    prepare_batch: Callable[..., Any] | None
+    convert_fn: Callable[..., Any] | None
+    key_mapping: Mapping[str, str] | None
 
 
 class BaseExperiment(Generic[NetworkT]):
@@ -266,7 +274,7 @@ class BaseExperiment(Generic[NetworkT]):
         metrics: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
         verbose: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PredictionKeywords],
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Predict a data set with a trained network.
 
@@ -289,7 +297,7 @@ class BaseExperiment(Generic[NetworkT]):
             ``(predictions, metrics)``: arrays of shape ``(n, ...)`` by name, and arrays of shape ``(1,)``,
             or ``(n,)`` for metrics of single samples.
         """
-        check_known(kwargs, ("prepare_batch", "convert_fn", "key_mapping"), "test takes no")
+        check_known(kwargs, PredictionKeywords.__annotations__, "test takes no")
         checks.check_data(test_data, "test")
         check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):

@@ -85,52 +85,52 @@ Reduction = Literal["mean", "sum", "first_only", "last_only"]
 
 
 class _Everywhere(TypedDict, total=False):
-    """Settings of trainers, experiments and trials."""
+    """Settings of trainers, experiments and trials; ``None`` is the default, unless the setting says what it means."""
 
     lr_scheduler_cls: Any
-    lr_scheduler_params: Mapping[str, Any]
+    lr_scheduler_params: Mapping[str, Any] | None
     lr_sched_cls: Any
-    lr_sched_params: Mapping[str, Any]
-    gradient_accumulation_steps: int
+    lr_sched_params: Mapping[str, Any] | None
+    gradient_accumulation_steps: int | None
     gradient_clip_norm: float | None
     gradient_clip_value: float | None
-    mixed_precision: bool | str
+    mixed_precision: bool | str | None
     mixed_precision_kwargs: Any
     compiled: bool | Mapping[str, Any] | None
     compile: bool | Mapping[str, Any] | None
-    jit_compile: bool
+    jit_compile: bool | None
     logging_type: Any
-    logging_kwargs: Mapping[str, Any]
+    logging_kwargs: Mapping[str, Any] | None
     logging_frequencies: int | Mapping[str, int] | None
     logging_reductions: Any
     reduce_types: Any
-    log_freq: int
+    log_freq: int | None
     save_freq: int | None
     checkpoint_freq: int | None
     save_freq_steps: int | None
     save_freq_minutes: float | None
     keep_last_checkpoints: int | None
     keep_best_checkpoints: int | None
-    save_in_background: bool
-    on_save_error: Literal["raise", "warn"]
-    save_on_signal: bool
-    nonfinite: Literal["raise", "skip", "rollback", "ignore"]
-    nonfinite_predictions: Literal["nan", "raise"]
-    rollback_factor: float
-    max_rollbacks: int
-    micro_batches: int | Literal["auto"]
-    deterministic: bool
-    gpu_ids: Sequence[int]
+    save_in_background: bool | None
+    on_save_error: Literal["raise", "warn"] | None
+    save_on_signal: bool | None
+    nonfinite: Literal["raise", "skip", "rollback", "ignore"] | None
+    nonfinite_predictions: Literal["nan", "raise"] | None
+    rollback_factor: float | None
+    max_rollbacks: int | None
+    micro_batches: int | Literal["auto"] | None
+    deterministic: bool | None
+    gpu_ids: Sequence[int] | None
     device: str | None
     num_threads: int | None
-    val_freq: int
+    val_freq: int | None
     val_score_key: str | None
-    val_score_mode: ScoreMode
+    val_score_mode: ScoreMode | None
     output: str | Mapping[str, str] | None
-    reduce_mode: Reduction
-    seed: int
+    reduce_mode: Reduction | None
+    seed: int | None
     convert_batch_to_npy_fn: Callable[..., Any] | None
-    extra: Mapping[str, Any]
+    extra: Mapping[str, Any] | None
 
 
 class TrialKeywords(_Everywhere, total=False):
@@ -144,18 +144,18 @@ class TrialKeywords(_Everywhere, total=False):
 class NetworkKeywords(_Everywhere, total=False):
     """Settings of whatever builds its optimizers, losses and metrics by name."""
 
-    loss_keys: Entries
-    train_metrics: Functions
-    val_metrics: Mapping[str, Any]
+    loss_keys: Entries | None
+    train_metrics: Functions | None
+    val_metrics: Mapping[str, Any] | None
     optimizer_cls: Any
-    optimizer_params: Mapping[str, Any]
+    optimizer_params: Mapping[str, Any] | None
     optim_fn: Callable[..., dict[str, Any]] | None
     optim_builder: Callable[..., dict[str, Any]] | None
-    verbose: int
+    verbose: int | None
 
 
 class TrainerKeywords(NetworkKeywords, total=False):
     """Settings of a trainer."""
 
-    metrics: Mapping[str, Any]
-    metric_keys: Entries
+    metrics: Mapping[str, Any] | None
+    metric_keys: Entries | None

@@ -20,7 +20,7 @@ from delira.metrics.direction import as_mode
 from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig, check_start, read_settings
 from delira.settings.parts import check_verbose
-from delira.settings.signatures import TrainerKeywords, show_settings
+from delira.settings.signatures import Reduction, ScoreMode, TrainerKeywords, show_settings
 from delira.state import State
 from delira.training import checks
 from delira.training.checkpoints import Checkpoints, existing, read
@@ -252,8 +252,8 @@ class BaseNetworkTrainer(Predictor):
         datamgr_train: Data,
         datamgr_valid: Data = None,
         val_score_key: str | None = None,
-        val_score_mode: str | None = "auto",
-        reduce_mode: str | None = None,
+        val_score_mode: ScoreMode | None = "auto",
+        reduce_mode: Reduction | None = None,
         verbose: int | None = None,
     ) -> Any:
         """Train up to ``num_epochs`` epochs in total and return the network with its best weights.

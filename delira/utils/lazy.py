@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from delira.errors import MissingBackendError
-from delira.frameworks import FRAMEWORKS, NAMES
+from delira.frameworks import FRAMEWORKS, NAMES, homes_in
 
 #: what a module is given: ``__getattr__`` and ``__dir__``
 Lookup = tuple[Callable[[str], Any], Callable[[], list[str]]]
@@ -20,8 +20,9 @@ def public_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Build ``__getattr__``, ``__dir__`` and ``__all__`` of a public package: the one statement of its names.
 
-    Public is what the package has imported when it calls this, and what it names in ``elsewhere``. Names of backends
-    are shown, too, but are no part of ``__all__``. What editors see is made from this by ``make stubs``.
+    Public is what the package has imported when it calls this, and what it names in ``elsewhere``; of a package below
+    ``delira.backends`` what ``delira/frameworks.py`` says of it. Names of backends are shown elsewhere, too, but are no
+    part of ``__all__``. What editors see is made from this by ``make stubs``.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def public_names(
     """
     homes = {
         name: (home, real) for home, names in (elsewhere or {}).items() for name, real in map(_names, names.split())
-    }
+    } | {name: (home, name) for name, home in homes_in(module).items()}
     imported = [
         name
         for name, value in vars(sys.modules[module]).items()

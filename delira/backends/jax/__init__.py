@@ -9,23 +9,4 @@ import flax  # whoever asks for a name without the framework hears of it at once
 
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "delira.backends.jax.arrays": "convert_jax_array_to_npy",
-        "delira.backends.jax.checkpoints": "load_checkpoint_jax save_checkpoint_jax",
-        "delira.backends.jax.losses": "BCEFocalLossJax BCEFocalLossLogitJax DiceCELossJax DiceLossJax TverskyLossJax",
-        "delira.backends.jax.network": "AbstractJaxNetwork",
-        "delira.backends.jax.networks": (
-            "ClassificationNetworkBaseJax GenerativeAdversarialNetworkBaseJax RegressionNetworkBaseJax UNet2dJax "
-            "UNet3dJax VariationalAutoencoderJax VGG3DClassificationNetworkJax"
-        ),
-        "delira.backends.jax.optimizers": "JaxOptimizer create_optims_default_jax create_optims_gan_default_jax",
-        "delira.backends.jax.schedules": (
-            "CosineAnnealingLRCallbackJax DefaultJaxSchedulerCallback ExponentialLRCallbackJax LambdaLRCallbackJax "
-            "MultiStepLRCallbackJax OneCycleLRCallbackJax OptaxScheduleCallbackJax ReduceLROnPlateauCallbackJax "
-            "StepLRCallbackJax"
-        ),
-        "delira.backends.jax.training": "JaxExperiment JaxNetworkTrainer",
-    },
-)
+__getattr__, __dir__, __all__ = public_names(__name__)

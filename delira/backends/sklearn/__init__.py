@@ -5,8 +5,8 @@ batch (``partial_fit``) does so in every epoch; any other one is fitted once, at
 all of its samples. skops writes estimators without pickle.
 """
 
-from delira.backends.sklearn.network import SklearnEstimator, load_checkpoint_sklearn, save_checkpoint_sklearn
-from delira.backends.sklearn.training import SklearnExperiment, SklearnNetworkTrainer
+import sklearn  # whoever asks for a name without the framework hears of it at once
+
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

@@ -14,25 +14,4 @@ import keras  # whoever asks for a name without the framework hears of it at onc
 
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "delira.backends.tensorflow.arrays": "convert_tf_tensor_to_npy",
-        "delira.backends.tensorflow.checkpoints": (
-            "load_checkpoint_tf save_checkpoint_tf tf_load_checkpoint tf_save_checkpoint"
-        ),
-        "delira.backends.tensorflow.losses": "BCEFocalLossLogitTf BCEFocalLossTf DiceCELossTf DiceLossTf TverskyLossTf",
-        "delira.backends.tensorflow.network": "AbstractTfNetwork",
-        "delira.backends.tensorflow.networks": (
-            "ClassificationNetworkBaseTf GenerativeAdversarialNetworkBaseTf RegressionNetworkBaseTf UNet2dTf UNet3dTf "
-            "VariationalAutoencoderTf VGG3DClassificationNetworkTf"
-        ),
-        "delira.backends.tensorflow.optimizers": "create_optims_default_tf create_optims_gan_default_tf",
-        "delira.backends.tensorflow.schedules": (
-            "CosineAnnealingLRCallbackTf DefaultTfSchedulerCallback ExponentialLRCallbackTf LambdaLRCallbackTf "
-            "MultiStepLRCallbackTf OneCycleLRCallbackTf ReduceLROnPlateauCallbackTf StepLRCallbackTf "
-            "TfSchedulerCallback"
-        ),
-        "delira.backends.tensorflow.training": "TfExperiment TfNetworkTrainer",
-    },
-)
+__getattr__, __dir__, __all__ = public_names(__name__)

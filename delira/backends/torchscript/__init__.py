@@ -7,16 +7,4 @@ deprecated TorchScript; for new work use the PyTorch backend with ``compile=True
 
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "delira.backends.torchscript.io": "load_checkpoint_torchscript save_checkpoint_torchscript",
-        "delira.backends.torchscript.network": "AbstractTorchScriptNetwork",
-        "delira.backends.torchscript.networks": (
-            "ClassificationNetworkBaseTorchScript GenerativeAdversarialNetworkBaseTorchScript "
-            "RegressionNetworkBaseTorchScript UNet2dTorchScript UNet3dTorchScript VariationalAutoencoderTorchScript "
-            "VGG3DClassificationNetworkTorchScript"
-        ),
-        "delira.backends.torchscript.training": "TorchScriptExperiment TorchScriptNetworkTrainer",
-    },
-)
+__getattr__, __dir__, __all__ = public_names(__name__)

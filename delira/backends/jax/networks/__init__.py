@@ -2,12 +2,4 @@
 
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "delira.backends.jax.networks.ready": (
-            "ClassificationNetworkBaseJax GenerativeAdversarialNetworkBaseJax RegressionNetworkBaseJax UNet2dJax "
-            "UNet3dJax VariationalAutoencoderJax VGG3DClassificationNetworkJax"
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -2,12 +2,4 @@
 
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "delira.backends.tensorflow.networks.ready": (
-            "ClassificationNetworkBaseTf GenerativeAdversarialNetworkBaseTf RegressionNetworkBaseTf UNet2dTf UNet3dTf "
-            "VariationalAutoencoderTf VGG3DClassificationNetworkTf"
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -2,12 +2,4 @@
 
 from delira.utils.lazy import public_names
 
-__getattr__, __dir__, __all__ = public_names(
-    __name__,
-    {
-        "delira.backends.torch.networks.ready": (
-            "ClassificationNetworkBasePyTorch GenerativeAdversarialNetworkBasePyTorch RegressionNetworkBasePyTorch "
-            "UNet2dPyTorch UNet3dPyTorch VariationalAutoencoderPyTorch VGG3DClassificationNetworkPyTorch"
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = public_names(__name__)
