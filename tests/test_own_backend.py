@@ -437,7 +437,7 @@ def test_every_block_of_the_page_runs_in_order(page):
 
 @pytest.mark.slow
 def test_the_backend_of_the_page_passes_with_what_it_lacks_refused(page):
-    counts = check_backend(page.MyBackend()).counts
+    counts = check_backend(page.Mine()).counts
     assert counts["passed"] > 100
     assert counts["refused"] > 10
 
