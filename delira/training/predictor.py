@@ -239,23 +239,14 @@ class Predictor:
         verbose
             Show a progress bar.
         """
-        if self.readings is not None and metrics:
-            metrics = self.readings.settled(metrics, metric_keys or {}, self._told_outputs)
-        metric_set = MetricSet(metrics or {}, metric_keys)
+        metrics = self._settled(metrics, metric_keys)
+        metric_set = MetricSet(metrics, metric_keys)
         kept, seen = gather.Gatherer(), gather.Gatherer()
         lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
         batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, epoch))
         with self.backend.calls.evaluating(self.module), self.feed.opened(batches, verbose=verbose) as fed:
-            for batch, ready in fed:
-                prepared = self.feed.prepare(batch) if ready is None else ready
-                if watcher is not None:
-                    prepared = watcher.before(prepared)
-                predictions = self.forward(prepared)
-                if watcher is not None:
-                    predictions = watcher.after(predictions, prepared, batch_length(batch))
-                if getattr(watcher, "is_enough", False):
-                    break
+            for batch, predictions in self._predicted(fed, watcher):
                 if metrics or keep_predictions:
                     arrays, host = self.read_entries(
                         metric_set, predictions, batch, everything=keep_predictions, also=wanted
@@ -272,6 +263,31 @@ class Predictor:
         named = named_in(lost, datamgr, batches)
         self._tell_not_finite(named)
         return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result(), named)
+
+    def _predicted(
+        self,
+        fed: Iterable[tuple[Mapping[str, Any], dict[str, Any] | None]],
+        watcher: Any = None,
+        scope: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+    ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Yield the batches of a pass without learning with their predictions; ``scope`` is left between two."""
+        for batch, ready in fed:
+            with scope():
+                prepared = self.feed.prepare(batch) if ready is None else ready
+                if watcher is not None:
+                    prepared = watcher.before(prepared)
+                predictions = self.forward(prepared)
+                if watcher is not None:
+                    predictions = watcher.after(predictions, prepared, batch_length(batch))
+            if getattr(watcher, "is_enough", False):
+                return
+            yield batch, predictions
+
+    def _settled(self, metrics: Mapping[str, Any] | None, metric_keys: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Return metrics that read outputs as earlier passes have told."""
+        if self.readings is None or not metrics:
+            return metrics or {}
+        return self.readings.settled(metrics, metric_keys or {}, self._told_outputs)
 
     def _follow_outputs(self, metrics: MetricSet, epoch: int) -> set[str]:
         """Keep how outputs were read of which nobody says what they are, and say it once; returns what has changed."""
@@ -355,13 +371,21 @@ class Predictor:
         """Yield ``(predictions, metrics)`` batch by batch; nothing is kept.
 
         The metrics are those of the single batch. Between two batches the network is in the caller's
-        mode and gradients are as the caller left them.
+        mode and gradients are as the caller left them. Cases whose predictions, as metrics read them, are not finite
+        are told after the last batch.
         """
-        for batch in self.feed.with_bar(self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, 0)), verbose):
-            with self.backend.calls.evaluating(self.module):
-                arrays = self.to_numpy(self.forward(self.feed.prepare(batch)))
-            values = {**arrays, **self.backend.arrays.to_numpy(dict(batch))}
-            yield arrays, self.calc_metrics(values, metrics, metric_keys)
+        metrics, lost, n_seen = self._settled(metrics, metric_keys), [], 0
+        metric_set = MetricSet(metrics, metric_keys if metrics else None)
+        scope = functools.partial(self.backend.calls.evaluating, self.module)
+        batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, 0))
+        with self.feed.opened(batches, verbose=verbose, ahead=False) as fed:
+            for batch, predictions in self._predicted(fed, scope=scope):
+                arrays, host = self.read_entries(metric_set, predictions, batch, everything=True, also=None)
+                if metrics:
+                    lost += [n_seen + position for position in lost_of(arrays, metric_set.entries)]
+                    n_seen += batch_length(batch)
+                yield arrays, self.calc_metrics({**arrays, **host}, metrics, metric_keys)
+        self._tell_not_finite(named_in(lost, datamgr, batches))
 
     def predict_data_mgr_cache(
         self,

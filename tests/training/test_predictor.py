@@ -1,6 +1,7 @@
 """Prediction: batches in, numpy arrays and exact metrics out, and nothing of the caller's changed."""
 
 import sys
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -269,6 +270,36 @@ def test_batches_come_one_by_one_with_their_own_metrics(kit, manager):
         np.testing.assert_allclose(values["rmse"], [rmse(batch["label"], y_pred)], rtol=kit.rtol)
         assert values["distance"].shape == (len(batch["data"]),)
     assert taken == [4, 4, 2]
+
+
+def test_what_is_not_finite_is_told_after_the_last_batch(kit, manager, caplog):
+    batches, predictor = list(manager()), Predictor(kit.build())
+    batches[1]["data"][2] = np.nan
+    whole = predictor.evaluate(batches, metrics=METRICS)
+    (told,) = [record.message for record in caplog.records]
+    assert whole.not_finite == (6,)
+    caplog.clear()
+    singly = Predictor(kit.build()).predict_data_mgr(batches, metrics=METRICS)
+    next(singly), next(singly)
+    assert caplog.records == []
+    assert len(list(singly)) == 1
+    assert [record.message for record in caplog.records] == [told]
+
+
+def test_single_batches_are_read_as_earlier_passes_have_told(kit, manager):
+    def settled(metrics, metric_keys, told):
+        assert (metric_keys, told) == ({}, {"pred": {"output": "logits", "since": 1}})
+        return {name: lambda y_true, y_pred: 5.0 for name in metrics}
+
+    predictor = Predictor(kit.build())
+    predictor.follow(SimpleNamespace(settled=settled, outputs={}), {"pred": {"output": "logits", "since": 1}})
+    found = [values["rmse"].tolist() for _, values in predictor.predict_data_mgr(manager(), metrics={"rmse": rmse})]
+    assert found == [[5.0]] * 3
+
+
+def test_keys_of_metrics_that_are_left_out_do_not_matter_for_single_batches(kit, manager):
+    found = Predictor(kit.build()).predict_data_mgr(manager(), metric_keys={"rmse": ("label", "pred")})
+    assert [values for _, values in found] == [{}] * 3
 
 
 def test_between_batches_the_network_is_as_the_caller_left_it(kit, watched, manager):
