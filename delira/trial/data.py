@@ -50,8 +50,7 @@ def as_batch(values: Tree) -> Batch:
         the target.
     """
     given, target = _in_parts(values)
-    is_pair = isinstance(values, (tuple, list)) and len(values) == 2
-    is_nothing = given is None and target is None and not is_pair
+    is_nothing = given is None and target is None and not (isinstance(values, (tuple, list)) and len(values) == 2)
     if is_nothing or type(given) in (int, float, bool, complex):
         raise DataError(
             f"a batch is {values!r}, and a trial takes (input, target), several inputs as ((x1, x2), target), all of "
