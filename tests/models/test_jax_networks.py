@@ -59,7 +59,7 @@ def predict(network, *inputs):
 
 
 def weights(network):
-    return find_backend(network).portable_weights(network)
+    return find_backend(network).weights.portable(network)
 
 
 # ------------------------------------------------------------------ as in PyTorch

@@ -50,7 +50,7 @@ def trainer(ready: Ready, network, path, **more):
 
 
 def weights(network):
-    return find_backend(network).portable_weights(network)
+    return find_backend(network).weights.portable(network)
 
 
 # ------------------------------------------------------------------ as in PyTorch

@@ -48,4 +48,4 @@ def predictions(network: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
 
 def weights(network: Any) -> dict[str, np.ndarray]:
     """All weights in the layout of every backend."""
-    return find_backend(network).portable_weights(network)
+    return find_backend(network).weights.portable(network)

@@ -76,9 +76,10 @@ def train(backend: str, network: str, optimizer: str) -> np.ndarray:
 class _PortableBackend:
     channels_last = False
 
-    @staticmethod
-    def portable_weights(network: "_Portable") -> dict[str, np.ndarray]:
-        return network.weights
+    class weights:
+        @staticmethod
+        def portable(network: "_Portable") -> dict[str, np.ndarray]:
+            return network.weights
 
 
 class _Portable:

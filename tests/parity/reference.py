@@ -7,7 +7,7 @@ import numpy as np
 
 Weights = dict[str, np.ndarray]
 
-#: shapes in the layout of ``Backend.portable_weights``
+#: shapes in the layout of the role ``weights``, as it says by ``portable``
 SHAPES = {
     "mlp": {"hidden": (32, 64), "head": (10, 32)},
     "convnet": {"first": (4, 1, 3, 3), "second": (8, 4, 3, 3), "head": (10, 32)},
