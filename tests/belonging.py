@@ -29,7 +29,7 @@ ACROSS = {
     "delira/backends/": [SPECIFICATION],
     "delira/testing/": [SPECIFICATION, "tests/test_own_backend.py"],
     "delira/io/": ["tests/io/test_golden_checkpoints.py"],
-    "delira/data_loading/transforms": ["tests/honesty/test_preprocessing.py"],
+    "delira/data_loading/transforms.py": ["tests/honesty/test_preprocessing.py"],
     "delira/": ["tests/test_architecture.py", "tests/test_exports.py"],
     "docs/": ["tests/test_every_block.py"],
     "README.md": ["tests/test_readme.py"],
