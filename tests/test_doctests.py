@@ -14,7 +14,8 @@ SOURCE = Path(delira.__file__).parent
 FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "\n" in (text := path.read_text("utf-8")) and " >>> " in text]
 #: part of a path -> packages that its examples need besides a framework
 NEEDED = {"live_view": ["matplotlib", "torch"], "tensorboard": ["tensorboardX"], "confusion": ["pycm"],
-          "logging/writers": ["tensorboardX"], "image_files": ["PIL"], "training/preprocessing": ["skops"]}  # fmt: skip
+          "logging/writers": ["tensorboardX"], "logging/trackers": ["tensorboardX"], "image_files": ["PIL"],
+          "experiments/preprocessing": ["skops"]}  # fmt: skip
 #: folders whose examples use PyTorch
 USE_TORCH = ("callbacks", "training/finders", "trial", "metrics/tree")
 

@@ -69,6 +69,7 @@ def test_the_tree_of_errors_is_all_that_is_shown_of_its_module():
     assert all(issubclass(getattr(errors, name), BaseException) for name in site_pages.names_of(errors))
 
 
+@needs_every_backend
 def test_constants_say_what_they_are(reference):
     silent = re.findall(r"^\.\. py:data:: (.*)\n\n +\n", "\n".join(reference.values()), re.MULTILINE)
     assert silent == []
