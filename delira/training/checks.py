@@ -252,8 +252,9 @@ def check_metrics(
                 one.update({**arrays, **host})
                 one.compute()
         except Exception as error:
-            read = look_up("metric", name, keys.get(name, DEFAULT_METRIC_KEYS), host, arrays)
-            is_too_little = isinstance(error.__cause__, ValueError) and _lacks_classes(*read)
+            values = {**arrays, **host}
+            read = [values[key] for key in keys.get(name, DEFAULT_METRIC_KEYS) if key in values]
+            is_too_little = isinstance(error.__cause__, ValueError) and len(read) > 1 and _lacks_classes(*read)
             if isinstance(error, DataError) and not (is_too_little and count_batches(data) != 1):
                 raise
             _log.debug("metric %r failed on one batch, which may be too little for it: %s", name, error)

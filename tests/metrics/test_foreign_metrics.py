@@ -652,6 +652,18 @@ def test_a_first_batch_of_one_class_is_too_little_to_refuse_a_metric(tmp_path):
         experiment.run(manager, BaseDataManager({"data": data[:8], "label": labels[:8]}, 8))
 
 
+def test_the_error_of_a_metric_of_one_entry_arrives_as_it_is(tmp_path):
+    def spread(pred):
+        raise DataError("no spread of so few") from ValueError("few")
+
+    experiment = torch_experiment(
+        tmp_path, lambda torch: torch.nn.BCEWithLogitsLoss(), 1, val_metrics={"spread": spread},
+        metric_keys={"spread": ("pred",)},
+    )  # fmt: skip
+    with pytest.raises(DataError, match="no spread of so few"):
+        experiment.run(binary_manager(), binary_manager())
+
+
 def test_a_cross_validation_is_continued_with_them(tmp_path):
     experiment = torch_experiment(tmp_path, lambda torch: torch.nn.BCEWithLogitsLoss(), 1, val_metrics={"acc": "acc"})
     data = binary_manager()
