@@ -45,6 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # millions of objects stay to the end: to look through them again and again takes longer than what it finds is worth
+    gc.set_threshold(100_000, 20, 100)
     hypothesis.settings.load_profile("fast" if config.getoption("sample") else "full")
     # a shell's background job ignores Ctrl-C, and so would every program that a test starts and interrupts
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

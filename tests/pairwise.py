@@ -4,14 +4,14 @@ import collections
 import itertools
 import re
 import zlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import pytest
 
 #: what a sample holds each of: every value of every parameter, or every two values of two parameters
 STRENGTHS = {"values": 1, "pairs": 2}
 #: parameters and fixtures whose values are names of frameworks, for tests of what is the same in all of them
-FRAMEWORK = ("kit", "fit", "framework", "convert", "backend")
+FRAMEWORK = ("kit", "fit", "framework", "convert", "backend", "backend_name")
 #: frameworks that take turns, as their traces make up most of the time, in tests that PyTorch runs, too
 TURNS = ("tensorflow", "jax")
 
@@ -55,10 +55,10 @@ def leave_out(items: Sequence[pytest.Item]) -> None:
 
 
 def take_turns(items: Sequence[pytest.Item]) -> None:
-    """Mark as slow half of the cases of TensorFlow and the other half of JAX, of tests that PyTorch runs, too.
+    """Mark as slow all but a quarter of the cases of TensorFlow and of JAX, of tests that PyTorch runs, too.
 
-    And, of tests marked ``turns``, half of those of the toy backend and the other half of PyTorch. Which half a case is
-    in depends on its name alone.
+    No test is run by both. And, of tests marked ``turns``, half of those of the toy backend and the other half of
+    PyTorch. Which cases these are depends on the name of the test alone.
     """
     tests: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
@@ -70,11 +70,18 @@ def take_turns(items: Sequence[pytest.Item]) -> None:
                 parts = [part for part in item.callspec.id.split("-") if part != value]
                 tests.setdefault("-".join([item.nodeid.partition("[")[0], *parts]), {})[value] = item
     for test, cases in tests.items():
-        turn = zlib.crc32(test.rpartition("/")[2].encode()) % 2
+        turn = zlib.crc32(test.rpartition("/")[2].encode()) % 4
         if cases.keys() >= {"torch", *TURNS}:
-            cases[TURNS[turn]].add_marker("slow")
+            for number, framework in enumerate(TURNS):
+                if number != turn:
+                    cases[framework].add_marker("slow")
         elif cases.keys() == {"toy", "torch"} and cases["toy"].get_closest_marker("turns"):
-            cases[("toy", "torch")[turn]].add_marker("slow")
+            cases[("toy", "torch")[turn % 2]].add_marker("slow")
+
+
+def every_second(names: Iterable[str], start: int = 0) -> str:
+    """Pattern of every second case of a parameter, for ``left_to_full``; another test runs the others."""
+    return rf"\[({'|'.join(map(re.escape, [*names][start::2]))})\]"
 
 
 def _values(case: pytest.Item) -> dict[str, Hashable]:

@@ -124,6 +124,12 @@ def depth_of_trainers(source: Source) -> int:
     return max(len(source.mro(name)) for name in trainers)
 
 
+@functools.cache
+def every_node(tree: ast.AST) -> list[ast.AST]:
+    """All nodes of a tree that is walked again and again."""
+    return list(ast.walk(tree))
+
+
 def depth_of_a_trials_trainer(source: Source) -> int:
     """Classes that a trial puts below a backend's trainer; 0 if its trainer is that of the backend, or none."""
     over = [name for name in source.classes if name.startswith("Trial") and "BaseNetworkTrainer" in source.mro(name)]
@@ -133,7 +139,7 @@ def depth_of_a_trials_trainer(source: Source) -> int:
 
 def classes_made_at_run_time(source: Source) -> int:
     """Places where a trainer's class is made by ``type(name, bases, namespace)``."""
-    calls = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for tree in source.trees.values() for node in every_node(tree) if isinstance(node, ast.Call)]
     made = [call for call in calls if ast.unparse(call.func) == "type" and len(call.args) == 3]
     return sum("trainer" in ast.unparse(call).lower() for call in made)
 
@@ -144,7 +150,7 @@ def methods_of_other_files(source: Source) -> int:
     parts = ("training", "trial", "experiments")
     inside = [path for path in source.files if name_of_part(source, path) in parts and "callbacks" not in path.parts]
     for path in inside:
-        for node in ast.walk(source.trees[path]):
+        for node in every_node(source.trees[path]):
             if isinstance(node, Function):
                 defined[node.name].add(path)
     found = set()
@@ -173,7 +179,7 @@ def private_uses(source: Source) -> int:
     return len({
         (path, node.lineno)
         for path in source.files
-        for node in ast.walk(source.trees[path])
+        for node in every_node(source.trees[path])
         if isinstance(node, ast.Attribute) and node.attr in every - own[path] - DOCUMENTED - HISTORIC
         if ast.unparse(node.value) not in ("self", "cls", "super()")
         if not (name_of_part(source, path) == "backends" and node.attr in OF_FRAMEWORKS)
@@ -182,10 +188,10 @@ def private_uses(source: Source) -> int:
 
 def _private_names(tree: ast.AST) -> set[str]:
     """Names with one underscore that a file defines: functions, methods, and what is set on ``self``."""
-    found = {node.name for node in ast.walk(tree) if isinstance(node, Function)}
+    found = {node.name for node in every_node(tree) if isinstance(node, Function)}
     found |= {
         node.attr
-        for node in ast.walk(tree)
+        for node in every_node(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_on_self(node)
     }
     return {name for name in found if re.fullmatch(r"_[a-z]\w*", name)}
@@ -195,7 +201,7 @@ def share_of_any(source: Source) -> float:
     """Share of parameters that are typed bare ``Any``, in percent."""
     kinds: Counter[bool] = Counter()
     for tree in source.trees.values():
-        for node in ast.walk(tree):
+        for node in every_node(tree):
             if isinstance(node, Function):
                 given = node.args
                 for one in (*given.posonlyargs, *given.args, *given.kwonlyargs):
@@ -220,7 +226,7 @@ def framework_files(source: Source, whole: bool = True) -> dict[str, list[str]]:
         if source.name(path).startswith(("backends/", *NAMES_FRAMEWORKS)) or path.name == "__init__.py":
             continue
         docs = set(map(id, _docstrings(source.trees[path])))
-        texts = [text for node in ast.walk(source.trees[path]) for text in _texts(node, docs)]
+        texts = [text for node in every_node(source.trees[path]) for text in _texts(node, docs)]
         named = {match for text in texts if whole or " " not in text for match in FRAMEWORK.findall(text)}
         if named:
             found[source.name(path)] = sorted(named)
@@ -235,7 +241,7 @@ def _texts(node: ast.AST, docs: set[int]) -> list[str]:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
+    for node in every_node(tree):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -250,7 +256,7 @@ def lines_of_code(source: Source, below: str = "") -> int:
 def statements(source: Source, below: str = "") -> int:
     """Statements, docstrings aside."""
     trees = [source.trees[path] for path in _counted(source, below)]
-    every = sum(isinstance(node, ast.stmt) for tree in trees for node in ast.walk(tree))
+    every = sum(isinstance(node, ast.stmt) for tree in trees for node in every_node(tree))
     return every - sum(1 for tree in trees for _ in _docstrings(tree))
 
 
@@ -317,7 +323,7 @@ def long_bodies(source: Source) -> int:
     return sum(
         _body_lines(node) > MAX_BODY
         for tree in source.trees.values()
-        for node in ast.walk(tree)
+        for node in every_node(tree)
         if isinstance(node, Function)
     )
 

@@ -164,8 +164,8 @@ def test_frameworks_and_backends_take_turns_from_test_to_test():
         return [case.callspec.params[key] for case in cases if not case.get_closest_marker("slow")]
 
     assert kept(fits, "fit").count("torch") == 20
-    assert 5 <= kept(fits, "fit").count("jax") <= 15
-    assert len(kept(fits, "fit")) == 40
+    assert 2 <= kept(fits, "fit").count("jax") <= 8
+    assert 2 <= kept(fits, "fit").count("tensorflow") <= 8
     assert len(kept(backends, "kit")) == 20
     assert 5 <= kept(backends, "kit").count("toy") <= 15
     assert len(kept(both, "kit")) == 4

@@ -11,6 +11,7 @@ pytest.importorskip("sklearn.metrics", reason="the numbers are compared with tho
 import itertools
 
 from metric_cases import CASES
+from pairwise import every_second
 from test_every_metric import FEW, SEEDS, bound, by_waves, compare, drawn, ragged, torch_parts
 
 import delira.metrics as dm
@@ -46,6 +47,7 @@ def without_prefix(values):
     return {name.removeprefix("val_"): value for name, value in values.items()}
 
 
+@pytest.mark.left_to_full(every_second(CASES, 1))
 @pytest.mark.parametrize("name", CASES)
 @given(seed=SEEDS)
 @FEW
@@ -69,6 +71,7 @@ def test_lists_of_metrics_of_trials_are_merged(name, seed):
         compare(found, {reported: case.expected(data) for reported, (case, _) in wave.items()}, "4, merged")
 
 
+@pytest.mark.left_to_full(every_second(CASES))
 @pytest.mark.parametrize("name", CASES)
 @given(seed=SEEDS)
 @FEW

@@ -22,6 +22,7 @@ from metric_cases import (
     sklearn_scores,
 )
 from metric_data import KINDS
+from pairwise import every_second
 
 import delira.metrics as dm
 from delira.data_loading import BaseDataManager
@@ -228,6 +229,7 @@ def compare_trial(framework, cases, data, loss, batch_sizes):
             compare(found, expected, batch_size)
 
 
+@pytest.mark.left_to_full(every_second(CASES))
 @pytest.mark.parametrize("name", CASES)
 @given(seed=SEEDS)
 @FEW
@@ -236,6 +238,7 @@ def test_an_experiment_prints_the_number_of_the_whole_data_set(name, seed):
     compare_experiment(CASES[name], data, loss, (one, seven))  # and all at once
 
 
+@pytest.mark.left_to_full(every_second(CASES, 1))
 @pytest.mark.parametrize("name", CASES)
 @given(seed=SEEDS)
 @FEW

@@ -56,6 +56,7 @@ def weights(network):
 # ------------------------------------------------------------------ as in PyTorch
 
 
+@pytest.mark.left_to_full("add|upsample|3[dD]|Regression")
 @pytest.mark.parametrize("ready", READY, ids=str)
 def test_transferred_weights_give_pytorchs_predictions(ready):
     pytest.importorskip("torch")
@@ -97,6 +98,7 @@ def test_a_step_of_training_is_pytorchs(ready, tmp_path):
 # ------------------------------------------------------------------ without another backend
 
 
+@pytest.mark.left_to_full("shape[235]")
 @pytest.mark.parametrize(
     ("network", "shape", "out"),
     [

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from loss_numbers import CASES, Case
+from pairwise import every_second
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
@@ -15,6 +16,7 @@ from delira.errors import ConfigError, DataError  # noqa: E402
 NAMES = ["BCEFocalLossJax", "BCEFocalLossLogitJax", "DiceLossJax", "DiceCELossJax", "TverskyLossJax"]
 
 
+@pytest.mark.left_to_full(every_second(map(str, CASES)))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_loss_is_its_formula(case: Case):
     loss = getattr(losses, f"{case.loss}Jax")(**case.arguments)
@@ -30,6 +32,7 @@ def test_the_loss_is_its_formula_when_it_is_compiled(case: Case):
     np.testing.assert_allclose(value, case.expected, rtol=2e-6, atol=2e-7)
 
 
+@pytest.mark.left_to_full("Logit|DiceCE")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_is_the_slope(name):
     loss = jax.jit(getattr(losses, name)())
@@ -42,6 +45,7 @@ def test_the_gradient_is_the_slope(name):
     np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-2)
 
 
+@pytest.mark.left_to_full("Logit|DiceCE")
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("name", NAMES)

@@ -43,9 +43,9 @@ def descent(kit, network, rate):
 # ---- what is trained
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_another_network_optimizer_and_criterion_are_used_from_then_on(name, tmp_path, manager):
-    kit = build_kit(name)
+@pytest.mark.parametrize("backend_name", BACKENDS)
+def test_another_network_optimizer_and_criterion_are_used_from_then_on(backend_name, tmp_path, manager):
+    kit = build_kit(backend_name)
     other = kit.build()
     kit.write(other, np.zeros((3, 1)))
 
@@ -69,9 +69,9 @@ def test_another_network_optimizer_and_criterion_are_used_from_then_on(name, tmp
     assert np.abs(kit.read(other)).max() > 0
 
 
-@pytest.mark.parametrize("name", BACKENDS[:2])
-def test_another_network_without_an_optimizer_of_its_weights_is_refused(name, tmp_path, manager):
-    kit = build_kit(name)
+@pytest.mark.parametrize("backend_name", BACKENDS[:2])
+def test_another_network_without_an_optimizer_of_its_weights_is_refused(backend_name, tmp_path, manager):
+    kit = build_kit(backend_name)
 
     @on_end_epoch
     def swap(state):
@@ -156,10 +156,10 @@ def test_callbacks_know_that_a_fold_is_tested(kit, tmp_path, manager):
     assert [row[3] for row in seen] == [values for values in tested for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_a_network_that_takes_entries_of_the_state_is_cross_validated(name, tmp_path, manager):
-    kit = build_kit(name)
-    method = {"torch": "forward", "tensorflow": "call", "jax": "__call__"}[name]
+@pytest.mark.parametrize("backend_name", BACKENDS)
+def test_a_network_that_takes_entries_of_the_state_is_cross_validated(backend_name, tmp_path, manager):
+    kit = build_kit(backend_name)
+    method = {"torch": "forward", "tensorflow": "call", "jax": "__call__"}[backend_name]
     base = getattr(kit.network, method)
     cls = type("TakesEntries", (kit.network,), {method: lambda self, x: base(self, x["x"])})
     outputs = []

@@ -139,6 +139,7 @@ CODES = {"SIGTERM": 143, "SIGUSR1": 138, "SIGINT": -signal.SIGINT}
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.left_to_full("toy-SIGTERM")
 @pytest.mark.parametrize(
     ("backend_name", "name", "background"),
     [("toy", "SIGTERM", True), ("toy", "SIGUSR1", False), ("toy", "SIGINT", True), ("torch", "SIGTERM", False)],

@@ -45,6 +45,7 @@ def manager():
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, when it copies a model
+@pytest.mark.left_to_full("tensorflow")
 @every_backend
 def test_folds_begin_with_the_module_as_it_is_and_leave_it_alone(parts, tmp_path):
     net, optimizer, loss = parts()

@@ -76,6 +76,7 @@ def assert_same(first, second):
         assert np.array_equal(ours, theirs)
 
 
+@pytest.mark.left_to_full("tensorflow")
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize("broken_at", [(1, 2), (2, 0)])
