@@ -35,6 +35,8 @@ GPU_BENCHMARKS := $(wildcard benchmarks/[!_]*_gpu.py)
 
 # Workers share the cores, so each computes with one thread: faster, and the same bits on every machine.
 test test-changed chaos spec parity test-all test-backends test-rooms test-notebooks notebooks test-only-%: export OMP_NUM_THREADS := 1
+# JAX takes longer to make programs fast than tests to run them; make full compiles as users do.
+test test-changed: export XLA_FLAGS := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 # No target needs a screen.
 export MPLBACKEND := Agg
 # Tests and benchmarks start hundreds of interpreters: each would compile all of delira again.

@@ -163,6 +163,7 @@ CASES = [
 CHECKPOINTERS = ("MostRecent", "Best", "Interval", "ModelCheckpoint")
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.parametrize(("backend", "face"), CASES)
 def test_a_callback_works_where_the_table_says_and_is_refused_elsewhere(backend, face, name, tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import structure
-from structure import Source, table
+from structure import Source
 
 #: figure -> the most that it may be
 LIMITS = {
@@ -25,7 +25,7 @@ LIMITS = {
 @pytest.fixture(scope="module")
 def figures():
     pytest.importorskip("torch", reason="the path to a step is that of the package 'torch', which is not installed")
-    return table(Source(structure.HERE.parent))
+    return structure.figures(Source(structure.HERE.parent))
 
 
 @pytest.mark.parametrize("what", LIMITS)

@@ -67,6 +67,7 @@ FITTED_ONCE = [
 ]
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", FITTED_ONCE, ids=lambda estimator: type(estimator).__name__)
 def test_a_cross_validation_predicts_what_scikit_learn_alone_predicts(estimator, tmp_path):

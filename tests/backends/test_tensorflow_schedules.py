@@ -88,6 +88,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize(("cls", "params", "expected"), CASES, ids=lambda value: getattr(value, "__name__", None))
 def test_the_optimizer_follows_its_schedule_and_goes_on_with_it(cls, params, expected, tmp_path):
     settings = {"lr_scheduler_cls": cls, "lr_scheduler_params": params}

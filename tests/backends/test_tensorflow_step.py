@@ -65,6 +65,7 @@ def by_hand(epochs=2):
     return weight
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize(
     "settings", [{}, {"compiled": False}, {"jit_compile": True}, {"compiled": {"autograph": True}}]
 )

@@ -203,6 +203,7 @@ def test_the_optimizers_that_torch_had_for_long_are_among_those_tested():
     assert {"Rprop", "SGD", "SparseAdam"} <= set(OPTIMIZERS)
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize(("name", "params"), VARIANTS, ids=str)
 def test_a_run_with_any_optimizer_of_torch_resumes_inside_an_epoch(name, params, tmp_path, manager):
     build = {"SparseAdam": SparseNet, "LBFGS": Evaluating}.get(name, Net)

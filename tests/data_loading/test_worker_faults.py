@@ -161,6 +161,7 @@ everywhere = pytest.mark.parametrize("place", [in_transform, in_loading])
 # ---- once: the same batches
 
 
+@pytest.mark.sampled("half")
 @troubles()
 def test_a_worker_that_is_lost_is_replaced_and_its_batches_are_the_same(tmp_path, caplog, trouble, message):
     place = in_transform if trouble in (segfault, deadlock) else in_loading

@@ -362,6 +362,7 @@ ENDINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", ENDINGS)
 def test_a_program_ends_cleanly_and_at_once(start, name):
     body, expected = ENDINGS[name]

@@ -227,6 +227,7 @@ class Broken:
 """
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize(
     ("case", "is_short"),
     [("script", True), ("own", False), ("through own", False), ("through delira", False), ("raised here", False),

@@ -485,6 +485,7 @@ def test_a_network_gets_what_callbacks_of_evaluations_make_of_a_batch():
 # ---- what is said where there is no pass
 
 
+@pytest.mark.sampled("half")
 @BACKENDS
 def test_it_is_said_once_at_the_start_where_it_is_not_made(name, tmp_path, caplog):
     bench = bench_of(name, tmp_path)

@@ -322,6 +322,7 @@ def test_weights_groups_and_spacings_of_the_batch_are_those_of_their_samples(see
         compare(of_experiment(bound(metrics, loss, keys), entries, batch_size, keys), expected, batch_size)
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("labels", "label_masks")])
 @given(seed=SEEDS)
 @settings(FEW, max_examples=1)

@@ -428,6 +428,7 @@ VECTORISED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", VECTORISED)
 def test_many_draws_at_once_are_what_scikit_learn_gives_draw_by_draw(name):
     metric, by_sklearn, true, pred = VECTORISED[name]

@@ -114,6 +114,7 @@ def test_a_single_training_says_it_too(tmp_path, manager):
 # ---- how they were chosen
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.slow_cases("^scores[23]")
 @pytest.mark.parametrize(
     ("scores", "told"),

@@ -64,6 +64,7 @@ def test_it_gives_every_bit_that_it_held(found):
     assert {place: loaded.get(place) for place in answer["loaded"]} == answer["loaded"]
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.slow_cases("jax_two")
 @pytest.mark.parametrize("found", CONTINUED, indirect=True)
 def test_its_run_goes_on_to_the_same_end(found):

@@ -178,6 +178,7 @@ def predicted(network, **inputs):
 # ------------------------------------------------------------------ every network
 
 
+@pytest.mark.sampled("half")
 def test_a_training_lowers_the_loss(problem, tmp_path):
     trainer = problem.trainer(tmp_path)
     before = copy.deepcopy(trainer.module)
@@ -191,6 +192,7 @@ def test_a_training_lowers_the_loss(problem, tmp_path):
         assert history[-1][problem.falls] < 0.9 * history[0][problem.falls]
 
 
+@pytest.mark.sampled("half")
 def test_a_run_that_was_broken_off_inside_an_epoch_ends_in_the_same_bits(problem, tmp_path):
     class Interrupted(BaseException):
         pass
@@ -275,6 +277,7 @@ def test_torchscript_takes_every_network(problem):
 
 
 # torch's own, when it reads a .pt2 file
+@pytest.mark.sampled("half")
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 # a GAN draws its noise: see the one that is given it; the regression is the classification
 @pytest.mark.parametrize("problem", sorted(PROBLEMS.keys() - {"gan", "regression"}), indirect=True)

@@ -88,6 +88,7 @@ def test_times_are_read_from_the_folder_of_a_fold(result, tmp_path):
     assert [row[0] for row in time_section(result).tables[0].rows] == ["0", "share"]
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize(
     "text",
     [

@@ -32,6 +32,7 @@ class Broken(AbstractDataset):
         return {name: array[index] for name, array in self.data.items()}
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.sampled("pairs")
 @pytest.mark.filterwarnings("ignore:.*is left out:UserWarning")
 @pytest.mark.parametrize("step", range(2, 10))

@@ -57,6 +57,7 @@ def test_half_precision_is_computed_in_float32(name, dtype):
     assert np.isfinite(gradient.astype(np.float32)).all()
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("extreme", [1e4, -1e4])

@@ -179,6 +179,7 @@ def test_workers_that_get_the_signal_too_do_not_disturb(tmp_path, name):
     assert same_ends(kit, unbroken, train(kit, tmp_path / "broken", workers=1))
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("first", "second", "code"),
