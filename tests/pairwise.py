@@ -46,12 +46,39 @@ def leave_out(items: Sequence[pytest.Item]) -> None:
             item.add_marker("slow")
         if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in tests.values():
+    for test, every in tests.items():
+        cases = _in_turn(test, every)
         strength = STRENGTHS[cases[0].get_closest_marker("sampled").args[0]]
         kept = covering([_values(case) for case in cases], strength) if strength else range(0, len(cases), 2)
         for number, case in enumerate(cases):
             if number not in kept:
                 case.add_marker("slow")
+
+
+def _in_turn(test: str, cases: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Mark as slow the cases of a test that PyTorch runs, too, whose framework does not have its turn; the others."""
+    frameworks = {_framework_of(case) for case in cases}
+    away = {name for name in TURNS if name != _turn_of(test)} if frameworks >= {"torch", *TURNS} else set()
+    for case in cases:
+        if _framework_of(case) in away:
+            case.add_marker("slow")
+    return [case for case in cases if _framework_of(case) not in away]
+
+
+def _turn_of(test: str) -> str | None:
+    """The framework besides PyTorch that runs a test; for half of the tests None. It depends on its name alone."""
+    return (*TURNS, None, None)[_number_of(test) % 4]
+
+
+def _number_of(test: str) -> int:
+    return zlib.crc32(test.rpartition("/")[2].encode())
+
+
+def _framework_of(case: pytest.Item) -> str | None:
+    """The framework, or backend, that a case is one of."""
+    params = case.callspec.params if hasattr(case, "callspec") else {}
+    found = [value for name in FRAMEWORK if isinstance(value := params.get(name), str)]
+    return next((value for value in found if value in ("toy", "torch", *TURNS)), None)
 
 
 def take_turns(items: Sequence[pytest.Item]) -> None:
@@ -62,21 +89,15 @@ def take_turns(items: Sequence[pytest.Item]) -> None:
     """
     tests: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
-        if not hasattr(item, "callspec") or item.get_closest_marker("sampled") or item.get_closest_marker("slow"):
+        framework = _framework_of(item)
+        if framework is None or item.get_closest_marker("sampled") or item.get_closest_marker("slow"):
             continue
-        for name in FRAMEWORK:
-            value = item.callspec.params.get(name)
-            if isinstance(value, str) and value in ("toy", "torch", *TURNS):
-                parts = [part for part in item.callspec.id.split("-") if part != value]
-                tests.setdefault("-".join([item.nodeid.partition("[")[0], *parts]), {})[value] = item
+        parts = [part for part in item.callspec.id.split("-") if part != framework]
+        tests.setdefault("-".join([item.nodeid.partition("[")[0], *parts]), {})[framework] = item
     for test, cases in tests.items():
-        turn = zlib.crc32(test.rpartition("/")[2].encode()) % 4
-        if cases.keys() >= {"torch", *TURNS}:
-            for number, framework in enumerate(TURNS):
-                if number != turn:
-                    cases[framework].add_marker("slow")
-        elif cases.keys() == {"toy", "torch"} and cases["toy"].get_closest_marker("turns"):
-            cases[("toy", "torch")[turn % 2]].add_marker("slow")
+        _in_turn(test, [*cases.values()])
+        if cases.keys() == {"toy", "torch"} and cases["toy"].get_closest_marker("turns"):
+            cases[("toy", "torch")[_number_of(test) % 2]].add_marker("slow")
 
 
 def every_second(names: Iterable[str], start: int = 0) -> str:

@@ -143,6 +143,15 @@ def test_what_a_sample_leaves_out_is_slow():
     assert {(case["a"], case["d"]) for case in kept} == {(1, "x"), (1, "y"), (2, "x"), (2, "y")}
 
 
+def test_of_a_sample_one_of_the_other_frameworks_is_there_at_most():
+    marks = [pytest.mark.sampled("values").mark]
+    fits = itertools.product(("torch", "tensorflow", "jax"), range(3))
+    leave_out(cases := [Case(marks, fit=fit, rate=rate) for fit, rate in fits])
+    kept = [case.callspec.params for case in cases if not case.get_closest_marker("slow")]
+    assert len({"tensorflow", "jax"} & {case["fit"] for case in kept}) <= 1
+    assert {case["rate"] for case in kept} == {0, 1, 2}
+
+
 def test_what_is_left_to_make_full_is_slow():
     marks = [pytest.mark.left_to_full(r"\[torchscript-(?!steps)").mark]
     cases = [Case(marks, name=name, check=check) for name in ("torch", "torchscript") for check in ("steps", "bits")]

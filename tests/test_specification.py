@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from pairwise import every_second
 
 from delira.errors import ConfigError
 from delira.testing import check_backend, spec_checks
@@ -37,6 +38,7 @@ def cases() -> list:
 
 @pytest.mark.slow_cases("^(tensorflow|jax)-(?!steps)")
 @pytest.mark.left_to_full(r"\[torchscript-(?!steps)")
+@pytest.mark.left_to_full(every_second(f"jax-{check}" for check in spec_checks()))
 @pytest.mark.parametrize(("name", "check"), cases())
 def test_a_backend_keeps_the_promise(name: str, check: Check, record_property):
     for package in PACKAGES.get(name, ()):

@@ -437,6 +437,7 @@ def test_a_callback_names_the_optimizer_it_is_for_and_both_survive_a_restart(tmp
 # ---- restart
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.sampled("values")
 @pytest.mark.parametrize(
     ("cls", "params"),

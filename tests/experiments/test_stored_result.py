@@ -269,6 +269,7 @@ def test_a_run_of_another_process_is_running(live):
     assert read_run(live).state == "finished"
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("how", ["cut", "changed", "missing"])
 def test_a_damaged_fold_is_named_and_the_rest_is_shown(live, how):
     path = live / "fold_01" / "result.zip"
@@ -352,6 +353,7 @@ def test_groups_that_a_metric_read_are_found_in_the_folds(tmp_path):
     assert re.search(r"<dt>Groups</dt><dd>\d+</dd>", page)  # how many there were in the lost fold is not known
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("how", ["missing", "garbage"])
 def test_without_manifest_and_ledger_the_files_of_the_folds_tell_what_was_done(live, finished, how):
     for name in ("manifest.json", "ledger.jsonl"):

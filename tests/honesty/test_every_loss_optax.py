@@ -41,6 +41,7 @@ def trainer_of(case: Case, loss: Any) -> Any:
 FAST = ("squared_error", "softmax_cross_entropy_with_integer_labels")
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", marked(losses_of_optax.CASES, FAST))
 def test_losses_of_optax_are_those_of_the_data_set(name):
     case = losses_of_optax.CASES[name]

@@ -268,6 +268,7 @@ def test_both_do_so_of_much_data(name, seed):
         compare_trial("torch", CASES[name], data, loss, batch_sizes)
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", ["classes", "two_columns", "chances", "labels", "positive_numbers"])
 @given(seed=SEEDS)
 @settings(FEW, max_examples=1)
@@ -336,6 +337,7 @@ def test_one_prediction_that_is_no_number_makes_every_number_none(name, seed):
         compare_trial("torch", cases, data, loss, batch_sizes[1:2])
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("name", ["classes", "ignored", "chances", "steps", "tables", "label_masks", "several_numbers"])
 @pytest.mark.parametrize("is_whole", [True, False], ids=["ended", "midst"])
 @given(seed=SEEDS)

@@ -262,6 +262,7 @@ def test_what_a_step_returns_keeps_no_graph_alive(problem, tmp_path):
     assert not any(value.requires_grad for value in (*values.values(), *predictions.values()))
 
 
+@pytest.mark.sampled("half")
 def test_torchscript_takes_every_network(problem):
     network = problem.build().eval()
     for name, module in network.named_children():

@@ -39,6 +39,7 @@ def inputs(ready: Ready):
     return [torch.from_numpy(np.asarray(array, np.float32)) for array in arrays.values()]
 
 
+@pytest.mark.sampled("half")
 @ALL
 def test_it_begins_with_the_weights_of_its_twin_and_predicts_the_same(ready):
     scripted, eager = build(ready), build(ready, "PyTorch")

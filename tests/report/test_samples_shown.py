@@ -266,6 +266,7 @@ def test_a_file_with_pickled_objects_is_not_read(result, tmp_path):
     assert "cannot be read" in read_examples(tmp_path).notes[0]
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.parametrize("change", [{"score": "high"}, {"words": None}, {"image": np.zeros((8, 8, 5), np.uint8)}])
 def test_a_file_that_holds_something_else_is_not_shown(change, result, data, images, tmp_path):
     found = choose_examples(result, Counting(data=images))

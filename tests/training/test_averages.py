@@ -160,6 +160,7 @@ def test_statistics_of_layers_are_those_of_the_training(tmp_path, manager):
 # ---- restarts
 
 
+@pytest.mark.sampled("half")
 @pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("step", [2, 4, 5, 7])
 @pytest.mark.parametrize("background", [False, True])
