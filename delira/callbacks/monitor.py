@@ -13,7 +13,8 @@ from delira import state as keys
 from delira.callbacks.abstract_callback import Callback, EveryPass, Trainer, trainer_of
 from delira.errors import ConfigError, MissingKeyError, check_flags, check_numbers, check_texts, check_that, check_whole
 from delira.metrics.direction import AUTO, as_mode, higher_is_better
-from delira.utils.arrays import Lazy, iterate_leaves, map_leaves, read_arrays, to_plain
+from delira.utils.arrays import iterate_leaves, map_leaves, read_arrays, to_plain
+from delira.utils.late import Lazy
 
 
 def check_watched(mode: object, monitor: object, who: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, did_you_mean
-from delira.utils.arrays import Lazy, as_array, ops_of, read_arrays, to_plain
+from delira.utils.arrays import as_array, ops_of, read_arrays, to_plain
+from delira.utils.late import Lazy
 from delira.utils.pictures import as_numbers, side_by_side
 
 #: kind -> its other names

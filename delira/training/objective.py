@@ -15,6 +15,7 @@ from delira.metrics.tree.metric import reported
 from delira.state import State, misspelt
 from delira.training.checks import check_first_batches, check_methods, count_batches
 from delira.training.run import Run, TrainingPlan
+from delira.utils.late import ReadValues
 
 if TYPE_CHECKING:
     from delira.training.evaluation import Watcher
@@ -197,7 +198,7 @@ class Objective:
         hook_state.update(carried)
         hook_state[keys.X], hook_state[keys.Y_TRUE] = self.divided(prepared)
         hook_state[keys.Y_PRED] = single(predictions)
-        hook_state[keys.METRICS] = {name: reported(value) for name, value in {**losses, **metrics}.items()}
+        hook_state[keys.METRICS] = ReadValues({name: reported(value) for name, value in {**losses, **metrics}.items()})
         hook_state[keys.LOSS] = _total(losses)
         hook_state.pop(keys.GRADIENTS, None)
 
@@ -222,7 +223,7 @@ class Objective:
 
     def recorded(self) -> dict[str, Any]:
         """Return the values that the state shows, as they are recorded."""
-        return dict(self.run.hook_state[keys.METRICS])
+        return dict(self.run.hook_state[keys.METRICS].items())
 
     def is_enough(self) -> bool:
         """Return True if the training pass ends after this step."""
@@ -299,7 +300,9 @@ class Objective:
 
     def after_validation_step(self, step: Step) -> None:
         """Show the values of a batch of a pass without learning."""
-        self.run.hook_state[keys.METRICS] = {f"val_{name}": reported(value) for name, value in step.losses.items()}
+        self.run.hook_state[keys.METRICS] = ReadValues(
+            {f"val_{name}": reported(value) for name, value in step.losses.items()}
+        )
 
 
 def checked_objective(objective: Objective | None) -> Objective | None:

@@ -22,6 +22,7 @@ from delira.training.run import TrainingPlan
 from delira.training.step import SETTLED, written
 from delira.trial.data import ENDLESS, X_ENTRY, Y_ENTRY, TrialData, as_batch, deep_to
 from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.late import ReadValues
 
 if TYPE_CHECKING:
     from delira.trial.trial import Trial
@@ -277,7 +278,7 @@ class TrialObjective(Objective):
             self._open_keys = ([*hook_state], hook_state.keys() - _WITHOUT_GRADIENT)
         for key in self._open_keys[1]:
             hook_state[key] = _detached(hook_state[key])
-        hook_state[keys.METRICS] = self.trial.metrics.process(hook_state)
+        hook_state[keys.METRICS] = ReadValues(self.trial.metrics.process(hook_state))
 
     # ------------------------------------------------------------------ passes over data
 
@@ -358,7 +359,8 @@ class TrialObjective(Objective):
         if event == "on_end_epoch":
             hook_state[keys.METRICS] = values
         else:
-            hook_state[keys.METRICS] = {**hook_state[keys.METRICS], **self.trial.metrics.process_final(hook_state)}
+            seen = dict(hook_state[keys.METRICS].items())
+            hook_state[keys.METRICS] = seen | self.trial.metrics.process_final(hook_state)
             self._tell_of_predictions()
 
     def recorded(self) -> dict[str, Any]:
@@ -394,7 +396,10 @@ class TrialObjective(Objective):
 
     def _of_pass(self) -> dict[str, Any]:
         """Return what the metrics have seen of the pass, and what they showed at its last batch."""
-        return {"tree": self.trial.metrics.state_dict(), "shown": plain_values(dict(self.run.hook_state[keys.METRICS]))}
+        return {
+            "tree": self.trial.metrics.state_dict(),
+            "shown": plain_values(dict(self.run.hook_state[keys.METRICS].items())),
+        }
 
     def kept_values(self) -> dict[str, Any]:
         """Return what the metrics have seen of the training pass; in a validation they are those of it."""

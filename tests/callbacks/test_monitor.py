@@ -11,7 +11,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
 from delira.training import callbacks as cb
 from delira.training.callbacks import Best, EarlyStopping
-from delira.utils.arrays import Lazy
+from delira.utils.late import Lazy
 
 REASON = "the {} backend needs the package {!r}, which is not installed"
 

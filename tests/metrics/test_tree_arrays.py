@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from tree_loop import FRAMEWORKS, converter
 
-from delira.utils.arrays import Lazy, as_array, ops_of, read_arrays, read_lazy, shape_of, to_plain
+from delira.utils.arrays import as_array, ops_of, read_arrays, shape_of, to_plain
+from delira.utils.late import Lazy, read_lazy
 
 RANDOM = np.random.default_rng(5)
 NUMBERS = RANDOM.normal(size=(4, 3, 5)).astype(np.float32)

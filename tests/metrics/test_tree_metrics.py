@@ -55,7 +55,8 @@ from delira.state import (
     X,
     state_key,
 )
-from delira.utils.arrays import Lazy, ops_of
+from delira.utils.arrays import ops_of
+from delira.utils.late import Lazy
 
 RANDOM = np.random.default_rng(3)
 SCORES = RANDOM.normal(size=(40, 4)).astype(np.float32)

@@ -10,7 +10,8 @@ import numpy as np
 from delira.errors import check_flags, check_texts, check_whole
 from delira.metrics.gather import Batch, Moments, check_dim, read_means
 from delira.metrics.tree.metric import Fleeting, Keeping
-from delira.utils.arrays import Lazy, read_lazy, to_plain
+from delira.utils.arrays import to_plain
+from delira.utils.late import Lazy, read_lazy
 
 
 class ToDict(Fleeting):

@@ -14,18 +14,17 @@ from delira.metrics.tree.metric import Fleeting, Keeping, Metric, MetricTree, as
 from delira.state import Y_PRED, Y_TRUE, StateKey, X
 from delira.utils.arrays import (
     Array,
-    Lazy,
     as_array,
     iterate_leaves,
     map_leaves,
     n_rows,
     ops_of,
     read_arrays,
-    read_lazy,
     shape_of,
     to_plain,
 )
 from delira.utils.binding import has_more, needed, ordered, positional
+from delira.utils.late import Lazy, read_lazy
 
 M = TypeVar("M", bound=Metric)
 P = ParamSpec("P")

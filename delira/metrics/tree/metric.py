@@ -12,7 +12,8 @@ from delira.metrics.scoring import is_plain
 from delira.metrics.tree.criteria import Criterion, known_of
 from delira.metrics.tree.labels import without_ones
 from delira.state import CRITERION, OUTPUT, TEST_DATA, TRAIN_DATA, VALIDATION_DATA, State
-from delira.utils.arrays import Array, Lazy, as_array, map_leaves, ops_of, read_arrays, shape_of, to_plain
+from delira.utils.arrays import Array, as_array, map_leaves, ops_of, read_arrays, shape_of, to_plain
+from delira.utils.late import Lazy
 
 #: data that is evaluated -> prefix of the names
 PREFIXES = {VALIDATION_DATA: "val_", TEST_DATA: "test_", TRAIN_DATA: "train_"}

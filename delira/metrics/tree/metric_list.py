@@ -23,7 +23,8 @@ from delira.metrics.tree.hanging import (
 )
 from delira.metrics.tree.metric import Fleeting, Metric, MetricTree, as_tree
 from delira.state import CRITERION, EPOCH, LOSS, OPTIMIZER, SELF, Y_TRUE, State
-from delira.utils.arrays import as_array, ops_of, read_arrays, read_lazy
+from delira.utils.arrays import as_array, ops_of, read_arrays
+from delira.utils.late import read_lazy
 from delira.utils.optimizing import rates_of_groups
 
 
