@@ -75,8 +75,8 @@ class WeightInit(LayerInit):
     Parameters
     ----------
     initialiser
-        Called with each layer, changes its weights. Random numbers of Python, numpy and PyTorch (on the CPU) that it
-        draws depend on the run's seed and fold, and on the layer.
+        Called with each layer, changes its weights; by default it leaves them. Random numbers of Python, numpy and
+        PyTorch (on the CPU) that it draws depend on the run's seed and fold, and on the layer.
     modules
         Which layers: themselves, or their names; None: all of the network's.
     targets
@@ -100,7 +100,7 @@ class WeightInit(LayerInit):
 
     def __init__(
         self,
-        initialiser: Callable[[Any], Any],
+        initialiser: Callable[[Any], Any] = lambda layer: None,
         modules: Iterable[Any] | None = None,
         targets: Iterable[str] = TARGETS,
     ):

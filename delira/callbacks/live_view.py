@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from time import perf_counter
@@ -44,6 +45,8 @@ class LiveLossPlot(abstract_callback.Callback):
         Whether epochs are drawn.
     draw_once
         Whether it is drawn at the end of the fit only.
+    **kwargs
+        Of the package livelossplot, which torchbearer draws with; without effect, and a warning says so.
 
     Raises
     ------
@@ -65,8 +68,16 @@ class LiveLossPlot(abstract_callback.Callback):
     only_first = True
 
     def __init__(
-        self, on_batch: bool = False, batch_step_size: int = 10, on_epoch: bool = True, draw_once: bool = False
+        self,
+        on_batch: bool = False,
+        batch_step_size: int = 10,
+        on_epoch: bool = True,
+        draw_once: bool = False,
+        **kwargs: Any,
     ):
+        if kwargs:
+            names = ", ".join(sorted(kwargs))
+            warnings.warn(f"LiveLossPlot: {names} change nothing: they are of the package livelossplot", stacklevel=2)
         check_flags(self, on_batch=on_batch, on_epoch=on_epoch, draw_once=draw_once)
         if not on_batch and not on_epoch:
             raise ConfigError("LiveLossPlot: there is nothing to draw without on_batch and on_epoch")

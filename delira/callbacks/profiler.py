@@ -17,6 +17,11 @@ from delira.state import CALLBACK_LIST, METRICS, PHASE, TIMINGS, State
 #: parts that belong to steps
 STEP_PARTS = ("data", "prepare", "forward", "criterion", "backward", "update", "step", "compile", "callbacks")
 PARTS = (*STEP_PARTS, "validation", "checkpoint", "other")
+#: events, which torchbearer names the parts by that end there
+_OF_EVENTS = {
+    "on_sample": "data", "on_forward": "forward", "on_criterion": "criterion", "on_backward": "backward",
+    "on_step_training": "update", "on_end_validation": "validation", "on_checkpoint": "checkpoint",
+}  # fmt: skip
 
 
 class _Clock:
@@ -257,6 +262,7 @@ class TimerMetric(Profiler, Metric):
     """
 
     def __init__(self, *parts: str, prints: bool = True, wait: bool = False):
+        parts = tuple(_OF_EVENTS.get(part, part) for part in parts)
         if unknown := [part for part in parts if part not in PARTS]:
             raise ConfigError(
                 f"TimerMetric: there is no part {unknown[0]!r}{did_you_mean(unknown[0], PARTS)}; there are "

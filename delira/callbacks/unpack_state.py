@@ -17,7 +17,7 @@ class UnpackState(Callback):
     Parameters
     ----------
     keys
-        Entries of the state, e.g. ``[X, Y_TRUE]``.
+        Entries of the state, e.g. ``[X, Y_TRUE]``; by default the input alone.
     output_to_state
         Whether the entries of a returned dict go into the state, ``Y_PRED`` among them; else the dict is ``Y_PRED``.
 
@@ -39,7 +39,7 @@ class UnpackState(Callback):
     phases = ("fit", "evaluate", "predict")
     traceable = True
 
-    def __init__(self, keys: Iterable[Any], output_to_state: bool = True):
+    def __init__(self, keys: Iterable[Any] = (X,), output_to_state: bool = True):
         check_that(isinstance(keys, Iterable), "UnpackState", "keys are entries of the state, e.g. keys=[X]", keys)
         check_flags(self, output_to_state=output_to_state)
         self.keys = (keys,) if isinstance(keys, str) else tuple(keys)

@@ -110,7 +110,7 @@ class Passes(FluentData):
         """Call these; the step stays as it is, as no printer looks into it."""
         self.callbacks = self.trainer.callbacks = self.state[keys.CALLBACK_LIST] = CallbackList(callbacks)
 
-    def evaluate(self, verbose: int = -1, data_key: Any = None) -> dict[str, Any]:
+    def evaluate(self, verbose: int = -1, data_key: Any = None, to_history: bool | None = None) -> dict[str, Any]:
         """Metrics over a data set, in evaluation mode; nothing is learned.
 
         Parameters
@@ -119,18 +119,21 @@ class Passes(FluentData):
             As for the trial; -1: what it was told.
         data_key
             VALIDATION_DATA (the default), TRAIN_DATA or TEST_DATA.
+        to_history
+            Whether they also go into the last record of the history; None: those of the validation data.
 
         Returns
         -------
         dict
-            The metrics by name. Those of the validation data also go into the last record of the history.
+            The metrics by name.
         """
         data_key = keys.VALIDATION_DATA if data_key is None else data_key
         with self._aside(), self._shown(verbose), self._phase("evaluate", data_key):
             values = self._pass(Watcher(self.trainer.objective), data_key)
             values = self.trainer.events.end_pass(values, "on_end_epoch")
         history = self.trainer.state.history
-        if history and data_key == keys.VALIDATION_DATA and not self._is_fitting:
+        merges = data_key == keys.VALIDATION_DATA if to_history is None else to_history
+        if history and merges and not self._is_fitting:
             history[-1].update(values)
         return values
 

@@ -28,7 +28,7 @@ from delira.training import callbacks as cb
         (lambda: cb.LambdaLR(0.9), "LambdaLR: lr_lambda is a function of the steps so far, got 0.9"),
         (lambda: cb.MultiStepLR(30), "MultiStepLR: milestones is a list of steps, got 30"),
         (lambda: cb.WarmupCosine("5", 10), "WarmupCosine: warmup_steps is a whole number of at least 0, got '5'"),
-        (lambda: cb.Mixup("0.4"), "Mixup: alpha is a number above 0, got '0.4'"),
+        (lambda: cb.Mixup("0.4"), "Mixup: alpha is a number of at least 0, got '0.4'"),
         (lambda: cb.Mixup(lam=[0.5]), "Mixup: lam is from 0 to 1, or RANDOM"),
         (lambda: cb.CutMix(1.0, "10"), "CutMix: classes is at least 2, or -1"),
         (lambda: cb.Cutout(1, 2.5), "Cutout: length is a whole number of at least 1, got 2.5"),

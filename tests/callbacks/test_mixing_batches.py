@@ -85,7 +85,7 @@ def test_the_layout_may_be_said(framework, convert, is_first):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Mixup(0), "Mixup: alpha is a number above 0, got 0"),
+        (lambda: Mixup(-1), "Mixup: alpha is a number of at least 0, got -1"),
         (lambda: Mixup(lam=1.5), "Mixup: lam is from 0 to 1, or RANDOM, got 1.5"),
         (lambda: CutMix(-1.0), "CutMix: alpha is a number above 0, got -1.0"),
         (lambda: CutMix(1.0, 1), "CutMix: classes is at least 2, or -1 for targets that are one-hot already, got 1"),

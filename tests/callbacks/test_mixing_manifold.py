@@ -240,8 +240,8 @@ def test_what_cannot_be_is_refused():
         build(ManifoldMixup().for_layers(["unused"])).run(1)
     with pytest.raises(ConfigError, match="depth is at least 0, or None, got -1"):
         ManifoldMixup().at_depth(-1)
-    with pytest.raises(ConfigError, match="alpha is a number above 0, got 0"):
-        ManifoldMixup(0)
+    with pytest.raises(ConfigError, match="alpha is a number of at least 0, got -1"):
+        ManifoldMixup(-1)
 
 
 def test_a_layer_without_one_array_is_refused():

@@ -194,7 +194,9 @@ class ImagingCallback(PassChoice):
 
         return self._add(write, index, template)
 
-    def to_pyplot(self, title: str | None = None, index: Index = None) -> Self:
+    def to_pyplot(
+        self, title: str | None = None, index: Index = None, show: bool = True, normalize: bool = False
+    ) -> Self:
         """Show each picture by matplotlib.pyplot, in a window that is drawn anew in each pass; returns the callback.
 
         Parameters
@@ -203,10 +205,15 @@ class ImagingCallback(PassChoice):
             A format; None: no title.
         index
             See :meth:`with_handler`.
+        show
+            Whether windows are shown at once; else ``matplotlib.pyplot.show`` does it.
+        normalize
+            Whether the smallest number of a picture is drawn black, and the largest white.
         """
         who, figures = f"{type(self).__name__}.to_pyplot", dict[int, Any]()
+        check_flags(self, show=show, normalize=normalize)
 
-        def show(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
+        def draw(owner: Self, picture: np.ndarray, state: State, number: int) -> None:
             pyplot = import_optional("matplotlib.pyplot", who, "matplotlib")
             text = "" if title is None else fill_in(title, state, who, {"index": number})
             figure = figures.get(number)
@@ -214,12 +221,15 @@ class ImagingCallback(PassChoice):
                 figure = figures[number] = pyplot.figure()
             figure.clear()
             axes = figure.add_subplot()
+            if normalize:
+                picture = (picture - picture.min()) / max(float(np.ptp(picture)), 1e-12)
             axes.imshow(as_bytes(picture, who), cmap="gray", vmin=0, vmax=255)
             axes.set_axis_off()
             axes.set_title(text)
-            pyplot.show()
+            if show:
+                pyplot.show()
 
-        return self._add(show, index)
+        return self._add(draw, index)
 
     def to_tensorboard(self, name: str = "image", log_dir: str | Path = "./logs", index: Index = None) -> Self:
         """Write each picture into event files of TensorBoard, at the number of its epoch; returns the callback.
@@ -371,6 +381,8 @@ class CachingImagingCallback(ImagingCallback):
         How many are collected.
     transform, channels_last
         As for :class:`ImagingCallback`; ``channels_last`` is about an entry of the state.
+    key
+        Another name of ``source``.
 
     Raises
     ------
@@ -384,9 +396,11 @@ class CachingImagingCallback(ImagingCallback):
         num_images: int = 16,
         transform: Callable[[np.ndarray], np.ndarray] | None = None,
         channels_last: bool | None = None,
+        key: Any = None,
     ):
         super().__init__(transform, channels_last=False)
         check_whole(self, at_least=1, num_images=num_images)
+        source = source if key is None else key
         is_callback = isinstance(source, ImagingCallback)
         self.source: ImagingCallback = source if is_callback else FromState(source, channels_last=channels_last)
         self.num_images = num_images

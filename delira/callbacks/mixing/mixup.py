@@ -22,14 +22,17 @@ class PairMixing(MixingCallback):
     mixup_loss = staticmethod(mixup_loss)
 
     def __init__(self, alpha: float = 1.0, lam: float | Literal["random"] = RANDOM):
-        check_numbers(self, above=0, alpha=alpha)
+        check_numbers(self, at_least=0, alpha=alpha)
         is_share = isinstance(lam, Real) and not isinstance(lam, bool) and 0 <= float(lam) <= 1
         check_that(is_share or (isinstance(lam, str) and lam == RANDOM), self, "lam is from 0 to 1, or RANDOM", lam)
         self.alpha, self.lam = alpha, lam
 
     def _draw_pairs(self, rng: np.random.Generator, n_samples: int) -> tuple[float, np.ndarray]:
         """Return the weight of the first of each two samples, and which is the second."""
-        share = float(rng.beta(self.alpha, self.alpha)) if self.lam == RANDOM else float(self.lam)
+        if self.lam == RANDOM:  # Beta(0, 0) is 0 or 1: nothing is mixed
+            share = float(rng.beta(self.alpha, self.alpha)) if self.alpha else 1.0
+        else:
+            share = float(self.lam)
         return share, rng.permutation(n_samples)
 
 
@@ -43,7 +46,7 @@ class Mixup(PairMixing):
     Parameters
     ----------
     alpha
-        Lambda is drawn from Beta(alpha, alpha), once for a batch.
+        Lambda is drawn from Beta(alpha, alpha), once for a batch; 0 mixes nothing.
     lam
         A fixed lambda, from 0 to 1, instead.
 

@@ -185,7 +185,9 @@ ENTRIES = [
     entry("LabelSmoothingRegularisation", {"epsilon": 0.1}, {"epsilon": NOT_A_SHARE, "classes": NO_CLASSES}),
     *(
         entry(
-            name, {}, {"alpha": NOT_POSITIVE, "lam": [*(v for v in NOT_A_SHARE if not isinstance(v, str)), "x", True]}
+            name,
+            {},
+            {"alpha": NOT_NEGATIVE_OR_ZERO, "lam": [*(v for v in NOT_A_SHARE if not isinstance(v, str)), "x", True]},
         )
         for name in ("Mixup", "ManifoldMixup")
     ),
@@ -305,7 +307,7 @@ ENTRIES = [
             name,
             {},
             {"transform": TRANSFORM, "channels_last": NOT_A_BOOL, **more},
-            free={"source": "any key of the state"},
+            free=dict.fromkeys(("source", "key"), "any key of the state"),
         )
         for name, more in (
             ("ImagingCallback", {}),
