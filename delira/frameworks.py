@@ -279,6 +279,22 @@ def installed_backends() -> tuple[str, ...]:
     return tuple(backend for backend, package in FRAMEWORKS.items() if importlib.util.find_spec(package))
 
 
+#: names that backends had
+_ONCE = {"TF": "TENSORFLOW", "TFEAGER": "TENSORFLOW"}
+
+
+class Backends(tuple[str, ...]):
+    """Names of backends; those that they had are in it, too."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(_ONCE.get(name, name) if isinstance(name, str) else name)
+
+
 def get_backends() -> tuple[str, ...]:
-    """Upper-case names of the backends whose package is installed, e.g. ``("TORCH",)``."""
-    return tuple(backend.upper() for backend in installed_backends())
+    """Upper-case names of the backends whose package is installed, e.g. ``("TORCH",)``.
+
+    ``"TF" in get_backends()`` is the older spelling of ``"TENSORFLOW" in get_backends()``.
+    """
+    return Backends(backend.upper() for backend in installed_backends())

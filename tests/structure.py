@@ -28,7 +28,15 @@ BACKENDS = ("torch", "tensorflow", "jax")
 #: names of frameworks; scikit-learn is a library of the core, too
 FRAMEWORK = re.compile(r"\b(torch|pytorch|tensorflow|keras|jax|flax|optax|nnx)\b", re.IGNORECASE)
 #: files that may name frameworks: the table, what tells about installations, and what projects begin with
-NAMES_FRAMEWORKS = ("backends.py", "frameworks.py", "utils/doctor.py", "cli/doctor", "cli/templates", "cli/new")
+NAMES_FRAMEWORKS = (
+    "compat/",
+    "backends.py",
+    "frameworks.py",
+    "utils/doctor.py",
+    "cli/doctor",
+    "cli/templates",
+    "cli/new",
+)
 #: what users override or use of ``self`` since the older library, wherever it is defined
 HISTORIC = {
     "_train_single_epoch", "_setup", "_at_training_begin", "_at_training_end", "_at_epoch_begin", "_at_epoch_end",

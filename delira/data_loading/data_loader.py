@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.data_loading.transforms import FittedPreprocessing, TransformCall, single_threaded
 from delira.errors import ConfigError, DataError, did_you_mean, expect
 from delira.utils.arrays import map_leaves
+from delira.utils.lazy import of_old_scripts
 from delira.utils.seeding import can_seed_torch, check_seed, derive, seeded_globals
 
 #: arguments of samplers that have a value for each sample
@@ -42,22 +43,32 @@ class BaseDataLoader:
         The order when iterating; by default sequential.
     sampler_cls, sampler_kwargs
         Class of the sampler, built with ``from_dataset``, and what that is handed; instead of ``sampler``.
+    sampler_queues
+        Of version 0.4: where :meth:`generate_train_batch` reads indices; it may stand before ``batch_size``.
     """
 
+    #: of the queues, that of this loader
+    thread_id = 0
     #: told the index of each sample that is loaded singly
     watch: Callable[[int | None], None] | None = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the historic signatures
         self,
         dataset: object,
-        batch_size: int = 1,
+        batch_size: Any = 1,
         num_batches: int | None = None,
-        seed: int = 1,
-        sampler: AbstractSampler | None = None,
+        seed: Any = 1,
+        sampler: Any = None,
         *,
         sampler_cls: type[AbstractSampler] | None = None,
         sampler_kwargs: Mapping[str, Any] | None = None,
+        sampler_queues: Sequence[Any] = (),
     ) -> None:
+        is_queues = isinstance(batch_size, (list, tuple)) and all(hasattr(one, "get") for one in batch_size or [None])
+        if is_queues:  # 0.4: (dataset, sampler_queues, batch_size, num_batches, seed)
+            sampler_queues, batch_size = batch_size, 1 if num_batches is None else num_batches
+            num_batches, seed, sampler = (None, 1, None) if sampler is None else (seed, sampler, None)
+        self.sampler_queues = sampler_queues
         self.dataset = as_dataset(dataset)
         self.batch_size = check_count(batch_size, "batch_size", 1)
         self.seed = check_seed(seed)
@@ -71,6 +82,23 @@ class BaseDataLoader:
                 f"num_batches={num_batches} is more than the {available} batches that "
                 f"{n_samples} samples in batches of {self.batch_size} make"
             )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "generate_train_batch" in vars(cls):
+            of_old_scripts("data").adapt_loader(cls)
+
+    @property
+    def _data(self) -> AbstractDataset:
+        return self.dataset
+
+    def _get_sample(self, index: int) -> Any:
+        """Return one sample; a loader of the user's may change it here."""
+        return self.dataset[index]
+
+    def generate_train_batch(self) -> Batch:
+        """Return the batch whose indices are next in ``sampler_queues``; a loader of the user's may change it here."""
+        return BaseDataLoader.__call__(self, self.sampler_queues[self.thread_id].get())
 
     def __call__(self, indices: Indices) -> Batch:
         """Load one batch.
@@ -94,7 +122,8 @@ class BaseDataLoader:
         if not len(indices):
             raise ConfigError("a batch needs at least one index, got none")
         try:
-            batch = self.dataset.get_batch(indices)
+            is_own = type(self)._get_sample is BaseDataLoader._get_sample
+            batch = self.dataset.get_batch(indices) if is_own else None
             if batch is not None:
                 return batch
             # Python integers: users' datasets may look them up anywhere
@@ -123,7 +152,7 @@ class BaseDataLoader:
         if self.watch is not None:
             self.watch(index)
         try:
-            return self.dataset[index]
+            return self._get_sample(index)
         except StopIteration as error:  # would end the epoch in silence
             raise DataError(
                 f"loading {name_sample(self.dataset, index)} raised StopIteration; "

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Self
@@ -29,6 +30,7 @@ from delira.data_loading.workers.pool import PoolKeeper, WorkersAhead, WorkerSet
 from delira.data_loading.workers.process import can_have_workers
 from delira.errors import ConfigError, MissingKeyError, check_flags, did_you_mean, expect
 from delira.utils.debug import get_current_debug_mode
+from delira.utils.lazy import of_old_scripts, old_names
 from delira.utils.seeding import check_seed, derive
 
 #: in the order in which they are set
@@ -112,6 +114,11 @@ class BaseDataManager:
         bad_samples: str = "raise",
         **kwargs: Any,
     ) -> None:
+        if "n_process_loading" in kwargs:
+            warnings.warn(
+                "'n_process_loading' is now called 'n_process_augmentation'", DeprecationWarning, stacklevel=2
+            )
+            n_process_augmentation = kwargs.pop("n_process_loading")
         if kwargs and load_fn is None and dataset_cls is None:
             raise ConfigError(_unknown(kwargs, (*SETTINGS, *SAMPLER_SETTINGS, "dataset_cls", "load_fn", "from_disc")))
         check_flags(self, from_disc=from_disc)
@@ -441,6 +448,13 @@ class BaseDataManager:
             self.__dict__ = before
             raise
 
+    def _queues(self) -> dict[str, Any]:
+        """What a loader that reads its indices from queues, as in 0.4, is built with."""
+        cls = self._data_loader_cls
+        if cls is BaseDataLoader or "sampler_queues" not in inspect.signature(cls).parameters:
+            return {}
+        return {"sampler_queues": [of_old_scripts("data").Slot()]}
+
     def _batches(
         self, seed: int, fold: int, epoch: int, shuffle: bool, number: int = 0, ahead: int | None = None
     ) -> EpochBatches:
@@ -454,7 +468,7 @@ class BaseDataManager:
             self._named = self._named.with_labels_of(self._dataset)
             sampler = self._named.sampler
             order = check_order(np.asarray(sampler.batched_order(rng, self._batch_size)), sampler, n_samples)
-        loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size)
+        loader = self._data_loader_cls(self._dataset, batch_size=self._batch_size, **self._queues())
         plain = type(loader) is BaseDataLoader and self._dataset.is_deterministic()
         make: Callable[..., EpochBatches] = EpochBatches
         if number and not get_current_debug_mode() and can_have_workers():
@@ -525,3 +539,6 @@ def _check_builds(dataset_cls: object, data: object, load_fn: object, kwargs: Ma
             f"dataset_cls={dataset_cls!r} is built as dataset_cls(data, load_fn, **kwargs), which it does not take: "
             f"{error}"
         ) from error
+
+
+__getattr__ = old_names(__name__)

@@ -25,6 +25,7 @@ from delira.errors import (
     import_optional,
     noting,
 )
+from delira.utils.lazy import old_names
 
 _COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
 """Modes of Pillow whose channels are neither gray nor red, green and blue -> what is made of them."""
@@ -508,3 +509,6 @@ def _with_channels(image: np.ndarray, n_channels: int) -> np.ndarray:
             f"if it is an image of {given} channels, pass n_channels={given}"
         )
     raise DataError(f"an image of {given} channels cannot be turned into one of {n_channels}; pass n_channels={given}")
+
+
+__getattr__ = old_names(__name__)

@@ -58,13 +58,13 @@ class CrossValidation:
     @functools.cached_property
     def bound_metrics(self) -> dict[str, Any]:
         """The test metrics, with what the losses say about the predictions that they read."""
-        return self.request.config.bound(self.metrics, self.metric_keys, self.experiment.trainer_cls.backend)
+        return self.request.config.bound(self.metrics, self.metric_keys, self.experiment.backend)
 
     @functools.cached_property
     def outputs(self) -> dict[str, Any]:
         """What is known of the outputs of the networks before any has computed one."""
         keys = keys_of(self.bound_metrics, self.metric_keys)
-        return self.request.config.known_outputs(self.bound_metrics, keys, self.experiment.trainer_cls.backend)
+        return self.request.config.known_outputs(self.bound_metrics, keys, self.experiment.backend)
 
     def run(self, resume: str | Path | None = None, allow_changes: bool = False) -> KFoldResult:
         """Train and test every fold.
@@ -131,7 +131,7 @@ class CrossValidation:
         for fold in folds:
             again = computed_anew(self.bound_metrics, self.metric_keys, outputs, fold)
             keys = {name: self.metric_keys[name] for name in again if name in self.metric_keys}
-            with own_generators(self.experiment.trainer_cls.backend):
+            with own_generators(self.experiment.backend):
                 found = compute_metrics(MetricSet(again, keys), vars(fold), max(1, len(fold.test_indices))) or {}
             if any(not np.array_equal(each, fold.metrics[name], equal_nan=True) for name, each in found.items()):
                 fold.metrics = fold.metrics | found
@@ -143,7 +143,7 @@ class CrossValidation:
         from delira.report.examples import choose_examples, write_examples
 
         try:
-            with own_generators(self.experiment.trainer_cls.backend):
+            with own_generators(self.experiment.backend):
                 keys = list((self.request.key_mapping or {}).values())
                 examples = choose_examples(result, self.data.dataset, keys)
         except Exception as error:  # predictions of any kind; the result does not depend on them
@@ -237,7 +237,7 @@ class CrossValidation:
         """Return the metrics of what was predicted; ``None`` if they need the batches."""
         if len(stored.fields["test_indices"]) != len(split.test):
             return None  # with samples left out nobody knows where a batch began
-        with own_generators(self.experiment.trainer_cls.backend):
+        with own_generators(self.experiment.backend):
             batch_size = self._test_manager(split).batch_size
             return compute_metrics(MetricSet(self.bound_metrics, self.metric_keys), outputs, batch_size)
 

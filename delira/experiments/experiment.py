@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
+from delira.callbacks.abstract_callback import CallbackList
+from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
@@ -19,7 +21,8 @@ from delira.experiments.run_request import RunRequest, check_mapping
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
-from delira.settings.config import SETTINGS, check_names
+from delira.runs.stored_run import read_run
+from delira.settings.config import SETTINGS, canonical, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
 from delira.training import checks, evaluation
 from delira.training.epoch import close_workers
@@ -28,6 +31,7 @@ from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, references, yaml_codec
+from delira.utils.frameworks import find_backend
 
 _log = logging.getLogger("delira")
 
@@ -113,6 +117,8 @@ class BaseExperiment(Generic[NetworkT]):
         Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the backend.
     trainer_cls, predictor_cls
         Replace the backend's.
+    config
+        Another name of ``params``.
     **settings
         Settings of the trainer that hold for every run; they go before those of the parameters.
         ``print(delira.training.settings_help())`` explains each.
@@ -130,17 +136,21 @@ class BaseExperiment(Generic[NetworkT]):
 
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
-        params: Parameters | Mapping[str, Any] | str | Path,
-        model_cls: type[NetworkT],
+        params: Parameters | Mapping[str, Any] | str | Path | None = None,
+        model_cls: type[NetworkT] | None = None,
         n_epochs: int | None = None,
         name: str | None = None,
         save_path: str | Path | None = None,
         key_mapping: Mapping[str, str] | None = None,
         trainer_cls: type[BaseNetworkTrainer] | None = None,
         predictor_cls: type[Predictor] | None = None,
+        *,
+        config: Any = None,
         **settings: Unpack[ExperimentKeywords],
     ):
-        self.params = run_request.as_parameters(params)
+        if None not in (params, config):
+            raise ConfigError("'params' and 'config' mean the same; give only one of them")
+        self.params = run_request.as_parameters(config if params is None else params)
         self.model_cls: Any = model_cls
         self.n_epochs = n_epochs
         self.name = "UnnamedExperiment" if name is None or name == "" else run_request.check_name(name)
@@ -156,6 +166,12 @@ class BaseExperiment(Generic[NetworkT]):
         self.last_trainer: BaseNetworkTrainer | None = None
         self._check()
 
+    @property
+    def backend(self) -> Backend:
+        """The verbs of the framework: those of the trainer, or what the network is of if that does not say."""
+        own: Backend | None = getattr(self.trainer_cls, "backend", None)
+        return find_backend(self.model_cls) if own is None else own
+
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
         run_request.check_settings(run_request.merged(self.params.training_settings(), self.settings), self.n_epochs)
@@ -163,7 +179,7 @@ class BaseExperiment(Generic[NetworkT]):
         run_request.check_class("predictor_cls", self.predictor_cls, Predictor)
         run_request.check_model_arguments(self.model_cls, self.params.model_kwargs())
         if not self.wraps_models:
-            run_request.check_model_class(self.model_cls, self.trainer_cls.backend.network_class)
+            run_request.check_model_class(self.model_cls, self.backend.network_class)
         files.writable_folder(self.save_path)
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
@@ -264,7 +280,13 @@ class BaseExperiment(Generic[NetworkT]):
     def resume(
         self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Unpack[ResumeKeywords]
     ) -> NetworkT:
-        """Continue the run in ``save_path`` as :meth:`run` does: its folder, a fold's, or a checkpoint file."""
+        """Continue the run in ``save_path`` as :meth:`run` does: its folder, a fold's, or a checkpoint file.
+
+        Of the folder of an experiment the newest run is continued.
+        """
+        path = files.as_path(save_path)
+        if path.is_dir() and not (path / "checkpoints").is_dir() and not any(path.glob("fold_*")):
+            save_path = read_run(path).path
         return self.run(train_data, val_data, resume=save_path, **kwargs)
 
     def test(
@@ -303,7 +325,7 @@ class BaseExperiment(Generic[NetworkT]):
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
             raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
         request = self._resolve(None, {"num_epochs": 0})
-        config, backend = request.config, self.trainer_cls.backend
+        config, backend = request.config, self.backend
         tested = config.epoch_metrics if metrics is None else metrics
         key_mapping = kwargs.get("key_mapping") or request.key_mapping
         convert = kwargs.get("convert_fn") or config.convert_batch_to_npy_fn
@@ -316,7 +338,10 @@ class BaseExperiment(Generic[NetworkT]):
             trainer = self.last_trainer
             outputs = {} if trainer is None or trainer.module is not network else trainer.state.outputs
             predictor.follow(readings, outputs)
-            done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose)
+            callbacks = CallbackList(self.settings.get("callbacks") or ())
+            hears = callbacks.hears("at_iter_begin") or callbacks.hears("at_iter_end")
+            watcher = evaluation.Iterations(callbacks, predictor) if hears else None
+            done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose, watcher=watcher)
         close_workers(test_data)
         if not done.predictions:
             raise DataError("the test data gave no batch; a generator can be gone through only once")
@@ -381,6 +406,8 @@ class BaseExperiment(Generic[NetworkT]):
         KFoldResult
             Unpacks as ``outputs, metrics``; prints as a table.
         """
+        if isinstance(data, int):  # 0.3: (num_epochs, data, …)
+            data, metrics, num_epochs = metrics, None, data
         asked: dict[str, Any] = {**options}
         check_names(asked, (*SETTINGS, *run_request.RUN_NAMES, *_SPLIT_NAMES))
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
@@ -415,13 +442,13 @@ class BaseExperiment(Generic[NetworkT]):
         if "model" not in kwargs:
             raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
         request = self._resolve(params, {"num_epochs": 0})
-        return self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.trainer_cls.backend)
+        return self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.backend)
 
     # ------------------------------------------------------------------ parts of a run
 
     def build_trainer(self, request: RunRequest, folder: Path, checkpoint: Path | None = None) -> BaseNetworkTrainer:
         """A trainer with a fresh network, initialised from (seed, fold), that goes on from what is in its folder."""
-        backend = self.trainer_cls.backend
+        backend = self.backend
         start: dict[str, Any] = {} if checkpoint is None else {"resume_from": checkpoint}
         if self.trainer_cls.__init__ is BaseNetworkTrainer.__init__:  # one of the user's may hand other settings on
             start["config"] = request.config
@@ -435,7 +462,7 @@ class BaseExperiment(Generic[NetworkT]):
                 callbacks=request.callbacks,
                 start_epoch=request.start_epoch,
                 **start,
-                **request.settings,
+                **canonical(request.settings),
             )
 
     def _build_network(self, request: RunRequest) -> Any:
@@ -474,7 +501,7 @@ class BaseExperiment(Generic[NetworkT]):
             "model": references.class_on_disk(self.model_cls),
             "code": code_of(self.model_cls, request.model_kwargs.values()),
             "functions": code_of_functions([*request.functions(data), *called]),
-            **request.described(data, self.trainer_cls.backend),
+            **request.described(data, self.backend),
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from delira.utils.lazy import old_names
+
 
 class AbstractNetwork:
     """What the trainer needs of a network, whatever the framework.
@@ -23,6 +25,9 @@ class AbstractNetwork:
     """
 
     # No abc.ABC: its metaclass conflicts with the one of torch.jit.ScriptModule.
+
+    #: a dict of Python objects, of which TorchScript would make an attribute of its own
+    __jit_ignored_attributes__ = ("init_kwargs",)
 
     #: arguments the network was built with
     init_kwargs: Mapping[str, Any]
@@ -76,3 +81,6 @@ class AbstractNetwork:
     def prepare_batch(batch: Mapping[str, Any], input_device: Any, output_device: Any) -> dict[str, Any]:
         """Turn a batch of numpy arrays into what the network takes, without changing ``batch``."""
         raise NotImplementedError("this network has no prepare_batch; write one or subclass the network of a backend")
+
+
+__getattr__ = old_names(__name__)

@@ -404,6 +404,12 @@ SETTINGS = (*PLAIN, *PARTS, *_ALIASES, *_DEPRECATED, "mixed_precision_kwargs")
 SILENT = ("checkpoint_freq", *(name for name, (part, _) in PARTS.items() if part in ("logging", "saving")))
 
 
+def canonical(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under their names of today, for a trainer of the user's that has its own signature."""
+    names = {name: _ALIASES.get(name, _DEPRECATED.get(name, name)) for name in settings}
+    return {names[name]: value for name, value in settings.items() if names[name] == name or value is not None}
+
+
 def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
     """Read flat keywords into a :class:`TrainerConfig`.
 
@@ -416,6 +422,8 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
     flat: dict[str, Any] = {}
     given: dict[str, str] = {}
     for name, value in settings.items():
+        if value is None and name in (*_ALIASES, *_DEPRECATED):
+            continue  # not given: signatures of trainers have both names
         if name in _DEPRECATED:
             warnings.warn(f"{name!r} is now called {_DEPRECATED[name]!r}", DeprecationWarning, stacklevel=4)
         if name == "mixed_precision_kwargs":

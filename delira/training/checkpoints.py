@@ -52,6 +52,9 @@ class Checkpoints:
     _shown: Path | None = None
     #: whether the run goes on from an older checkpoint than the newest, by the user's will
     _left_branch = False
+    #: write files of the user's own beside a checkpoint, and read them after it
+    save_others: Callable[[Sequence[str]], None] = staticmethod(lambda names: None)
+    restore_others: Callable[[Tree], None] = staticmethod(lambda tree: None)
 
     def __init__(
         self,
@@ -203,14 +206,15 @@ class Checkpoints:
             raise
         self._left_branch = True
 
-    def rewind(self, path: Path, load: Callable[[Path], dict[str, Any]]) -> None:
-        """Continue from a checkpoint that ``load`` reads, and set later ones of the folder aside."""
+    def rewind(self, path: Path) -> None:
+        """Continue from a checkpoint, and set later ones of the folder aside."""
         backend = self._run.backend
         path = existing(path, backend)
-        tree = load(path)
+        tree = read(path, backend)
         checkpoint.check_name(path, tree, backend.checkpoint_suffix)
         self.continue_from(path, tree)
         self._restore_learned(tree)
+        self.restore_others(tree)
         if self._run.ranks.is_first:
             self.folder.rewind(path, tree)
         self.saver.note_last()
@@ -222,10 +226,16 @@ class Checkpoints:
         if newest is None:
             if self.folder.has_damaged():
                 _log.warning("no valid checkpoint is left in %s; the training begins anew", self.folder.folder)
+            elif run.save_path is not None and (old := sorted(run.save_path.glob("checkpoint_*.pt*"))):
+                _log.warning(
+                    "%s is a checkpoint of an older version, from which no training is continued exactly, so this one "
+                    "begins anew; trainer.update_state(%r) takes its weights", old[-1], old[-1].name,
+                )  # fmt: skip
             return False
         epoch = run.state.epoch
         self.continue_from(*newest)
         self._restore_learned(newest[1])
+        self.restore_others(newest[1])
         if run.state.epoch < epoch and run.is_whole:
             _log.warning("the run goes back to epoch %d, the last that was written", run.state.epoch)
         if self.saver.writes:
@@ -282,6 +292,8 @@ class Checkpoints:
             return
         with self._times.phase("checkpoint"), self.filled_state():
             self.saver.save({**self.tree(), "names": names}, names)
+        if self.saver.writes:
+            self.save_others(names)
 
     def save_epoch(self, is_best: bool) -> None:
         """Serialise the state once, under every name that this epoch deserves."""

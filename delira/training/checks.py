@@ -15,6 +15,7 @@ from delira.data_loading import AbstractDataset, BaseDataManager, abstract_datas
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, NonFiniteLossError, listed, noting
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
+from delira.metrics.direction import as_mode
 from delira.models.abstract_network import AbstractNetwork
 from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig
@@ -82,6 +83,13 @@ def report_at_start(run: Run, plan: TrainingPlan) -> None:
     names = run.callbacks.state_dict().keys()
     if gone := [name for name, kept in state.callbacks.items() if kept and name not in names]:
         _log.warning("the checkpoint has the state of %s, which this training does not have", ", ".join(gone))
+
+
+def is_better(old_val_score: float | None, new_val_score: float, mode: str = "lowest") -> bool:
+    """Return True if the new score is strictly better; anything but NaN is better than none."""
+    if new_val_score != new_val_score or old_val_score is None:
+        return new_val_score == new_val_score
+    return new_val_score > old_val_score if as_mode(mode) == "highest" else new_val_score < old_val_score
 
 
 def check_length(state: TrainingState, num_epochs: int) -> None:

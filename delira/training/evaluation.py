@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from delira import state as keys
+from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Data, Step
-from delira.errors import ConfigError, listed
+from delira.errors import ConfigError, MissingKeyError, listed
 from delira.training.epoch import Feed, StepValues, batches_again, batches_source, is_foreign_loader
 from delira.training.objective import Objective, telling_the_end
 from delira.training.predictor import Evaluation
@@ -364,6 +365,74 @@ class Watcher:
             events.fire("on_step_validation")
         self.number += 1
         return step.predictions
+
+
+class LossesOf:
+    """Computes the losses of a prediction, of the batches that have the targets.
+
+    Parameters
+    ----------
+    objective
+        What the run computes.
+    """
+
+    is_enough = False
+
+    def __init__(self, objective: Objective):
+        self._objective, self.losses = objective, StepValues(objective.run.backend.arrays.read_scalars)
+
+    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Return a batch as it is."""
+        return prepared
+
+    def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
+        """Compute losses; returns the predictions as they are."""
+        objective = self._objective
+        with contextlib.suppress(MissingKeyError):
+            if objective.validates_losses and objective.gathers_losses:
+                losses = objective.validation_losses(Step(objective.run.network, prepared, predictions))
+                self.losses.append(losses, n_samples, 0, objective.step.loss_weights(prepared))
+        return predictions
+
+
+class Iterations:
+    """Tells callbacks the batches of a test, with ``train=False``.
+
+    Parameters
+    ----------
+    callbacks
+        The callbacks.
+    shown
+        What they get as their trainer: the predictor.
+    """
+
+    is_enough = False
+
+    def __init__(self, callbacks: CallbackList, shown: Any):
+        self._callbacks, self._shown, self._number = callbacks, shown, 0
+
+    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+        """Tell that a batch is there; what callbacks change of it counts."""
+        self._callbacks.notify("at_iter_begin", self._shown, data_dict=prepared, **self._facts)
+        return prepared
+
+    def after(self, predictions: Mapping[str, Any], prepared: dict[str, Any], n_samples: int) -> Mapping[str, Any]:
+        """Tell that it was predicted."""
+        self._callbacks.notify(
+            "at_iter_end",
+            self._shown,
+            data_dict=prepared,
+            losses={},
+            metrics={},
+            predictions=predictions,
+            **self._facts,
+        )
+        self._number += 1
+        return predictions
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return {"iter_num": self._number, "global_iter_num": self._number, "curr_epoch": 0, "train": False}
 
 
 class Evaluator:

@@ -17,7 +17,7 @@ from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError,
 from delira.metrics import MetricSet, gather, scoring
 from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
-from delira.training.epoch import Feed, batch_length
+from delira.training.epoch import Feed, batch_length, has_epochs
 from delira.training.outputs import OutputReadings, lost_rows
 from delira.utils.frameworks import find_backend
 
@@ -108,6 +108,8 @@ class Predictor:
     seed = fold = 0
     #: ``"nan"`` or ``"raise"``: what to do about predictions that are not finite
     nonfinite_predictions = "nan"
+    #: makes what computes the losses of a prediction; a trainer has it
+    watch_losses: Callable[[], Any] | None = None
     _told: frozenset[str] = frozenset()
     #: outputs of which nobody says what they are
     readings: OutputReadings | None = None
@@ -167,16 +169,22 @@ class Predictor:
         -------
         dict or tuple
             For a batch: the predictions as numpy arrays. Otherwise ``(outputs, labels, metrics)``: the
-            prediction arrays, the arrays of all batch entries that are no input, and the metrics.
+            prediction arrays, the arrays of all batch entries that are no input, and the metrics; of a trainer also
+            the losses, as means over all samples, where there are targets.
         """
         if isinstance(data, Mapping):
             batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.calls.evaluating(self.module):
                 return self.to_numpy(self.forward(self.feed.prepare(batch)))
         check_data(data, "given")
-        done = self.evaluate(data, batchsize=batch_size, metrics=self._default_metrics(), targets=None, **kwargs)
+        batch_size = batch_size if has_epochs(data) else None  # of batches that are there it would change no number
+        watcher = None if self.watch_losses is None else self.watch_losses()
+        done = self.evaluate(
+            data, batchsize=batch_size, metrics=self._default_metrics(), targets=None, watcher=watcher, **kwargs
+        )
         labels = [array for key, array in done.targets.items() if key not in self.key_mapping.values()]
-        return list(done.predictions.values()), labels, done.metrics
+        losses = {} if watcher is None else watcher.losses.reduce()
+        return list(done.predictions.values()), labels, {**done.metrics, **losses}
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch; the predictions stay on the device.

@@ -69,7 +69,7 @@ class TrainingStep:
     _samples_apart = False
     _n_anew = 0
     _bound: tuple[Any, Callable[..., Any]] | None = None
-    _named: tuple[Any, frozenset[str] | None] | None = None
+    _named: tuple[Any, bool, frozenset[str]] | None = None
     #: losses, and what weighs the batches of those that are no means over samples: name, function, entry
     _weighed: tuple[Any, list[tuple[str, Weigh, str]]] = (None, [])
 
@@ -281,11 +281,13 @@ class TrainingStep:
         """Return those of some arguments that the closure takes."""
         closure = self._run.closure
         if self._named is None or self._named[0] is not closure:
-            parameters = inspect.signature(closure).parameters.values()
-            is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-            self._named = (closure, None if is_open else frozenset(parameter.name for parameter in parameters))
-        names = self._named[1]
-        return dict(arguments) if names is None else {name: arguments[name] for name in names if name in arguments}
+            parameters = inspect.signature(closure).parameters
+            is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+            self._named = (closure, is_open, frozenset(parameters))
+        _, is_open, names = self._named
+        if "criterions" in names and "losses" in arguments:  # as losses were called in 0.3
+            arguments = {**arguments, "criterions": arguments["losses"]}
+        return dict(arguments) if is_open else {name: arguments[name] for name in names if name in arguments}
 
     # ------------------------------------------------------------------ its hooks
 

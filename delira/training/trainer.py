@@ -16,7 +16,6 @@ from delira.contract import Data, Devices, Network, Step, StepHooks
 from delira.errors import DataError, NonFiniteLossError, noting
 from delira.io.checkpoint import CheckpointFolder
 from delira.metrics import MetricSet
-from delira.metrics.direction import as_mode
 from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig, check_start, read_settings
 from delira.settings.parts import check_verbose
@@ -25,7 +24,7 @@ from delira.state import State
 from delira.training import checks
 from delira.training.checkpoints import Checkpoints, existing, read
 from delira.training.epoch import Feed, RunningEpoch, close_workers, is_foreign_loader
-from delira.training.evaluation import AveragedWeights, Evaluator, StopInValidation
+from delira.training.evaluation import AveragedWeights, Evaluator, LossesOf, StopInValidation
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor, part_of
@@ -44,6 +43,9 @@ from delira.training.run import (
 from delira.training.saving import PhaseTimes, RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
+from delira.utils.frameworks import find_backend
+from delira.utils.lazy import of_old_scripts
+from delira.utils.user_code import overrides
 
 
 class BaseNetworkTrainer(Predictor):
@@ -164,11 +166,11 @@ class BaseNetworkTrainer(Predictor):
 
     def __init__(  # noqa: PLR0913 - the historic signature
         self,
-        network: Network,
-        save_path: str | Path | None,
+        network: Network = None,
+        save_path: str | Path | None = None,
         key_mapping: Mapping[str, Any] | None = None,
         losses: Mapping[str, Callable[..., Any]] | None = None,
-        *,
+        *positions: Any,
         fold: int = 0,
         callbacks: Iterable[Any] | None = None,
         start_epoch: int = 1,
@@ -178,6 +180,12 @@ class BaseNetworkTrainer(Predictor):
         config: TrainerConfig | None = None,
         **settings: Unpack[TrainerKeywords],
     ):
+        is_bare = network is None or (isinstance(network, int) and not isinstance(save_path, (str, Path)))
+        if positions or (is_bare and not hasattr(self, "backend")):
+            kwargs = {"fold": fold, "callbacks": callbacks, "start_epoch": start_epoch, **settings}
+            of_old_scripts("trainer").begin(self, network, save_path, (key_mapping, losses, *positions), kwargs)
+            return
+        self.backend = getattr(self, "backend", None) or find_backend(network)
         if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
             warnings.warn("the third argument is key_mapping; pass losses by name", DeprecationWarning, stacklevel=2)
             key_mapping, losses = None, key_mapping
@@ -193,9 +201,11 @@ class BaseNetworkTrainer(Predictor):
         )
         self.nonfinite_predictions = config.guards.nonfinite_predictions
         self.objective = checked_objective(objective) or self.objective_cls()
-        self.objective.run = self.run
-        self._given_key_mapping = key_mapping
-        self._setup(network)
+        self.objective.run, self.asked_mapping = self.run, key_mapping
+        if overrides(self, BaseNetworkTrainer, "_setup"):
+            of_old_scripts("trainer").call_setup(self, network)
+        else:
+            self._setup(network)
         with lock(self.run):
             if self.run.save_path is not None and self.saver.writes:
                 self.checkpoints.sweep()
@@ -203,10 +213,14 @@ class BaseNetworkTrainer(Predictor):
             if resume_from is None:
                 self.try_resume_training()
             else:
-                self.saving.rewind(Path(resume_from), self.load_state)
+                self.saving.rewind(Path(resume_from))
 
-    def _setup(self, network: Network) -> None:
-        """Bring the network to its device and build everything that belongs to it."""
+    def _setup(self, network: Network, *historic: Any, **named: Any) -> None:
+        """Bring the network to its device and build everything that belongs to it; once, whoever calls it again."""
+        if hasattr(self, "step"):
+            return
+        if historic or named:
+            of_old_scripts("trainer").take_arguments(self, historic, named)
         run, objective, backend, config = self.run, self.objective, self.run.backend, self.run.config
         checks.check_network(network, config, backend)
         if config.guards.deterministic:
@@ -215,7 +229,7 @@ class BaseNetworkTrainer(Predictor):
         prepare, run.closure = objective.methods_of(network)
         prepare = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
         placed = backend.devices.place(network, objective.functions(), devices)
-        super().__init__(placed, self._given_key_mapping, config.convert_batch_to_npy_fn, prepare, backend=backend)
+        super().__init__(placed, self.asked_mapping, config.convert_batch_to_npy_fn, prepare, backend=backend)
         # without preprocessing: a training gets its data behind it, and says what else is to go through it
         self.feed = Feed(backend, prepare, "Validate", objective.may_look_ahead)
         self.readings = OutputReadings(config, backend)
@@ -233,9 +247,13 @@ class BaseNetworkTrainer(Predictor):
         )
         self.averages = AveragedWeights(run, self.feed, self.step, self.forward, self)
         self.saving = Checkpoints(
-            run, objective, self.averages, files.saver, files.times, self._update_state, self.try_resume_training
-        )
+            run, objective, self.averages, files.saver, files.times,
+            functools.partial(BaseNetworkTrainer._update_state, self), self.try_resume_training,
+        )  # fmt: skip
+        if overrides(self, BaseNetworkTrainer, "save_state", "load_state", "_update_state"):
+            of_old_scripts("trainer").keep_others(self)
         self.evaluator = Evaluator(objective, self.averages, self.evaluate)
+        self.watch_losses = functools.partial(LossesOf, objective)
         run.callbacks.attach(self)
         run.hook_state = objective.make_state(self)
         self.events.begin()
@@ -440,8 +458,6 @@ class BaseNetworkTrainer(Predictor):
             self._follow_outputs(running.over_epoch, epoch)
         return running.finish(state.step_in_epoch)
 
-    # ------------------------------------------------------------------ without learning
-
     def _validate(self, plan: TrainingPlan, epoch: int) -> dict[str, Any]:
         """Return the values of the validation, which a signal ends: it begins anew when the run is continued."""
         try:
@@ -465,14 +481,7 @@ class BaseNetworkTrainer(Predictor):
             state.best_score = state.best_epoch = None  # earlier scores do not compare
         return changed
 
-    @staticmethod
-    def _is_better_val_scores(old_val_score: float | None, new_val_score: float, mode: str = "lowest") -> bool:
-        """Return True if the new score is strictly better; anything but NaN is better than none."""
-        if new_val_score != new_val_score or old_val_score is None:
-            return new_val_score == new_val_score
-        return new_val_score > old_val_score if as_mode(mode) == "highest" else new_val_score < old_val_score
-
-    # ------------------------------------------------------------------ events that can be overridden
+    _is_better_val_scores = staticmethod(checks.is_better)
 
     def _at_training_begin(self, *args: Any, **facts: Any) -> None:
         """Called before the first epoch."""
@@ -533,12 +542,18 @@ class BaseNetworkTrainer(Predictor):
 
     def update_state(self, file_name: str | Path) -> Any:
         """Continue from a file; returns the trainer. Nothing changes if the file does not fit."""
-        self.saving.leave_for(Path(file_name), self.load_state(file_name))
+        state = self.load_state(file_name)
+        if "format" not in state:  # what a user's own load_state has read
+            return self._update_state(state) or self
+        self.saving.leave_for(Path(file_name), state)
         return self
 
     def _update_state(self, new_state: Mapping[str, Any]) -> Any:
-        """Take a checkpoint over; nothing changes if its weights do not fit. Returns the trainer."""
-        self.objective.take_over(self.saving.take, new_state)
+        """Take over a checkpoint, or parts of one by name; nothing changes if it does not fit. Returns the trainer."""
+        if {"format", "state"} & new_state.keys():
+            self.objective.take_over(self.saving.take, new_state)
+        else:
+            of_old_scripts("trainer").update_partly(self, new_state)
         return self
 
     def try_resume_training(self) -> bool:

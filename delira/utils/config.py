@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Self, TypeVar
 
 from delira.errors import ConfigError, MissingKeyError, did_you_mean
+from delira.utils.lazy import old_names
 
 _MISSING: Any = object()
 
@@ -359,3 +360,6 @@ def _merge(
 
 def _kind(value: object) -> str:
     return "a dictionary" if isinstance(value, Mapping) else repr(value)
+
+
+__getattr__ = old_names(__name__)

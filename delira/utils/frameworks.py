@@ -5,6 +5,7 @@ from typing import Any
 from delira.errors import NetworkError
 from delira.frameworks import ENDINGS as ENDINGS
 from delira.frameworks import LIBRARIES as LIBRARIES
+from delira.utils.lazy import of_old_scripts
 
 
 def package_of(value: object) -> str:
@@ -24,17 +25,20 @@ def find_backend(network: object) -> Any:
     Parameters
     ----------
     network
-        An instance of a backend's network class.
+        An instance of a backend's network class, or the class.
 
     Raises
     ------
     NetworkError
         If it belongs to none.
     """
-    backend = getattr(type(network), "__delira_backend__", None)
+    cls = network if isinstance(network, type) else type(network)
+    backend = getattr(cls, "__delira_backend__", None)
+    if backend is None and (old := of_old_scripts("backends")) is not None:
+        backend = old.backend_of(cls)
     if backend is None:
         raise NetworkError(
-            f"{type(network).__name__} belongs to no backend; subclass the network class of one "
+            f"{cls.__name__} belongs to no backend; subclass the network class of one "
             "(e.g. delira.models.AbstractPyTorchNetwork)"
         )
     return backend

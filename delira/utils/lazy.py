@@ -1,5 +1,6 @@
 """Resolve public names on first use, so that no framework is imported early."""
 
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -9,14 +10,18 @@ from types import ModuleType
 from typing import Any
 
 from delira.errors import MissingBackendError
-from delira.frameworks import FRAMEWORKS, NAMES, homes_in
+from delira.frameworks import FRAMEWORKS, NAMES, homes_in, installed_backends
 
 #: what a module is given: ``__getattr__`` and ``__dir__``
 Lookup = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
 def public_names(
-    module: str, elsewhere: Mapping[str, str] | None = None, renamed: Mapping[str, str] | None = None
+    module: str,
+    elsewhere: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None,
+    *,
+    lists_backends: bool = False,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Build ``__getattr__``, ``__dir__`` and ``__all__`` of a public package: the one statement of its names.
 
@@ -33,6 +38,8 @@ def public_names(
         ``New`` under its older name.
     renamed
         Older name -> name of today. It works with a ``DeprecationWarning``, and is no part of ``__all__``.
+    lists_backends
+        Whether ``import *`` gives the names of backends that are installed, too.
     """
     homes = {
         name: (home, real) for home, names in (elsewhere or {}).items() for name, real in map(_names, names.split())
@@ -43,7 +50,43 @@ def public_names(
         if not isinstance(value, ModuleType) and (not name.startswith("_") or name == "__version__")
         if value is not public_names
     ]
-    return *lazy_names(module, homes, renamed or {}), sorted({*imported, *homes}, key=_order)
+    if (old := of_old_scripts("names")) is not None:
+        old.register(module)
+    listed, package = sorted({*imported, *homes}, key=_order), module.removeprefix("delira.")
+    if lists_backends:
+        listed += [name for backend in installed_backends() for name in NAMES[backend].get(package, ())]
+    return *lazy_names(module, homes, renamed or {}), listed
+
+
+def of_old_scripts(part: str) -> Any:
+    """A module of :mod:`delira.compat`, which only scripts for older versions need; None in a copy without it.
+
+    Parameters
+    ----------
+    part
+        Its name.
+    """
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module(f"delira.compat.{part}")
+    return None
+
+
+def old_names(module: str) -> Callable[[str], Any]:
+    """Build ``__getattr__`` of a module that shows names of older versions besides its own.
+
+    Parameters
+    ----------
+    module
+        Its ``__name__``.
+    """
+
+    def __getattr__(name: str) -> Any:
+        old = None if name.startswith("__") else of_old_scripts("names")
+        if old is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return old.find(module, name)
+
+    return __getattr__
 
 
 def moved_names(module: str, home: str) -> Lookup:
@@ -90,6 +133,7 @@ def lazy_names(module: str, homes: Mapping[str, tuple[str, str]] = {}, renamed: 
     """
     package = module.removeprefix("delira.")
     backends = {name: backend for backend, names in NAMES.items() for name in names.get(package, ())}
+    old = old_names(module)
 
     def __getattr__(name: str) -> Any:
         if name in renamed:
@@ -101,7 +145,7 @@ def lazy_names(module: str, homes: Mapping[str, tuple[str, str]] = {}, renamed: 
         elif name in backends:
             value = _name_of_backend(module, name, backends[name])
         else:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            return old(name)
         setattr(sys.modules[module], name, value)
         return value
 

@@ -37,3 +37,10 @@ def content_of(cell: types.CellType) -> Any:
     with contextlib.suppress(ValueError):
         return cell.cell_contents
     return None
+
+
+def overrides(instance: object, base: type, *names: str) -> bool:
+    """Return True if a class of the user's below ``base`` has one of these methods of its own."""
+    classes = type(instance).__mro__
+    own = [cls for cls in classes[: classes.index(base)] if not cls.__module__.startswith("delira.")]
+    return any(name in vars(cls) for cls in own for name in names)

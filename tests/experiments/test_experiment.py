@@ -280,6 +280,22 @@ def test_a_run_of_another_fold_is_continued_from_its_run_folder_too(kit, tmp_pat
     assert kit.same(kit.read(experiment.resume(folder, manager(), fold=2)), kit.read(expected))
 
 
+def test_the_folder_of_the_experiment_stands_for_its_newest_run(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
+    for _ in range(2):
+        experiment.run(manager(), num_epochs=1)
+    experiment.resume(experiment.save_path, manager(), num_epochs=2)
+    assert [len(history(run / "fold_00")) for run in runs(experiment)] == [1, 2]
+
+
+def test_parameters_may_be_called_config_but_not_twice(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
+    cls, given = type(experiment), {"model_cls": experiment.model_cls, "save_path": tmp_path, "name": "other"}
+    assert cls(config=experiment.params, **given).params == experiment.params
+    with pytest.raises(ConfigError, match="'params' and 'config' mean the same"):
+        cls(experiment.params, config=experiment.params, **given)
+
+
 def test_a_finished_run_can_be_continued_with_more_epochs(kit, tmp_path, manager):
     experiment = kit.experiment(tmp_path)
     expected = experiment.run(manager(), num_epochs=4)

@@ -125,6 +125,7 @@ def wrong_of_experiment(settings: Mapping[str, list[Any]] = WRONG, **more: list[
     return {
         **{name: values for name, values in settings.items() if name not in OF_TRAINERS},
         "params": [5, NAN, STRANGE, [], True],
+        "config": [5, {}, STRANGE, True],
         "model_cls": ["x", 5, NAN, [], STRANGE, None, int],
         "n_epochs": NOT_A_COUNT,
         "name": [value for value in NOT_A_TEXT if value is not None],

@@ -191,8 +191,9 @@ def test_a_list_of_batches_is_a_data_set_without_another_batch_size(kit, manager
     predictor = Predictor(kit.build())
     batches = list(manager())
     assert kit.same(predictor.predict(batches), predictor.predict(manager()))
+    assert kit.same(predictor.predict(batches, batch_size=2), predictor.predict(manager()))
     with pytest.raises(ConfigError, match="batch_size=2 needs a data manager; the data is a list"):
-        predictor.predict(batches, batch_size=2)
+        predictor.evaluate(batches, batchsize=2)
 
 
 def test_metric_keys_may_leave_metrics_out(kit, nested, manager):

@@ -139,13 +139,19 @@ class SklearnExperiment(BaseExperiment[Any]):
         has_epochs = any(each.get(name) is not None for each in stated for name in ("num_epochs", "n_epochs"))
         request = super()._resolve(params, kwargs if has_epochs else {**kwargs, "num_epochs": 1}, seed)
         fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
-        return _Request(**fields, has_epochs=has_epochs)
+        mapping = dict(request.key_mapping or {})
+        if "X" in mapping:  # as in version 0.5, where the entries of a batch are scikit-learn's names, too
+            fields["key_mapping"] = {"x": mapping.pop("X"), **mapping}
+        is_older = fields["key_mapping"] == {"x": "X"}
+        return _Request(**fields, has_epochs=has_epochs, target="y" if is_older else None)
 
     def _build_network(self, request: RunRequest) -> Any:
         network = as_network(super()._build_network(request))
         is_open = isinstance(network, SklearnEstimator) and network.partial_fit is None
         if is_open and not getattr(request, "has_epochs", True):
             network.partial_fit = False
+        if isinstance(network, SklearnEstimator) and (target := getattr(request, "target", None)) is not None:
+            network.target = target
         return network
 
 
@@ -153,6 +159,8 @@ class SklearnExperiment(BaseExperiment[Any]):
 class _Request(RunRequest):
     has_epochs: bool
     """Whether a number of epochs was set; if not, an estimator is fitted once, though it may have ``partial_fit``."""
+    target: str | None = None
+    """The entry that is learned, if its name follows from that of the input."""
 
     def fingerprint(self, data: object) -> dict[str, Any]:
         """Return the fingerprint, with the way of learning: a run continues only one that learns in the same way."""

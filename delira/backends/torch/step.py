@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from delira.contract import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Step, StepRole, mark, run_hooks
+from delira.contract import (
+    ByName,
+    Closure,
+    CompileConfig,
+    Devices,
+    Network,
+    Optimizer,
+    Step,
+    StepRole,
+    UpdateConfig,
+    mark,
+    run_hooks,
+)
 from delira.contract.step import Compute, Fed, Hooks, Prepare
 from delira.errors import ConfigError, NetworkError, did_you_mean
 from delira.utils.arrays import iterate_leaves, map_leaves
@@ -82,7 +94,11 @@ class TorchStep(StepRole):
         with _grad_mode(True):
             compute(step)
         mark("forward")
-        if optimizer.evaluates:
+        if not hasattr(optimizer, "scale_loss"):  # of a closure that is called by hand
+            optimizer = self.backend.optimizers.build(
+                step.network, lambda *args, **params: {"": optimizer}, None, {}, UpdateConfig()
+            )[""]
+        if getattr(optimizer, "evaluates", False):
             known = [step]  # the first evaluation
 
             def evaluate() -> torch.Tensor:

@@ -39,9 +39,6 @@ class AbstractTorchScriptNetwork(AbstractNetwork, torch.jit.ScriptModule):
 
     __delira_backend__ = BACKEND
 
-    # a dict of Python objects, of which TorchScript would make an attribute of its own
-    __jit_ignored_attributes__ = ("init_kwargs",)
-
     def __init__(self, optimize: bool = True, **kwargs: Any) -> None:
         torch.jit.ScriptModule.__init__(self)
         AbstractNetwork.__init__(self, **kwargs)

@@ -90,6 +90,7 @@ ENTRIES = [
             "sampler_cls": [*NO_SAMPLER, SequentialSampler(5)],
             "sampler_kwargs": [*NOT_A_MAPPING, {"num_samples": 1}],
         },
+        free={"sampler_queues": "read by loaders of the user's"},
         says={
             "dataset": ["dataset", "dict of arrays", "'data'", "sample 1"],
             "sampler": ["Beyond", "Halves", "Sampler"],

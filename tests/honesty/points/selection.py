@@ -29,7 +29,7 @@ POINTS = [
     PutBack(
         point="1",
         what="of equal scores the last counts",
-        file="delira/training/trainer.py",
+        file="delira/training/checks.py",
         old='return new_val_score > old_val_score if as_mode(mode) == "highest"',
         new='return new_val_score >= old_val_score if as_mode(mode) == "highest"',
         test=EVERY + "test_the_epoch_that_is_tested_is_the_best_by_hand[TimeSeriesSplit]",
