@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from delira.errors import ConfigError
 from delira.settings.config import read_settings
 from delira.training.run import Run
 from delira.training.trainer import BaseNetworkTrainer
+
+_log = logging.getLogger("delira")
 
 _SCHEDULE = ("lr_scheduler_cls", "lr_scheduler_params")
 _METRICS = ("train_metrics", "val_metrics")
@@ -103,6 +106,10 @@ def take_arguments(trainer: Any, values: Sequence[Any], named: Mapping[str, Any]
     before = trainer.given_settings
     changed = {name: one for name, one in given.items() if one not in (None, {}, []) and before.get(name) is not one}
     if changed:
+        _log.warning(
+            "%s._setup trains with other settings than it was given, and than the manifest of the run names: %s",
+            type(trainer).__name__, ", ".join(sorted(changed)),
+        )  # fmt: skip
         trainer.given_settings = {**before, **changed}
         trainer.run.config = read_settings(trainer.given_settings)
 
