@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
@@ -25,7 +25,7 @@ from delira.runs.stored_run import read_run
 from delira.settings.config import SETTINGS, canonical, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
 from delira.training import checks, evaluation
-from delira.training.epoch import close_workers
+from delira.training.epoch import close_workers, with_names
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
@@ -73,6 +73,7 @@ class ResumeKeywords(RunKeywords, total=False):
     params: Parameters | Mapping[str, Any] | None
     preprocessing: Preprocessing | Mapping[str, Any] | None
     allow_changes: bool
+    data_keys: Sequence[str] | None
 
 
 class KFoldKeywords(_OfRuns, total=False):
@@ -202,6 +203,7 @@ class BaseExperiment(Generic[NetworkT]):
         preprocessing: Preprocessing | Mapping[str, Any] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
+        data_keys: Sequence[str] | None = None,
         **kwargs: Unpack[RunKeywords],
     ) -> NetworkT:
         """Train one network.
@@ -223,6 +225,9 @@ class BaseExperiment(Generic[NetworkT]):
         allow_changes
             Continue though network, parameters or data differ, with a warning that says what. Never allowed for
             ``optimizer_cls``; learning rates and schedules stay those of the checkpoint.
+        data_keys
+            Names of the parts of batches that are tuples, as a ``DataLoader`` of PyTorch and a ``tf.data.Dataset`` give
+            them, e.g. ``("data", "label")``.
         **kwargs
             Settings of the trainer for this run; also ``num_epochs``, ``fold``, ``callbacks``.
 
@@ -233,6 +238,7 @@ class BaseExperiment(Generic[NetworkT]):
         """
         request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
         expect(flag("allow_changes", allow_changes))
+        train_data, val_data = with_names(train_data, data_keys), with_names(val_data, data_keys)
         checks.check_data(train_data, "training")
         if val_data is not None:
             checks.check_data(val_data, "validation")
@@ -296,6 +302,7 @@ class BaseExperiment(Generic[NetworkT]):
         metrics: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
         verbose: bool = False,
+        data_keys: Sequence[str] | None = None,
         **kwargs: Unpack[PredictionKeywords],
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Predict a data set with a trained network.
@@ -310,6 +317,8 @@ class BaseExperiment(Generic[NetworkT]):
             Metrics by name and the entries they read; those of the validation if ``None``.
         verbose
             Show a progress bar.
+        data_keys
+            As for :meth:`run`.
         **kwargs
             ``prepare_batch``, ``convert_fn``, ``key_mapping``: replace the network's and the backend's.
 
@@ -320,6 +329,7 @@ class BaseExperiment(Generic[NetworkT]):
             or ``(n,)`` for metrics of single samples.
         """
         check_known(kwargs, PredictionKeywords.__annotations__, "test takes no")
+        test_data = with_names(test_data, data_keys)
         checks.check_data(test_data, "test")
         check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):

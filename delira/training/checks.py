@@ -150,11 +150,23 @@ def check_data(data: Data, role: str) -> None:
     if isinstance(data, AbstractDataset):
         raise DataError(f"the {role} data is a dataset; wrap it: BaseDataManager(dataset, batch_size=…)")
     is_plain = isinstance(data, (Mapping, str, bytes)) or hasattr(data, "__array__")
+    if hasattr(data, "iloc"):
+        raise DataError(
+            f"the {role} data is a {type(data).__name__}; name what is input and what is target: BaseDataManager("
+            "{'data': frame[features].to_numpy(), 'label': frame[target].to_numpy()}, batch_size=…)"
+        )
+    is_indexed = hasattr(data, "__getitem__") and not hasattr(data, "__iter__") and not is_plain
+    if is_indexed and isinstance(data[0], (tuple, list)):
+        raise DataError(
+            f"the {role} data is a dataset of tuples; wrap it: BaseDataManager(dataset, batch_size=…); or, if these "
+            "are batches: run(…, data_keys=('data', 'label'))"
+        )
     if is_plain or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
         raise DataError(f"the {role} data is a {type(data).__name__}; pass a BaseDataManager or an iterable of batches")
     if isinstance(data, (list, tuple)) and (wrong := [batch for batch in data if not isinstance(batch, Mapping)]):
         raise DataError(
-            f"a batch must be a dict of arrays with the samples first, got {type(wrong[0]).__name__}: the {role} data"
+            f"a batch must be a dict of arrays with the samples first, got {type(wrong[0]).__name__}: the {role} data; "
+            "a list of tuples is read with run(…, data_keys=('data', 'label'))"
         )
 
 

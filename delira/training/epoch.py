@@ -83,6 +83,63 @@ def batches_again(data: Data, counters: tuple[int, int, int], state: "TrainingSt
     return data.epoch(*counters, shuffle=True) if has_epochs(data) else data
 
 
+Batch = Mapping[str, Any]
+#: what to type for batches that are tuples
+_NAME_THEM = "name its parts, as in run(…, data_keys=('data', 'label'))"
+
+
+class NamedBatches:
+    """A loader whose batches are tuples, with names for their parts; all else is that of the loader.
+
+    Parameters
+    ----------
+    loader
+        E.g. a ``DataLoader`` of PyTorch, or a ``tf.data.Dataset``.
+    names
+        Of the parts of a batch, in their order.
+    """
+
+    def __init__(self, loader: Data, names: Sequence[str]):
+        self.loader, self.names = loader, names
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (_named(batch, self.names) for batch in self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("loader", "__setstate__"):  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+
+def with_names(data: Data, names: Sequence[str] | None) -> Any:
+    """Return data whose batches are dictionaries; those of managers are that already.
+
+    Parameters
+    ----------
+    data
+        Anything that gives batches.
+    names
+        Of the parts of batches that are tuples; None: they are no tuples.
+    """
+    if names is None or data is None or has_epochs(data):
+        return data
+    are_names = isinstance(names, (tuple, list)) and all(isinstance(name, str) for name in names) and names
+    expect(("data_keys", names, bool(are_names), "the names of the parts of a batch, e.g. ('data', 'label')"))
+    return [_named(one, names) for one in data] if isinstance(data, (list, tuple)) else NamedBatches(data, names)
+
+
+def _named(batch: Any, names: Sequence[str]) -> Batch:
+    if isinstance(batch, Mapping):
+        return batch
+    if not isinstance(batch, (tuple, list)) or len(batch) != len(names):
+        found = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else f"a {type(batch).__name__}"
+        raise DataError(f"data_keys={tuple(names)} names {len(names)} parts of a batch, and a batch is {found}")
+    return dict(zip(names, batch, strict=True))
+
+
 def close_workers(*data: Any) -> None:
     """End the worker processes of data managers; other iterables are left alone."""
     for manager in data:
@@ -139,9 +196,6 @@ def _enter(data: Data, counters: tuple[int, int, int], state: "TrainingState", s
         )
     data.load_state_dict(dict(state.loader))
     return data
-
-
-Batch = Mapping[str, Any]
 
 
 class Feed:
@@ -225,6 +279,7 @@ def batch_length(batch: Batch) -> int:
     except (StopIteration, TypeError, AttributeError) as error:
         raise DataError(
             f"a batch must be a dict of arrays with the samples first, got {type(batch).__name__}"
+            f"{f'; {_NAME_THEM}' if isinstance(batch, (tuple, list)) else ''}"
         ) from error
     if not number:
         raise DataError("a batch has no sample: its first entry is empty; leave such batches out")
