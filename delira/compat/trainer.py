@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.errors import ConfigError
+from delira.callbacks.abstract_callback import CallbackList
+from delira.errors import CheckpointError, ConfigError
 from delira.settings.config import read_settings
 from delira.training.run import Run
 from delira.training.trainer import BaseNetworkTrainer
@@ -90,6 +91,17 @@ def call_setup(trainer: Any, network: Any) -> None:
         trainer._setup(network, **{name: value for name, value in values.items() if name in parameters})
     if not hasattr(trainer, "step"):
         BaseNetworkTrainer._setup(trainer, network)
+    _keep_own_schedules(trainer)
+
+
+def _keep_own_schedules(trainer: Any) -> None:
+    """Leave out the schedules of the settings where the set-up has made its own of them: rates would fall twice."""
+    run = trainer.run
+    made = [one for one in run.callbacks if type(one) is run.config.schedule.cls]
+    if len(made) > len(run.optimizers):
+        built = set(map(id, made[: len(made) - len(run.optimizers)]))
+        run.callbacks = CallbackList(one for one in run.callbacks if id(one) not in built)
+        trainer.step.bind_hooks()
 
 
 def take_arguments(trainer: Any, values: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -104,7 +116,7 @@ def take_arguments(trainer: Any, values: Sequence[Any], named: Mapping[str, Any]
         trainer.objective.methods_of = lambda network: (prepare, methods_of(network)[1])
     given.pop("mixed_precision_kwargs", None)
     before = trainer.given_settings
-    changed = {name: one for name, one in given.items() if one not in (None, {}, []) and before.get(name) is not one}
+    changed = {name: one for name, one in given.items() if (one or before.get(name)) and before.get(name) is not one}
     if changed:
         _log.warning(
             "%s._setup trains with other settings than it was given, and than the manifest of the run names: %s",
@@ -151,6 +163,8 @@ def _reads_delira(trainer: Any) -> bool:
 
 def update_partly(trainer: Any, state: Mapping[str, Any]) -> None:
     """Take parts of a state over: weights, states of optimizers, the number of the epoch; others become attributes."""
+    if lacking := sorted((state.get("optimizer") or {}).keys() - trainer.optimizers.keys()):
+        raise CheckpointError(f"the state has the optimizers {lacking}, and the trainer {sorted(trainer.optimizers)}")
     for name, value in state.items():
         if name == "model":
             trainer.saving.load_weights(value)

@@ -120,6 +120,37 @@ network = experiment.resume(folder, data, data, num_epochs=5)
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(5), rtol=1e-5)
 assert experiment.last_trainer.restored == 3
 
+
+class OwnSchedules(Trainer):
+    """Makes the schedules by itself, as the tutorial does; and has one that passes none on."""
+
+    passes = True
+
+    def _setup(self, network, optim_fn, optimizer_cls, optimizer_params, lr_scheduler_cls, lr_scheduler_params,
+               gpu_ids, key_mapping, convert_batch_to_npy_fn, mixed_precision, mixed_precision_kwargs):  # fmt: skip
+        cls, given = (lr_scheduler_cls, lr_scheduler_params) if self.passes else (None, {})
+        super()._setup(network, optim_fn, optimizer_cls, optimizer_params, cls, given, gpu_ids, key_mapping,
+                       convert_batch_to_npy_fn, mixed_precision, mixed_precision_kwargs)  # fmt: skip
+        if self.passes:
+            for optimizer in self.optimizers.values():
+                self.register_callback(lr_scheduler_cls(optimizer, **lr_scheduler_params))
+
+
+class NoSchedule(OwnSchedules):
+    passes = False
+
+
+for cls, rate in ((OwnSchedules, 0.05), (NoSchedule, 0.1)):
+    own = Experiment(params, Net, name=cls.__name__, save_path="./tmp", key_mapping={"x": "data"}, trainer_cls=cls)
+    own.run(data, data)
+    assert own.last_trainer.learning_rates() == [rate], (cls, own.last_trainer.learning_rates())
+try:
+    PyTorchNetworkTrainer._update_state(own.last_trainer, {"optimizer": {"other": {}}})
+except Exception as error:
+    assert "['other']" in str(error)
+else:
+    raise AssertionError("an optimizer that is not there is taken")
+
 outputs, metrics = experiment.kfold(
     data, {"mae": mae}, num_epochs=2, num_splits=2, metric_keys={"mae": ("pred", "label")}
 )
