@@ -238,7 +238,7 @@ class BaseExperiment(Generic[NetworkT]):
         """
         request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
         expect(flag("allow_changes", allow_changes))
-        train_data, val_data = with_names(train_data, data_keys), with_names(val_data, data_keys)
+        train_data, val_data = with_names(data_keys, train_data, val_data)
         checks.check_data(train_data, "training")
         if val_data is not None:
             checks.check_data(val_data, "validation")
@@ -329,7 +329,7 @@ class BaseExperiment(Generic[NetworkT]):
             or ``(n,)`` for metrics of single samples.
         """
         check_known(kwargs, PredictionKeywords.__annotations__, "test takes no")
-        test_data = with_names(test_data, data_keys)
+        (test_data,) = with_names(data_keys, test_data)
         checks.check_data(test_data, "test")
         check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):

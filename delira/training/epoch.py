@@ -114,20 +114,31 @@ class NamedBatches:
         return getattr(self.loader, name)
 
 
-def with_names(data: Data, names: Sequence[str] | None) -> Any:
+def with_names(names: Sequence[str] | None, *data: Data) -> list[Any]:
     """Return data whose batches are dictionaries; those of managers are that already.
 
     Parameters
     ----------
-    data
-        Anything that gives batches.
     names
         Of the parts of batches that are tuples; None: they are no tuples.
+    *data
+        Whatever gives batches, or None.
+
+    Raises
+    ------
+    ConfigError
+        If there are no names, or nothing to name.
     """
-    if names is None or data is None or has_epochs(data):
-        return data
+    if names is None:
+        return list(data)
     are_names = isinstance(names, (tuple, list)) and all(isinstance(name, str) for name in names) and names
     expect(("data_keys", names, bool(are_names), "the names of the parts of a batch, e.g. ('data', 'label')"))
+    if all(one is None or has_epochs(one) for one in data):
+        raise ConfigError(f"data_keys={tuple(names)} names nothing: a data manager names the entries of its batches")
+    return [one if one is None or has_epochs(one) else _with_names(names, one) for one in data]
+
+
+def _with_names(names: Sequence[str], data: Data) -> Any:
     return [_named(one, names) for one in data] if isinstance(data, (list, tuple)) else NamedBatches(data, names)
 
 

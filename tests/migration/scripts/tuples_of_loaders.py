@@ -5,7 +5,7 @@ import torch
 from sklearn.datasets import make_regression
 
 from delira.data_loading import BaseDataManager
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.models import AbstractPyTorchNetwork
 from delira.training import PyTorchExperiment
 
@@ -51,7 +51,7 @@ np.testing.assert_allclose(weights(list(loader), list(loader), data_keys=["data"
 def refused(data, text, **how):
     try:
         weights(data, **how)
-    except DataError as error:
+    except (ConfigError, DataError) as error:
         assert text in str(error), error
     else:
         raise AssertionError(text)
@@ -63,6 +63,10 @@ refused(samples, "BaseDataManager(dataset, batch_size=")
 refused(loader, "names 3 parts of a batch, and a batch is 2 parts", data_keys=("data", "label", "weight"))
 wrapped = BaseDataManager(samples, 8)  # the line that it says
 assert sorted(next(iter(wrapped))) == ["data", "label"]
+
+
+refused(wrapped, "names nothing: a data manager names", data_keys=("data", "label"))
+refused(loader, "('data', 'label')", data_keys="data")
 
 
 class Frame(dict):
