@@ -37,6 +37,20 @@ IMPORT_ORDER = ("triton", "tensorflow", "torch")
 #: its networks is not
 PREFERRED = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
 
+
+def framework_of(value: object) -> str | None:
+    """The backend of the package that the class of an object, or one of its bases, is from; None of any other.
+
+    Parameters
+    ----------
+    value
+        A module, a callback, whatever frameworks have.
+    """
+    packages = [parent.__module__.partition(".")[0] for parent in type(value).__mro__]
+    found = (name for package in packages for name, needed in PACKAGES.items() if package in needed)
+    return next(found, None)
+
+
 #: backend -> public package (below ``delira``) -> module of the backend -> names that are defined there and shown in
 #: both: the one statement of them
 _SHOWN: dict[str, dict[str, dict[str, list[str]]]] = {

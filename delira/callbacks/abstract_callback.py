@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from delira.errors import ConfigError, did_you_mean
+from delira.frameworks import framework_of
 from delira.state import PHASE, SELF, State
 
 if TYPE_CHECKING:
@@ -306,6 +307,9 @@ class CallbackList:
             if event not in decorated and callable(method) and not getattr(method, "does_nothing", False)
         ]
         if not heard and not isinstance(callback, AbstractCallback):
+            if (native := _of_framework(callback)) is not callback:
+                self.append(native)
+                return
             raise ConfigError(f"{callback!r} is no callback{_advice(callback)}")
         _check_names(callback, decorated)
         self._callbacks.append(callback)
@@ -487,6 +491,14 @@ def _check_names(callback: object, decorated: Iterable[str]) -> None:
                 f"{type(callback).__name__}.{name} would never be called: it is no event of a training"
                 f"{did_you_mean(name, known)}"
             )
+
+
+def _of_framework(callback: object) -> Any:
+    """A callback of a framework as one of ours; anything else as it is."""
+    if isinstance(callback, type) or (name := framework_of(callback)) is None:
+        return callback
+    backend = importlib.import_module(f"delira.backends.{name}.backend").BACKEND
+    return backend.natives.callback(callback)
 
 
 def _advice(callback: object) -> str:

@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = public_names(
             "Array Builder ByName Closure CompileConfig Criterion Data Devices Network Optimizer Role Scope Tree "
             "UpdateConfig"
         ),
+        "delira.contract.natives": "NativesRole",
         "delira.contract.optimizers": "OptimizersRole WrappedOptimizers",
         "delira.contract.step": (
             "DEFAULT_LOSS_KEYS DEFAULT_METRIC_KEYS NO_HOOKS TARGET_FIRST Compute Hooks Step StepHooks StepRole "

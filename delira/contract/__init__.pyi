@@ -21,6 +21,7 @@ from delira.contract.kinds import Role as Role
 from delira.contract.kinds import Scope as Scope
 from delira.contract.kinds import Tree as Tree
 from delira.contract.kinds import UpdateConfig as UpdateConfig
+from delira.contract.natives import NativesRole as NativesRole
 from delira.contract.optimizers import OptimizersRole as OptimizersRole
 from delira.contract.optimizers import WrappedOptimizers as WrappedOptimizers
 from delira.contract.step import backend_default as backend_default
@@ -68,6 +69,7 @@ __all__ = [
     "ExportRole",
     "GeneratorsRole",
     "Hooks",
+    "NativesRole",
     "Network",
     "Optimizer",
     "OptimizersRole",

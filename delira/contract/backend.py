@@ -12,6 +12,7 @@ from delira.contract.devices import DevicesRole
 from delira.contract.export import ExportRole
 from delira.contract.generators import GeneratorsRole
 from delira.contract.kinds import ByName, Role
+from delira.contract.natives import NativesRole
 from delira.contract.optimizers import OptimizersRole
 from delira.contract.step import StepRole
 from delira.contract.weights import WeightsRole
@@ -28,6 +29,7 @@ PLAIN: tuple[type[Role], ...] = (
     WeightsRole,
     CheckpointsRole,
     ExportRole,
+    NativesRole,
 )
 #: verbs that had other names when they were methods of the backend itself
 RENAMED = {
@@ -70,6 +72,7 @@ class Backend:
     weights: WeightsRole
     checkpoints: CheckpointsRole
     export: ExportRole
+    natives: NativesRole
 
     name: str
     """Name of the backend."""

@@ -313,12 +313,13 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
         targets and predictions, if its framework calls it so, or the names of its parameters tell), over whose
         arguments tuples of them are spread; a single target goes between them, where the name of one parameter says
         that it is the target. Where there is no target it gets None for one that it needs. Where names
-        tell nothing and both have one shape, the order is said at the first call.
+        tell nothing and both have one shape, the order is said at the first call. Where a batch has weights of its
+    samples, they are the argument ``sample_weight``.
 
     Raises
     ------
     ConfigError
-        If it cannot be called.
+        If it cannot be called; at its first call, if it has no such argument and the batch has weights.
     """
     if not callable(criterion):
         raise ConfigError(f"a criterion is a function of predictions and targets, or of the state, got {criterion!r}")
@@ -330,7 +331,7 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
         return criterion
     first, is_alone = _first_parameter(criterion)
     if first is not None and is_alone and role_of(first.name) == "prediction":
-        return lambda state: criterion(state[keys.Y_PRED])
+        return lambda state: criterion(state[keys.Y_PRED], **_weights_for(criterion, parameters, state))
     order = order_of(criterion)
     is_told, n_needed = order is not None, 2 if parameters is None else len(needed(parameters))
     position = None if hasattr(criterion, TARGET_FIRST) else target_position(criterion)
@@ -346,15 +347,32 @@ def bind_criterion(criterion: Criterion) -> Callable[[State], Any]:
         if not targets and len(predictions) < n_needed:
             targets = (None,)
         n_before = 0 if order == "target first" else len(predictions)
+        weights = _weights_for(criterion, parameters, state)
         if position is not None and len(targets) == 1 < len(predictions):  # e.g. (input, target, var)
             n_before = min(position, len(predictions))
         try:
-            return criterion(*predictions[:n_before], *targets, *predictions[n_before:])
+            return criterion(*predictions[:n_before], *targets, *predictions[n_before:], **weights)
         except _OF_WRONG_TYPES as error:
             refuse_no_arrays(criterion, {"prediction": predictions, "target": targets}, error)
             raise
 
     return compute
+
+
+def _weights_for(
+    criterion: Criterion, parameters: Mapping[str, inspect.Parameter] | None, state: State
+) -> dict[str, Any]:
+    """The weights of the samples of a batch as the keyword of a criterion; nothing where there are none."""
+    weights = state.get(keys.SAMPLE_WEIGHT)
+    if weights is None:
+        return {}
+    # losses of Keras are called with what their method that computes knows nothing of
+    if "sample_weight" not in {*(parameters or ()), *(_told_parameters(type(criterion).__call__) or ())}:
+        raise ConfigError(
+            f"the batch has weights of its samples, and {criterion!r} has no argument sample_weight, so they would "
+            "count for nothing; give it one, or leave the weights out"
+        )
+    return {"sample_weight": weights}
 
 
 def takes_state_only(criterion: Criterion) -> bool:

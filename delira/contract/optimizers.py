@@ -26,9 +26,6 @@ class OptimizersRole(Role):
         """One schedule callback for each optimizer."""
         raise self.lacking("has no learning-rate schedules; leave lr_scheduler_cls out")
 
-    def check_given(self, optimizer: Optimizer) -> None:
-        """Refuse an optimizer of the framework that no wrapper can take."""
-
     def check(self, network: Network, optimizers: ByName) -> None:
         """Refuse optimizers of other weights than the network's; those that keep no weights go on with any."""
 

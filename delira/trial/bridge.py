@@ -11,7 +11,7 @@ from delira import state as keys
 from delira.contract import Array, Backend, Network
 from delira.contract.calls import is_ours, needed_inputs, parameters_of, single_output, takes_state_only
 from delira.errors import ConfigError, NetworkError
-from delira.frameworks import NAMES, PACKAGES
+from delira.frameworks import NAMES, PACKAGES, framework_of
 from delira.metrics import MetricList, metric_set
 from delira.metrics.tree.criteria import known_of
 
@@ -118,22 +118,15 @@ def shown(model: Network, ending: str) -> Any:
         If it belongs to none.
     """
     own = getattr(type(model), "__delira_backend__", None)
-    name = _framework_of(model) if own is None else own.name
+    found = next(iter(PACKAGES)) if model is None else framework_of(model)
+    name = found if own is None else own.name
     if name not in NAMES:
         raise NetworkError(
             f"a trial takes a torch.nn.Module, a keras.Model, a flax nnx.Module or a scikit-learn estimator, got "
             f"{model!r}"
         )
-    found = next(one for one in NAMES[name]["training"] if one.endswith(ending))
-    return getattr(importlib.import_module("delira.training"), found)
-
-
-def _framework_of(model: Network) -> str | None:
-    if model is None:
-        return next(iter(PACKAGES))
-    packages = [parent.__module__.partition(".")[0] for parent in type(model).__mro__]
-    found = (name for package in packages for name, needed in PACKAGES.items() if package in needed)
-    return next(found, None)
+    cls = next(one for one in NAMES[name]["training"] if one.endswith(ending))
+    return getattr(importlib.import_module("delira.training"), cls)
 
 
 def backend_of(model: Network) -> Backend:

@@ -17,12 +17,12 @@ from delira.state import State
 from delira.training.checks import count_batches
 from delira.training.epoch import has_epochs, is_foreign_loader
 from delira.training.run import TrainingState
-from delira.utils.arrays import cast, map_leaves, n_rows, ops_of
+from delira.utils.arrays import cast, map_leaves, n_rows, ops_of, shape_of
 
 #: number of steps: until the training is stopped
 ENDLESS = -1
 #: entries of the batches of a trial
-X_ENTRY, Y_ENTRY = "x", "y_true"
+X_ENTRY, Y_ENTRY, W_ENTRY = "x", "y_true", "sample_weight"
 
 #: entries of the usual batch of a data manager
 _OF_MANAGERS = {"data", "label"}
@@ -38,40 +38,53 @@ class Batch(dict[str, Any]):
 
 
 def as_batch(values: Tree) -> Batch:
-    """The input and the target of what a loader gave.
+    """The input and the target of what a loader gave, and the weights of its samples.
 
-    A tuple or list of two is both of them. So is a dict of ``"data"`` and ``"label"``, as data managers give it.
-    Anything else is an input.
+    A tuple or list of two is input and target, one of three has weights besides. So is a dict of ``"data"`` and
+    ``"label"``, as data managers give it, and ``"sample_weight"``. Anything else is an input.
 
     Raises
     ------
     DataError
-        If it is nothing, a text or a single number, or a tuple or list of more than two, of which nobody knows what is
-        the target.
+        If it is nothing, a text or a single number, or a tuple or list of more than three, of which nobody knows what
+        is the target; if the weights are not one number for each sample.
     """
-    given, target = _in_parts(values)
+    given, target, weight = _in_parts(values)
     is_nothing = given is None and target is None and not (isinstance(values, (tuple, list)) and len(values) == 2)
     if is_nothing or type(given) in (int, float, bool, complex):
         raise DataError(
             f"a batch is {values!r}, and a trial takes (input, target), several inputs as ((x1, x2), target), all of "
             "them arrays; steps without data: for_train_steps"
         )
-    return Batch({X_ENTRY: given, Y_ENTRY: target})
+    batch = Batch({X_ENTRY: given, Y_ENTRY: target})
+    if weight is not None:
+        n_samples = batch.n_samples
+        if shape_of(weight) != (n_samples,):
+            raise DataError(
+                f"the third part of a batch, the weights of its samples, has the shape {shape_of(weight)}, and there "
+                f"are {n_samples} samples; several targets come as (input, (target, target))"
+            )
+        batch[W_ENTRY] = weight
+    return batch
 
 
-def _in_parts(values: Tree) -> tuple[Any, Any]:
+def _in_parts(values: Tree) -> tuple[Any, Any, Any]:
     if type(values) is dict and values.keys() == _OF_MANAGERS:  # as nearly always
-        return values["data"], values["label"]
+        return values["data"], values["label"], None
     is_list = isinstance(values, (tuple, list))
-    if isinstance(values, (str, bytes)) or (is_list and len(values) not in (1, 2)):
+    if isinstance(values, (str, bytes)) or (is_list and len(values) not in (1, 2, 3)):
         what = f"a {type(values).__name__} of {len(values)} parts" if is_list else repr(values)
-        raise DataError(f"a batch is {what}; a trial takes (input, target), several inputs as ((x1, x2), target)")
+        raise DataError(
+            f"a batch is {what}; a trial takes (input, target) or (input, target, weights of the samples), several "
+            "inputs as ((x1, x2), target)"
+        )
     if is_list:
-        return values[0], values[1] if len(values) == 2 else None
+        first, second, third = (*values, None, None)[:3]
+        return first, second, third
     if not isinstance(values, Mapping):
-        return values, None
-    rest = {key: value for key, value in values.items() if key != "label"}
-    return rest["data"] if rest.keys() == {"data"} else rest, values.get("label")
+        return values, None, None
+    rest = {key: value for key, value in values.items() if key not in ("label", W_ENTRY)}
+    return rest["data"] if rest.keys() == {"data"} else rest, values.get("label"), values.get(W_ENTRY)
 
 
 class TrialData:
@@ -172,9 +185,10 @@ class TrialData:
         """The next batch; what a loader of the user's leaves out is not that of the batch before."""
         state = self.state
         if self.loader is not None:
-            state[keys.X] = state[keys.Y_TRUE] = None
+            state[keys.X] = state[keys.Y_TRUE] = state[keys.SAMPLE_WEIGHT] = None
             self.loader(state)
-            return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE]})
+            weights = {} if state[keys.SAMPLE_WEIGHT] is None else {W_ENTRY: state[keys.SAMPLE_WEIGHT]}
+            return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE], **weights})
         if source is None:
             return Batch({X_ENTRY: None, Y_ENTRY: None})
         values = next(source)
@@ -383,6 +397,7 @@ class FluentData:
         shuffle: bool = True,
         num_workers: int = 0,
         steps: int | None = None,
+        sample_weight: Array = None,
     ) -> Self:
         """Train on arrays, in an order that depends on the seed and the epoch alone.
 
@@ -398,8 +413,11 @@ class FluentData:
             Processes that make batches; 0: this one.
         steps
             Batches of an epoch; all if it is not said.
+        sample_weight
+            Weights of the samples in the loss, of shape ``(n,)``. The criterion takes them as its argument
+            ``sample_weight``, as those of Keras do; metrics count each sample once.
         """
-        return self._set(keys.TRAIN_DATA, _manager(x, y, batch_size, shuffle, num_workers), steps)
+        return self._set(keys.TRAIN_DATA, _manager(x, y, batch_size, shuffle, num_workers, sample_weight), steps)
 
     def with_val_data(
         self,
@@ -409,9 +427,10 @@ class FluentData:
         shuffle: bool = False,
         num_workers: int = 0,
         steps: int | None = None,
+        sample_weight: Array = None,
     ) -> Self:
         """Validate on arrays; see :meth:`with_train_data`."""
-        return self._set(keys.VALIDATION_DATA, _manager(x, y, batch_size, shuffle, num_workers), steps)
+        return self._set(keys.VALIDATION_DATA, _manager(x, y, batch_size, shuffle, num_workers, sample_weight), steps)
 
     def with_test_data(self, x: Array, batch_size: int = 1, num_workers: int = 0, steps: int | None = None) -> Self:
         """Predict arrays; see :meth:`with_train_data`."""
@@ -497,9 +516,12 @@ class FluentData:
         return self
 
 
-def _manager(x: Array, y: Array, batch_size: int, shuffle: bool, num_workers: int) -> BaseDataManager:
+def _manager(
+    x: Array, y: Array, batch_size: int, shuffle: bool, num_workers: int, weights: Array = None
+) -> BaseDataManager:
     check_flags("a trial's data", shuffle=shuffle)
-    arrays = {"data": _as_array(x)} | ({} if y is None else {"label": _as_array(y)})
+    further = {name: _as_array(one) for name, one in {"label": y, W_ENTRY: weights}.items() if one is not None}
+    arrays = {"data": _as_array(x), **further}
     return BaseDataManager(arrays, batch_size, num_workers, sampler_cls=None if shuffle else SequentialSampler)
 
 

@@ -19,7 +19,8 @@ from delira.state import State, StateFunction
 from delira.trial.bridge import backend_of, experiment_of, shown
 from delira.trial.closures import Closure, base_closure, combined_closure, optimizers_of
 from delira.trial.data import X_ENTRY
-from delira.trial.objective import EstimatorObjective, TrialObjective
+from delira.trial.estimators import EstimatorObjective
+from delira.trial.objective import TrialObjective
 from delira.trial.passes import Passes
 from delira.utils.files import as_path
 
@@ -37,14 +38,18 @@ class Trial(Passes):
         called with the input (a tuple or list is spread over its arguments); a parameter ``state`` that is required,
         or annotated as :class:`delira.state.State`, gets the state. None stands for a network that returns None.
     optimizer
-        An optimizer of the framework, or a dict of several; None: nothing is updated.
+        An optimizer of the framework, or a dict of several; None: nothing is updated. Keras' may be texts, as
+        ``"adam"``.
     criterion
         ``criterion(prediction, target)``, ``criterion(state)``, or a state key under which the network stores its
-        loss; None: the loss is 0, and callbacks add to it.
+        loss; None: the loss is 0, and callbacks add to it. For a Keras model also what ``compile`` takes:
+        ``"mse"``, or a function of ``keras.losses``. Where batches have weights of their samples, it has an argument
+        ``sample_weight``.
     metrics
-        See :class:`delira.metrics.MetricList`.
+        See :class:`delira.metrics.MetricList`; with a Keras model also metrics of Keras and their names, with a
+        module of flax ``nnx.Metric``.
     callbacks
-        See :class:`delira.training.callbacks.Callback`.
+        See :class:`delira.training.callbacks.Callback`; ``keras.callbacks`` are told what ``Model.fit`` tells them.
     verbose
         2: a bar for each pass, 1: one bar over all epochs, 0: nothing.
     save_path
@@ -81,9 +86,16 @@ class Trial(Passes):
         config.check_names(settings, (*config.SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
             model = backend_of(None).calls.no_network()
+        natives = backend_of(model).natives
+        optimizer = (
+            {name: natives.optimizer(one) for name, one in optimizer.items()}
+            if isinstance(optimizer, Mapping)
+            else natives.optimizer(optimizer)
+        )
+        criterion = natives.criterion(criterion)
         _check_parts(optimizer, criterion)
         parts.check_verbose(verbose)
-        self.given_metrics = _listed(metrics)
+        self.given_metrics = [natives.metric(metric) for metric in _listed(metrics)]
         self.metrics = MetricList(self.given_metrics)
         self.verbose, self.save_path = verbose, save_path
         self.settings: dict[str, Any] = {**settings}
@@ -103,7 +115,6 @@ class Trial(Passes):
         #: of every random decision of the fit
         self.seed: Any = settings["seed"] if "seed" in settings else self.backend.generators.draw_seed()
         super().__init__()
-        self.backend.optimizers.check_given(optimizer)
         if not self.backend.is_differentiable and optimizer is not None:
             raise ConfigError("an estimator of scikit-learn learns by itself; leave the optimizer out")
         self.callbacks.fire("on_init", self.state, "fit")

@@ -25,6 +25,7 @@ NOT_CALLED = {
     "delira.contract.CheckpointsRole": "a part of a backend, which makes it",
     "delira.contract.DevicesRole": "a part of a backend, which makes it",
     "delira.contract.ExportRole": "a part of a backend, which makes it",
+    "delira.contract.NativesRole": "a part of a backend, which makes it",
     "delira.contract.GeneratorsRole": "a part of a backend, which makes it",
     "delira.contract.OptimizersRole": "a part of a backend, which makes it",
     "delira.contract.StepRole": "a part of a backend, which makes it",

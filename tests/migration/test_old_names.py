@@ -3,16 +3,9 @@
 import importlib
 import importlib.util
 import warnings
-from pathlib import Path
 
 import pytest
-
-
-def old_names():
-    for line in (Path(__file__).parent / "old_names.txt").read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            module, _, names = line.partition(": ")
-            yield module, names.split()
+from names_table import PAGE, old_names, with_table
 
 
 def told(place, name):
@@ -32,6 +25,13 @@ def test_a_name_is_there_or_says_what_to_type(module, names):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             assert told(place, name), name
+
+
+def test_the_page_tells_what_became_of_every_name():
+    for framework in ("torch", "tensorflow"):
+        pytest.importorskip(framework, reason=f"names of the package {framework!r}, which is not installed")
+    text = PAGE.read_text(encoding="utf-8")
+    assert with_table(text) == text, "run: python tests/migration/names_table.py"
 
 
 def test_a_name_that_is_gone_says_so_at_its_import():

@@ -174,22 +174,15 @@ def test_what_is_no_optimizer_is_refused(optimizer, message):
         trial_of(optimizer=optimizer)
 
 
-def test_an_optimizer_of_flax_is_told_to_be_one_of_optax():
-    pytest.importorskip("jax")
-    nnx, optax = pytest.importorskip("flax.nnx"), pytest.importorskip("optax")
-    model = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
-    with pytest.raises(ConfigError, match=r"is an nnx\.Optimizer, which keeps .* pass that of optax"):
-        delira.Trial(model, nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param), lambda y_pred, y_true: 0.0)
-
-
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
         ({"x": X, "y": Y}, r"a batch is a dict of \['x', 'y'\], and nothing says what is the target"),
-        ((X, Y, Y), r"a batch is a tuple of 3 parts; a trial takes \(input, target\), several inputs as"),
+        ((X, Y, Y, Y), r"a batch is a tuple of 4 parts; a trial takes \(input, target\) or \(input, target, weights"),
+        ((X, Y, X), r"the third part of a batch, the weights of its samples, has the shape"),
         ("ab", r"a batch is 'ab'; a trial takes \(input, target\)"),
     ],
-    ids=["dict", "three", "text"],
+    ids=["dict", "four", "three", "text"],
 )
 def test_a_batch_of_another_form_is_refused_in_one_sentence(batch, message):
     with pytest.raises(DataError, match=message):

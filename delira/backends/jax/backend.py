@@ -11,7 +11,18 @@ import numpy as np
 import optax
 from flax import nnx
 
-from delira.backends.jax import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
+from delira.backends.jax import (
+    arrays,
+    calls,
+    checkpoints,
+    devices,
+    export,
+    generators,
+    natives,
+    optimizers,
+    step,
+    weights,
+)
 from delira.backends.jax.schedules import SCHEDULES
 from delira.contract import Backend, roles_in
 from delira.state import State
@@ -44,7 +55,7 @@ class JaxBackend(Backend):
     compiles = True
     schedules = SCHEDULES
     free_image = FreeImage
-    roles = roles_in(arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights)
+    roles = roles_in(arrays, calls, checkpoints, devices, export, generators, natives, optimizers, step, weights)
 
     @staticmethod
     def trace(folder: Path) -> contextlib.AbstractContextManager[None]:

@@ -347,13 +347,6 @@ class JaxOptimizers(WrappedOptimizers):
 
     cure = "pass optimizer_cls=optax.adam, optimizer_params={'lr': 1e-3}"
 
-    def check_given(self, optimizer: Optimizer) -> None:
-        if isinstance(optimizer, nnx.Optimizer):
-            raise ConfigError(
-                f"the optimizer is an nnx.{type(optimizer).__name__}, which keeps a state of its own; pass that of "
-                "optax, e.g. optax.adam(1e-3)"
-            )
-
     def make(self, network: nnx.Module, optimizer_cls: Any, **params: Any) -> dict[str, Any]:
         return dict(create_optims_default_jax(network, optimizer_cls, **params))
 

@@ -16,6 +16,7 @@ from delira.backends.tensorflow import (
     devices,
     export,
     generators,
+    natives,
     optimizers,
     step,
     weights,
@@ -59,7 +60,7 @@ class TfBackend(Backend):
     compiles = True
     schedules = SCHEDULES
     free_image = FreeImage
-    roles = roles_in(arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights)
+    roles = roles_in(arrays, calls, checkpoints, devices, export, generators, natives, optimizers, step, weights)
 
     @staticmethod
     def trace(folder: Path) -> contextlib.AbstractContextManager[None]:

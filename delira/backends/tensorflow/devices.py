@@ -158,14 +158,20 @@ def refuse_functions(losses: ByName) -> None:
     """
     for name, loss in losses.items():
         function = loss.func if isinstance(loss, functools.partial) else loss
-        own = getattr(function, "__name__", "")
-        if not inspect.isfunction(function) or getattr(keras.losses, own, None) is not function:
-            continue
-        classes = [cls for cls in dir(keras.losses) if cls != own and cls.lower() == own.replace("_", "")]
-        raise ConfigError(
-            f"losses[{name!r}] is the function keras.losses.{own}, which takes the target first and gives a value for "
-            f"each sample; pass an object: keras.losses.{''.join(classes[:1]) or 'Loss'}(…)"
-        )
+        if (cls := loss_class(function)) is not None:
+            raise ConfigError(
+                f"losses[{name!r}] is the function keras.losses.{function.__name__}, which takes the target first and "
+                f"gives a value for each sample; pass an object: keras.losses.{cls.__name__}(…)"
+            )
+
+
+def loss_class(function: Any) -> Any:
+    """The class of ``keras.losses`` whose objects are the mean of a function there; None of any other function."""
+    name = getattr(function, "__name__", "")
+    if not inspect.isfunction(function) or getattr(keras.losses, name, None) is not function:
+        return None
+    found = (cls for cls in dir(keras.losses) if cls != name and cls.lower() == name.replace("_", ""))
+    return getattr(keras.losses, next(found, "Loss"))
 
 
 def settle(network: keras.Model) -> None:

@@ -291,7 +291,22 @@ class AlongAxis:
         return f"AlongAxis({self.function!r}, -1)"
 
 
-class TorchMetric(Stateless):
+class Streamed(Stateless):
+    """An object of a library that is updated for each batch and computed at the end; those derive from it."""
+
+    def compute(self) -> Any:
+        """Return what the object computes."""
+        raise NotImplementedError
+
+    def process_final(self, *args: Any) -> Any:
+        """Return what it computes: a number, or numbers by name."""
+        value = self.compute()
+        if isinstance(value, Mapping):
+            return {f"{self.prefix}{name}": numbers(each, name) for name, each in value.items()}
+        return numbers(value, self.name)
+
+
+class TorchMetric(Streamed):
     """An object of torchmetrics, updated for each batch with prediction and target, and computed at the end.
 
     Parameters
@@ -330,12 +345,8 @@ class TorchMetric(Stateless):
         else:
             scoring.feed(self.metric, read_arrays(pair))
 
-    def process_final(self, *args: Any) -> Any:
-        """Return what it computes: a number, or numbers by name."""
-        value = self.metric.compute()
-        if isinstance(value, Mapping):
-            return {f"{self.prefix}{name}": numbers(each, name) for name, each in value.items()}
-        return numbers(value, self.name)
+    def compute(self) -> Any:
+        return self.metric.compute()
 
     def state_dict(self) -> dict[str, Any]:
         """Its states.
