@@ -59,13 +59,14 @@ class BaseNetworkTrainer(Predictor):
     network
         The network.
     save_path
-        Folder of the run: ``checkpoints/``, ``history.csv``, ``history.jsonl`` and ``logs/`` go there. If
-        it holds checkpoints, the trainer continues from the newest valid one. ``None`` writes no file: nothing
-        can be continued then, and no score decides which weights stay.
+        Folder of the run: ``checkpoints/``, ``history.csv``, ``history.jsonl`` and ``logs/`` go there. If it holds
+        checkpoints, the trainer continues from the newest valid one. ``None`` writes no file: nothing can be continued.
     key_mapping
         Argument of the network -> batch entry, e.g. ``{"x": "data"}``; ``None`` asks the backend.
     losses
         Loss functions by name, called as ``loss(prediction, target)``.
+    *positions
+        Further arguments by position, in the order of an older version.
     fold
         Fold of the cross-validation; a counter of every random decision.
     callbacks
@@ -117,9 +118,8 @@ class BaseNetworkTrainer(Predictor):
     closure_fn: Any = part_of("run.closure")
     hooks: StepHooks = part_of("run.hooks")
     callbacks: CallbackList = part_of("run.callbacks")
-    #: the state that hooks (``on_…``) read and change
+    #: the state that hooks (``on_…``) read and change; also called ``facts``
     hook_state: State = part_of("run.hook_state")
-    #: as it was called
     facts: State = part_of("run.hook_state")
     stop_signals: StopSignals = part_of("run.stop_signals")
     save_path: Path | None = part_of("run.save_path")
