@@ -2,12 +2,16 @@
 
 import copy
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.linear_model import RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 from delira.data_loading import BaseDataManager
-from delira.errors import NetworkError
+from delira.errors import DataError, NetworkError
 from delira.metrics import accuracy
 
 pytest.importorskip("skops.io", reason="checkpoints of the scikit-learn backend need skops")
@@ -38,3 +42,19 @@ def test_scores_of_pairs_are_not_taken_for_scores_of_classes(tmp_path, n_classes
     predicted = network(arrays["data"])
     assert predicted["pred"].shape == (120, n_classes)
     assert accuracy(arrays["label"], predicted["pred"]) == accuracy(arrays["label"], predicted["label_pred"]) > 0.95
+
+
+def test_columns_are_labels_also_where_a_fold_lacks_a_class():
+    pixels, digits = load_digits(return_X_y=True)
+    part = np.flatnonzero(np.isin(digits, [0, 2, 5]))
+    data = {"data": pixels[part], "label": digits[part]}
+    for estimator in (GaussianNB(), SVC(), RidgeClassifier()):
+        network = SklearnEstimator(estimator, partial_fit=False)
+        network.learn(data["data"], data["label"], batch=False)
+        found = network(data["data"])
+        assert found["pred"].shape == (len(part), 6)
+        assert np.array_equal(found["pred"].argmax(1), found["label_pred"])
+        named = SklearnEstimator(estimator, classes=[5, 2, 0, 9])
+        assert np.array_equal(np.array([5, 2, 0, 9])[named(data["data"])["pred"].argmax(1)], found["label_pred"])
+    with pytest.raises(DataError, match=r"has learned the labels \[5\], which are not among classes=\[0, 2\]"):
+        SklearnEstimator(estimator, classes=[0, 2])(data["data"])

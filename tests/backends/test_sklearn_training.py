@@ -158,22 +158,6 @@ def test_several_outputs_keep_their_shape(tmp_path):
     assert ridge.folds[0].predictions["pred"].shape == (len(ridge.folds[0].test_indices), 2)
 
 
-def test_columns_are_labels_also_where_a_fold_lacks_a_class(tmp_path):
-    data = arrays(load_digits)
-    part = np.flatnonzero(np.isin(data["label"], [0, 2, 5]))
-    data = {key: value[part] for key, value in data.items()}
-    for estimator in (GaussianNB(), SVC(), RidgeClassifier()):
-        network = SklearnEstimator(estimator, partial_fit=False)
-        network.learn(data["data"], data["label"], batch=False)
-        found = network(data["data"])
-        assert found["pred"].shape == (len(part), 6)
-        assert np.array_equal(found["pred"].argmax(1), found["label_pred"])
-        named = SklearnEstimator(estimator, classes=[5, 2, 0, 9])
-        assert np.array_equal(np.array([5, 2, 0, 9])[named(data["data"])["pred"].argmax(1)], found["label_pred"])
-    with pytest.raises(DataError, match=r"has learned the labels \[5\], which are not among classes=\[0, 2\]"):
-        SklearnEstimator(estimator, classes=[0, 2])(data["data"])
-
-
 def test_labels_and_inputs_may_be_texts():
     texts = np.array(["good film", "bad film", "very good", "so bad"] * 5)
     labels = np.array(["up", "down", "up", "down"] * 5)
