@@ -5,6 +5,7 @@ import bisect
 import difflib
 import io
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -114,6 +115,14 @@ class Script:
             return self.made_by(node.func.value) if node.func.attr.startswith(_FLUENT) else None
         return self.old_name(node.func)
 
+    def value_of(self, node: ast.AST) -> ast.AST:
+        """What a name was given by an assignment; anything else as it is."""
+        for _ in self._assigned:
+            if not isinstance(node, ast.Name) or node.id not in self._assigned:
+                break
+            node = self._assigned[node.id]
+        return node
+
     def bases(self, cls: ast.ClassDef) -> set[str]:
         """Names of the classes of older libraries from which a class derives, also by others of the script."""
         own = {one.name: one for one in self.nodes if isinstance(one, ast.ClassDef) and one is not cls}
@@ -165,8 +174,14 @@ class Script:
             if keyword.arg == name:
                 return self.replaced(keyword.value, value)
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        end = max(map(self.end, given), default=self.text.index("(", self.end(call.func)) + 1)
+        end = self.end_of_last(call, given) if given else self.text.index("(", self.end(call.func)) + 1
         return Edit(end, end, f"{', ' if given else ''}{name}={value}")
+
+    def end_of_last(self, node: ast.AST, parts: Iterable[ast.AST]) -> int:
+        """Where the last part of a call or a dictionary ends, with the parentheses around it."""
+        end = max(map(self.end, parts), default=self.start(node) + 1)
+        rest = re.sub(r"#.*", lambda comment: " " * len(comment[0]), self.text[end : self.end(node) - 1])
+        return end + rest.rfind(")") + 1
 
     def without_keyword(self, call: ast.Call, name: str) -> Edit:
         """The change that takes an argument away from a call, with the comma beside it."""
