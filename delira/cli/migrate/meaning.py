@@ -290,7 +290,8 @@ def copied_callbacks(script: Script) -> Iterator[Finding]:
                 told = f"one for one in {owner}.last_trainer.callbacks if isinstance(one, {script.of(value.func)})"
                 edit = Edit(end, end, f"{line[: len(line) - len(line.lstrip())]}{name} = next({told})\n")
                 why = f"a run has copies of its callbacks: {name!r} stays as it was made; then it was told itself"
-                yield _found(call, why, *([edit] if owner.isidentifier() else []))
+                is_known = owner.isidentifier() and scope_of(script, value) is scope_of(script, call)
+                yield _found(call, why, *([edit] if is_known else []))
 
 
 # ------------------------------------------------------------------ trials
