@@ -26,4 +26,4 @@ trial = Trial(
 )
 history = trial.with_train_data(x, x, batch_size=4).with_val_data(3 * x, x, batch_size=4).run(2)
 found = [record[PENALTY] for record in history]  # means otherwise
-assert [found[0], history[-1]["penalty"]] == [15, 15]  # means otherwise
+assert [found[0], history[-1][PENALTY]] == [15, 15]  # means otherwise
