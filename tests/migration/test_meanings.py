@@ -85,6 +85,8 @@ def changed(text):
         "print(seen.values)\n",
         # trials
         TRIAL + "trial = Trial(model, metrics=['loss'])\ntrial.evaluate(data_key=torchbearer.TEST_DATA)\n",
+        TRIAL + "trial = Trial(model, metrics=['loss'])\nhistory = trial.run(2)\nprint(history)\n"
+        "print(trial.evaluate(data_key=torchbearer.TEST_DATA))\n",
         TRIAL + "trial = Trial(model, metrics=['loss'])\nhistory = trial.run(2)\ntrial.evaluate()\n"
         "trial.evaluate(data_key=torchbearer.TEST_DATA, to_history=True)\nprint(history[0]['epoch'])\ntrial.run(4)\n",
         TRIAL + "KEY = torchbearer.state_key('key')\ntrial = Trial(model, metrics=[KEY])\n"
@@ -104,8 +106,8 @@ def test_nothing_is_told_where_nothing_means_otherwise(text):
          "part = whole.get_subset(range(9))\nPyTorchExperiment(params, Net).run(part)\n"),
         ("data = BaseDataManager(x, 4)\nPyTorchExperiment(params, Net).kfold(3, data)\n",
          f"{DATA}PyTorchExperiment(params, Net).kfold(3, data)\n"),
-        ("class Net(AbstractPyTorchNetwork):\n    pass\n\n\nsample = {'data': x, 'y': np.zeros(4, dtype='uint8')}\n",
-         "class Net(AbstractPyTorchNetwork):\n    pass\n\n\nsample = {'data': x, 'y': np.zeros(4, dtype=\"float32\")}\n"),
+        ("class Net(AbstractPyTorchNetwork):\n    pass\n\n\ny = {'data': x, 'y': np.zeros(4, dtype='uint8')}\n",
+         "class Net(AbstractPyTorchNetwork):\n    pass\n\n\ny = {'data': x, 'y': np.zeros(4, dtype=\"float32\")}\n"),
         ("params = {'losses': {}, 'val_metrics': {'auc': f}}\nexperiment = PyTorchExperiment(params, Net)\n"
          "experiment.resume('folder', loader, loader)\n",
          "params = {'losses': {}, 'val_metrics': {'auc': f}}\n"

@@ -43,6 +43,8 @@ _SEEDS = (
     "torch.manual_seed", "torch.random.manual_seed", "tensorflow.set_random_seed", "tensorflow.random.set_seed",
     "tensorflow.random.set_random_seed", "delira.seed_all", "delira.utils.seed_all",
 )  # fmt: skip
+#: what shows or stores the history of a trial
+_HISTORIES = {"HISTORY", "history", "replay", "state_dict"}
 
 
 def _found(node: ast.AST, why: str, *edits: Edit, imports: Sequence[str] = (), drops: Sequence[str] = ()) -> Finding:
@@ -229,7 +231,8 @@ def values_of_samples(script: Script) -> Iterator[Finding]:
                 continue
             name, lines = import_of(script, "delira.metrics", "per_sample")
             function = function_of(script, metric)
-            first, second = [one.arg for one in function.args.args[:2]] if function else ["y_true", "y_pred"]
+            names = [one.arg for one in function.args.args] if function else []
+            first, second = names if len(names) == 2 else ("y_true", "y_pred")
             own = f"({script.of(metric)})" if isinstance(metric, ast.Lambda) else script.of(metric)
             text = f"{name}(lambda {first}, {second}: {own}({first}[None], {second}[None]))"
             why = "a metric of a test is one number, over all samples; then there was one for each sample"
@@ -302,7 +305,11 @@ def evaluations(script: Script) -> Iterator[Finding]:
     for call in script.methods(("Trial",), "evaluate"):
         key = entry(call, "data_key", 1)
         is_other = key is not None and script.old_name(key) in ("TEST_DATA", "TRAIN_DATA")
-        if is_other and entry(call, "to_history", 2) is None and any(script.methods(("Trial",), "run")):
+        later = {
+            last_name(script, one) for one in script.nodes if isinstance(one, ast.expr) and one.lineno > call.lineno
+        }
+        is_seen = any(script.methods(("Trial",), "run")) and later & {*_HISTORIES, *histories(script)}
+        if is_other and is_seen and entry(call, "to_history", 2) is None:
             why = "the values are returned only; then they went into the last record of the history, too"
             yield _found(call, why, script.with_keyword(call, "to_history", "True"))
 
@@ -330,10 +337,10 @@ def grown_histories(script: Script) -> Iterator[Finding]:
     """Runs that go on, where the list of the first is looked at."""
     alone = [one.value for one in script.nodes if isinstance(one, ast.Expr)]
     for name, calls in histories(script).items():
-        last_read = max(one.lineno for one in script.nodes if isinstance(one, ast.Name) and one.id == name)
+        reads = [one.lineno for one in script.nodes if isinstance(one, ast.Name) and one.id == name]
         for run in script.methods(("Trial",), "run"):
             is_further = any(one.lineno < run.lineno and script.of(one.func) == script.of(run.func) for one in calls)
-            if is_further and run.lineno < last_read and any(one is run for one in alone):
+            if is_further and run.lineno < max(reads, default=0) and any(one is run for one in alone):
                 edit = Edit(script.start(run), script.start(run), f"{name} = ")
                 yield _found(run, f"{name!r} is as long as it was; then every run added to the one list", edit)
 

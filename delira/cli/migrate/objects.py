@@ -118,7 +118,7 @@ def tested_metrics(script: Script) -> list[tuple[Holder, dict[str, ast.expr]]]:
 
 def function_of(script: Script, node: ast.AST) -> Function | None:
     """A function that the script writes down, also one within ``per_sample``."""
-    if isinstance(node, ast.Call) and script.old_name(node.func) == "per_sample":
+    if isinstance(node, ast.Call) and script.old_name(node.func) == "per_sample" and node.args:
         node = node.args[0]
     own = {one.name: one for one in script.nodes if isinstance(one, ast.FunctionDef)}
     value = own.get(node.id) if isinstance(node, ast.Name) and node.id in own else script.value_of(node)
