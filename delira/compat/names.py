@@ -164,7 +164,11 @@ FURTHER: dict[str, Homes] = {
             " HISTORY BACKWARD_ARGS MIXUP_LAMBDA MIXUP_PERMUTATION"
         ),
     },
-    _DATA: {"delira.compat.data": "Augmenter", "delira.data_loading.nii": "BaseLabelGenerator"},
+    _DATA: {
+        "delira.compat.data": "Augmenter",
+        "delira.data_loading.nii": "BaseLabelGenerator",
+        "delira.data_loading.load_utils": "is_valid_image_file",
+    },
     f"{_DATA}.data_manager": {"delira.compat.data": "Augmenter", _DATA: "DataManager"},
     "delira.models": {
         "delira.models": "AbstractPyTorchJITNetwork=AbstractTorchScriptNetwork AbstractTfEagerNetwork=AbstractTfNetwork"
@@ -224,9 +228,6 @@ GONE: dict[tuple[str, ...], dict[str, str]] = {
         ),
     },
     (f"{_DATA}.numba_transform",): dict.fromkeys(("NumbaTransform", "NumbaTransformWrapper", "NumbaCompose"), _NUMBA),
-    (f"{_DATA}.load_utils", _DATA): {
-        "is_valid_image_file": "pathlib.Path(name).suffix in extensions, and is_file of the label beside it"
-    },
     ("delira.models.classification", "delira.models.classification.ResNet18"): {
         "ResNet18": _RESNET,
         "ResBlock": _RESNET,
@@ -236,9 +237,9 @@ GONE: dict[tuple[str, ...], dict[str, str]] = {
         "DataParallelPyTorchNetwork": "the network itself: PyTorch has one GPU for now, device='auto' of the trainer",
         "DataParallelTfEagerNetwork": "the network itself, and gpu_ids=[0, 1] of the trainer",
         "scale_loss": "with optimizers['default'].scale_loss(loss) as scaled: scaled.backward()",
-        "AbstractChainerNetwork": "AbstractPyTorchNetwork, AbstractTfNetwork, …; AbstractNetwork for one of plain Python",
+        "AbstractChainerNetwork": "AbstractPyTorchNetwork, AbstractTfNetwork, …; AbstractNetwork for plain Python",
     },
-    ("delira.training", "delira.training.metrics"): {
+    ("delira.training", "delira.training.metrics", "delira.metrics"): {
         "AurocMetricPyTorch": "delira.metrics.AurocMetric",
         "AccuracyMetricPyTorch": "delira.metrics.accuracy",
     },

@@ -72,6 +72,8 @@ def gone(script: Script) -> Iterator[Finding]:
                 yield _change(script, full, alias.lineno, script.uses(name), name)
     for node in script.nodes:
         if isinstance(node, ast.Attribute) and (full := _today(script.origin(node) or "")) in _GONE:
+            if any(_today(script.origin(one) or "") in _GONE for one in script.above(node, ast.Attribute)):
+                continue  # a module that has the name of its class
             root = next(one for one in ast.walk(node) if isinstance(one, ast.Name))
             yield _change(script, full, node.lineno, [node], root.id)
 

@@ -157,8 +157,9 @@ class Script:
         """Calls of methods of objects of some classes."""
         wanted = frozenset(classes)
         for node in self.nodes:
-            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-            if is_call and node.func.attr in names and self.made_by(node.func.value) in wanted:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr in names and self.made_by(node.func.value) in wanted:
                 yield node
 
     def uses(self, name: str) -> list[ast.Name]:

@@ -37,11 +37,20 @@ def mae(y_true, y_pred):
     return np.abs(y_true - y_pred).mean()
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3,
-}})
-experiment = PyTorchExperiment(params, Net, 3, "e", "runs", {"x": "data"}, None, None, 1, (PyTorchNetworkTrainer))  # refused
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+        },
+    }
+)
+experiment = PyTorchExperiment(  # refused
+    params, Net, 3, "e", "runs", {"x": "data"}, None, None, 1, (PyTorchNetworkTrainer)
+)
 network = experiment.run(data)
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)
 prepared = functools.partial(network.prepare_batch, input_device="cpu", output_device="cpu")

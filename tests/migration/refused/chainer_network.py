@@ -44,11 +44,26 @@ def optimizers(network, optim_cls, **optim_params):
     return {"default": optim_cls(network, **optim_params)}
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": np.subtract}, "optimizer_cls": Descent, "optimizer_params": {"lr": 0.5}, "num_epochs": 2,
-}})
-experiment = BaseExperiment(params, Slope, name="slope", save_path="runs", key_mapping={"x": "data"},
-                            optim_builder=optimizers, trainer_cls=BaseNetworkTrainer)
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": np.subtract},
+            "optimizer_cls": Descent,
+            "optimizer_params": {"lr": 0.5},
+            "num_epochs": 2,
+        },
+    }
+)
+experiment = BaseExperiment(
+    params,
+    Slope,
+    name="slope",
+    save_path="runs",
+    key_mapping={"x": "data"},
+    optim_builder=optimizers,
+    trainer_cls=BaseNetworkTrainer,
+)
 network = experiment.run(data)
 w = 0.0
 for _ in range(2):

@@ -52,10 +52,17 @@ def by_hand(num_epochs, lr=0.1):
     return w
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3,
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+        },
+    }
+)
 network = PyTorchExperiment(params, Net, name="ends", save_path="runs").run(data, callbacks=[Ends(), Starts()])
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)
 assert called == [1, 1, 1]

@@ -22,7 +22,9 @@ callbacks = [
     Best("best_{epoch}.pt", monitor="val_off", save_model_params_only=True),  # refused
     ModelCheckpoint("same_{epoch}.pt", monitor="val_off", save_best_only=True, save_model_params_only=True),  # refused
 ]
-trial = Trial(model, optimizer, torch.nn.MSELoss(), metrics=["loss", off], callbacks=callbacks[:1] + callbacks[2:], verbose=0)
+trial = Trial(
+    model, optimizer, torch.nn.MSELoss(), metrics=["loss", off], callbacks=callbacks[:1] + callbacks[2:], verbose=0
+)
 history = trial.with_train_generator([(x, y)]).with_val_generator([(x, y)]).run(2)
 w = 0.1 * 2 * x.T @ y / 8
 torch.testing.assert_close(torch.tensor(history[0]["val_off"]), (x @ w - y).abs().mean())

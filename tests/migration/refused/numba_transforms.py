@@ -18,10 +18,12 @@ def shift(**batch):
     return {**batch, "data": batch["data"] + 1}
 
 
-transforms = NumbaCompose([
-    NumbaTransform(Scale, nopython=False, factor=3.0),
-    NumbaTransformWrapper(shift, target="cpu"),
-])
+transforms = NumbaCompose(
+    [
+        NumbaTransform(Scale, nopython=False, factor=3.0),
+        NumbaTransformWrapper(shift, target="cpu"),
+    ]
+)
 data = BaseDataManager({"data": np.arange(4.0)}, 2, 1, transforms, sampler_cls=SequentialSampler)
 values = np.concatenate([batch["data"] for batch in data.get_batchgen()])
 np.testing.assert_array_equal(values, np.arange(4) * 3 + 1)

@@ -45,10 +45,17 @@ def by_hand(num_epochs, lr=0.1):
     return w
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3,
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+        },
+    }
+)
 network = PyTorchExperiment(params, Net, name="rates", save_path="runs").run(data, callbacks=[Rates()])
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(2), rtol=1e-4)
 assert seen == [0.1, 0.05]

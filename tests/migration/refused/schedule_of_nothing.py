@@ -31,9 +31,18 @@ def by_hand(num_epochs, lr=0.1):
     return w
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3, "lr_sched_cls": None, "lr_sched_params": {"step_size": 1},  # refused
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+            "lr_sched_cls": None,
+            "lr_sched_params": {"step_size": 1},  # refused
+        },
+    }
+)
 network = PyTorchExperiment(params, Net, name="flat", save_path="runs").run(data)
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)

@@ -35,14 +35,25 @@ def distance(y_true, y_pred):
     return np.abs(y_true - y_pred).mean()
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3, "val_metrics": {"distance": distance},
-}})
-network = PyTorchExperiment(params, Net, name="s", save_path="runs", val_score_key="distance").run(data, data)  # refused
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+            "val_metrics": {"distance": distance},
+        },
+    }
+)
+network = PyTorchExperiment(params, Net, name="s", save_path="runs", val_score_key="distance").run(  # refused
+    data, data
+)
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)
-trainer = PyTorchNetworkTrainer(Net(), "trained", {"l2": torch.nn.MSELoss()}, torch.optim.SGD, {"lr": 0.1},
-                                val_metrics={"distance": distance})
+trainer = PyTorchNetworkTrainer(
+    Net(), "trained", {"l2": torch.nn.MSELoss()}, torch.optim.SGD, {"lr": 0.1}, val_metrics={"distance": distance}
+)
 network = trainer.train(3, data, data, val_score_key="val_distance")  # refused
 # the largest distance is that of the first epoch
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(1), rtol=1e-4)

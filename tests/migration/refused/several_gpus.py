@@ -31,12 +31,26 @@ def by_hand(num_epochs, lr=0.1):
     return w
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3, "gpu_ids": [0, 1],  # refused
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+            "gpu_ids": [0, 1],  # refused
+        },
+    }
+)
 network = PyTorchExperiment(params, Net, name="gpus", save_path="runs").run(data)
 np.testing.assert_allclose(network.dense.weight.detach().cpu().numpy().T, by_hand(3), rtol=1e-4)
-trainer = PyTorchNetworkTrainer(Net(), "trained", {"l2": torch.nn.MSELoss()}, torch.optim.SGD, {"lr": 0.1},
-                                gpu_ids=[0, 1])  # refused
+trainer = PyTorchNetworkTrainer(
+    Net(),
+    "trained",
+    {"l2": torch.nn.MSELoss()},
+    torch.optim.SGD,
+    {"lr": 0.1},
+    gpu_ids=[0, 1],  # refused
+)
 np.testing.assert_allclose(trainer.train(3, data).dense.weight.detach().cpu().numpy().T, by_hand(3), rtol=1e-4)

@@ -32,10 +32,17 @@ def by_hand(num_epochs, lr=0.1):
     return w
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3,
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+        },
+    }
+)
 experiment = PyTorchExperiment(params, Net, name="told", save_path="runs")
 experiment = SlackMessenger(experiment, token="secret", channel="trainings", notify_epochs=10)
 network = experiment.run(data)

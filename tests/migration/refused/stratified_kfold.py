@@ -22,10 +22,18 @@ class Net(AbstractPyTorchNetwork):
         return {"pred": self.dense(x)}
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 1, "val_metrics": {"mae": lambda y_true, y_pred: float(np.abs(y_true - y_pred).mean())},
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 1,
+            "val_metrics": {"mae": lambda y_true, y_pred: float(np.abs(y_true - y_pred).mean())},
+        },
+    }
+)
 experiment = PyTorchExperiment(params, Net, name="folds", save_path="runs")
 experiment.stratified_kfold(1, data, num_splits=2)  # refused
 experiment.stratified_kfold(1, data, 2, True, 0)  # refused

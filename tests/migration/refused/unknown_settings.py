@@ -31,16 +31,31 @@ def by_hand(num_epochs, lr=0.1):
     return w
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "my_weight": (0.5),  # refused
-    "num_epochs": 3, "batch_size": 4,
-    "my_name": "it",  # refused
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "my_weight": (0.5),  # refused
+            "num_epochs": 3,
+            "batch_size": 4,
+            "my_name": "it",  # refused
+        },
+    }
+)
 assert params.nested_get("my_weight") == 0.5 and params.nested_get("my_name") == "it"
 experiment = PyTorchExperiment(params, Net, name="own", save_path="runs", my_note="of it")  # refused
 network = experiment.run(data, my_number=4, my_other=5)  # refused
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)
-trainer = PyTorchNetworkTrainer(Net(), "trained", {"l2": torch.nn.MSELoss()}, torch.optim.SGD, {"lr": 0.1}, is_mine=True)  # refused
+trainer = PyTorchNetworkTrainer(
+    Net(),
+    "trained",
+    {"l2": torch.nn.MSELoss()},
+    torch.optim.SGD,
+    {"lr": 0.1},
+    is_mine=True,  # refused
+)
 network = trainer.train(3, data)
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)

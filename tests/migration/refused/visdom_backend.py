@@ -1,10 +1,17 @@
-"""A backend that needs a server, which is made only where it is wanted."""
+"""A backend that needs a server, which is asked only where the log is made."""
 
-import delira.logging
-
-
-def logger_of_server(port=8097):
-    return delira.logging.make_logger(delira.logging.VisdomBackend({"env": "mine", "port": port}))  # refused
+from delira.logging import VisdomBackend, make_logger  # refused
 
 
-assert callable(logger_of_server)
+def logger_of_server(port=1):
+    return make_logger(VisdomBackend({"env": "mine", "server": "http://127.0.0.1", "port": port}))  # refused
+
+
+try:
+    import visdom
+except ImportError:
+    visdom = None
+try:
+    logger_of_server()
+except Exception as error:  # nobody answers there
+    assert visdom is None or "http://127.0.0.1:1" in str(error)

@@ -24,10 +24,17 @@ class Net(AbstractPyTorchNetwork):
         return {"pred": self.dense(x)}
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"bce": torch.nn.BCEWithLogitsLoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 1,
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"bce": torch.nn.BCEWithLogitsLoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 1,
+        },
+    }
+)
 network = PyTorchExperiment(params, Net, name="binary", save_path="runs").run(data)
 expected = -0.1 * x.T @ (0.5 - label) / 8
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, expected, rtol=1e-4)

@@ -35,10 +35,18 @@ def mae(y_true, y_pred):
     return np.abs(y_true - y_pred).mean()
 
 
-params = Parameters(fixed_params={"model": {}, "training": {
-    "losses": {"l2": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.1},
-    "num_epochs": 3, "val_metrics": {"mae": mae},
-}})
+params = Parameters(
+    fixed_params={
+        "model": {},
+        "training": {
+            "losses": {"l2": torch.nn.MSELoss()},
+            "optimizer_cls": torch.optim.SGD,
+            "optimizer_params": {"lr": 0.1},
+            "num_epochs": 3,
+            "val_metrics": {"mae": mae},
+        },
+    }
+)
 experiment = PyTorchExperiment(params, Net, name="tested", save_path="runs")
 network = experiment.run(data)
 outputs, labels, metrics = experiment.test(params, network, data)  # refused
