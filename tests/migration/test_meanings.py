@@ -102,8 +102,14 @@ def test_nothing_is_told_where_nothing_means_otherwise(text):
     [
         ("whole = BaseDataManager(x, (4),  # (batch)\n)\npart = whole.get_subset(range(9))\n"
          "PyTorchExperiment(params, Net).run(part)\n",
-         "whole = BaseDataManager(x, (4), sampler_cls=SequentialSampler,  # (batch)\n)\n"
+         "whole = BaseDataManager(x, (4), sampler_cls=SequentialSampler  # (batch)\n)\n"
          "part = whole.get_subset(range(9))\nPyTorchExperiment(params, Net).run(part)\n"),
+        # two changes of one place, one after the other
+        ("torch.manual_seed(7)\nparams = {'losses': {}, 'val_metrics': {'mae': f}}\n"
+         "experiment = PyTorchExperiment(\n    params,\n    Net,\n)\nexperiment.run(loader, loader)\n",
+         "torch.manual_seed(7)\nparams = {'losses': {}, 'val_metrics': {'mae': f}}\n"
+         "experiment = PyTorchExperiment(\n    params,\n"
+         "    Net, val_score_key=\"mae\", val_score_mode=\"lowest\", seed=7\n)\nexperiment.run(loader, loader)\n"),
         ("data = BaseDataManager(x, 4)\nPyTorchExperiment(params, Net).kfold(3, data)\n",
          f"{DATA}PyTorchExperiment(params, Net).kfold(3, data)\n"),
         ("class Net(AbstractPyTorchNetwork):\n    pass\n\n\ny = {'data': x, 'y': np.zeros(4, dtype='uint8')}\n",
@@ -142,7 +148,7 @@ def test_nothing_is_told_where_nothing_means_otherwise(text):
     ],
 )  # fmt: skip
 def test_a_change_keeps_the_text_around_it(before, after):
-    assert changed(IMPORTS + before) == IMPORTS + after
+    assert changed(changed(IMPORTS + before)) == IMPORTS + after
     assert told(IMPORTS + after) == []
 
 

@@ -81,7 +81,7 @@ def _trained(script: Script) -> Iterator[ast.expr]:
         position, name = _TRAINS[last_name(script, call.func)]
         is_of_03 = name == "data" and bool(call.args) and isinstance(call.args[0], ast.Constant)  # epochs go first
         data, changes = entry(call, name, position + is_of_03), entry(call, "train_kwargs")
-        has_sampler = changes is not None and "sampler" in script.of(script.value_of(changes))
+        has_sampler = changes is not None and "sampler" in script.of(script.value(changes) or changes)
         if data is not None and script.of(maker.func) not in own and not has_sampler:
             yield data
 
@@ -114,7 +114,7 @@ def unsigned_entries(script: Script) -> Iterator[Finding]:
         return
     for sample in (items(one) for one in script.nodes if isinstance(one, ast.Dict)):
         for name, given in sample.items() if "data" in sample else ():
-            value = script.value_of(given)
+            value = script.value(given)
             is_cast = isinstance(value, ast.Call) and last_name(script, value.func) == "astype"
             dtype = entry(value, "dtype", 0 if is_cast else 1) if isinstance(value, ast.Call) else None
             told = (script.origin(dtype) or text_of(dtype)) if dtype is not None else ""
@@ -203,7 +203,7 @@ def plateau_mode(script: Script) -> Iterator[Finding]:
     for holder, cls in settings(script, "lr_sched_cls", "lr_scheduler_cls"):
         name = "lr_sched_params" if entry(holder, "lr_sched_cls") else "lr_scheduler_params"
         given = entry(holder, name)
-        params = None if given is None else script.value_of(given)
+        params = None if given is None else script.value(given)
         is_known = given is None or (isinstance(params, ast.Dict) and "mode" not in items(params))
         if is_known and (script.old_name(cls) or "").startswith("ReduceLROnPlateau"):
             edit = with_entry(script, holder, name, '{"mode": "min"}')
@@ -283,7 +283,7 @@ def copied_callbacks(script: Script) -> Iterator[Finding]:
         given = [one for one in (entry(call, "callbacks"), entry(maker, "callbacks")) if one is not None]
         parts = [part for one in given for part in ast.walk(one) if isinstance(part, ast.Name)]
         reads = [one for one in script.nodes if isinstance(one, ast.Attribute) and one.lineno > call.lineno]
-        for name, value in {part.id: script.value_of(part) for part in parts}.items():
+        for name, value in {part.id: script.value(part) for part in parts}.items():
             is_made = isinstance(value, ast.Call) and script.of(value.func) != "next"
             if isinstance(value, ast.Call) and is_made and any(base(one.value) == name for one in reads):
                 begin = script.text.rfind("\n", 0, script.start(call)) + 1
@@ -318,7 +318,7 @@ def names_in_history(script: Script) -> Iterator[Finding]:
     """Entries of records that have other names or numbers."""
     given = [entry(call, "metrics", 3) for call in script.calls("Trial")]
     metrics = [one for each in given if isinstance(each, (ast.List, ast.Tuple)) for one in each.elts]
-    makers = {script.of(one): script.value_of(one) for one in metrics if script.made_by(one) == "state_key"}
+    makers = {script.of(one): script.value(one) for one in metrics if script.made_by(one) == "state_key"}
     keys = {name: text_of(entry(maker, "key", 0)) for name, maker in makers.items() if isinstance(maker, ast.Call)}
     validates = any(script.methods(("Trial",), "with_val_data", "with_val_generator", "with_data", "with_generators"))
     shifted = {id(one.left) for one in script.nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)}

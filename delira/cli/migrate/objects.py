@@ -36,10 +36,7 @@ def entry(holder: Holder, name: str, position: int = 99) -> ast.expr | None:
 
 def with_entry(script: Script, holder: Holder, name: str, value: str) -> Edit:
     """The change that gives a dictionary or a call one more entry."""
-    if isinstance(holder, ast.Call):
-        return script.with_keyword(holder, name, value)
-    end = script.end_of_last(holder, holder.values)
-    return Edit(end, end, f'{", " if holder.values else ""}"{name}": {value}')
+    return script.with_part(holder, f"{name}={value}" if isinstance(holder, ast.Call) else f'"{name}": {value}')
 
 
 def last_name(script: Script, node: ast.AST) -> str:
@@ -68,7 +65,7 @@ def settings(script: Script, *names: str) -> Iterator[tuple[Holder, ast.expr]]:
 
 def entries(script: Script, *names: str) -> dict[str, ast.expr]:
     """What settings that are dictionaries hold, all together."""
-    return {key: one for _, given in settings(script, *names) for key, one in items(script.value_of(given)).items()}
+    return {key: one for _, given in settings(script, *names) for key, one in items(script.value(given)).items()}
 
 
 def says(script: Script, name: str, *calls: ast.Call) -> bool:
@@ -113,7 +110,7 @@ def tested_metrics(script: Script) -> list[tuple[Holder, dict[str, ast.expr]]]:
     for call, _ in called(script, EXPERIMENTS, "kfold", "test"):
         metrics = entry(call, "metrics", 1 if last_name(script, call.func) == "kfold" else 2)
         pairs += [] if metrics is None else [(call, metrics)]
-    return [(holder, items(script.value_of(value))) for holder, value in pairs]
+    return [(holder, items(script.value(value))) for holder, value in pairs]
 
 
 def function_of(script: Script, node: ast.AST) -> Function | None:
@@ -121,7 +118,7 @@ def function_of(script: Script, node: ast.AST) -> Function | None:
     if isinstance(node, ast.Call) and script.old_name(node.func) == "per_sample" and node.args:
         node = node.args[0]
     own = {one.name: one for one in script.nodes if isinstance(one, ast.FunctionDef)}
-    value = own.get(node.id) if isinstance(node, ast.Name) and node.id in own else script.value_of(node)
+    value = own.get(node.id) if isinstance(node, ast.Name) and node.id in own else script.value(node)
     return value if isinstance(value, Function) else None
 
 
