@@ -83,6 +83,7 @@ def changed(text):
         "    trainer.train(2, loader)\n",
         IMPORTS + DATA + "seen = Seen()\nPyTorchNetworkTrainer(net, 'folder', callbacks=[seen]).train(2, data)\n"
         "print(seen.values)\n",
+        IMPORTS + RUN + "kept = Kept()\nexperiment.run(data, callbacks=[Seen(kept)])\nprint(kept.values)\n",
         # trials
         TRIAL + "trial = Trial(model, metrics=['loss'])\ntrial.evaluate(data_key=torchbearer.TEST_DATA)\n",
         TRIAL + "trial = Trial(model, metrics=['loss'])\nhistory = trial.run(2)\nprint(history)\n"

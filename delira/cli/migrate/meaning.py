@@ -280,8 +280,8 @@ def trained_further(script: Script) -> Iterator[Finding]:
 def copied_callbacks(script: Script) -> Iterator[Finding]:
     """Callbacks that are looked at after a run, which had a copy."""
     for call, maker in called(script, EXPERIMENTS, "run", "resume"):
-        given = [one for one in (entry(call, "callbacks"), entry(maker, "callbacks")) if one is not None]
-        parts = [part for one in given for part in ast.walk(one) if isinstance(part, ast.Name)]
+        given = [script.value(entry(one, "callbacks")) for one in (call, maker)]
+        parts = [part for one in given if isinstance(one, ast.List) for part in one.elts if isinstance(part, ast.Name)]
         reads = [one for one in script.nodes if isinstance(one, ast.Attribute) and one.lineno > call.lineno]
         for name, value in {part.id: script.value(part) for part in parts}.items():
             is_made = isinstance(value, ast.Call) and script.of(value.func) != "next"
