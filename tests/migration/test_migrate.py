@@ -18,6 +18,8 @@ CASES = sorted((HERE / "refused").glob("*.py"))
 RUNNING = sorted((HERE / "scripts").glob("*.py"))
 #: what scripts need besides numpy and scikit-learn
 PACKAGES = ("torch", "tensorflow", "keras", "flax", "pandas", "SimpleITK", "skimage", "tensorboardX")
+#: what the lines end with that need a change
+MARKS = ("# refused", "# means otherwise")
 #: building the network takes longer than all other scripts
 SLOW = ("resnet_of_keras",)
 PARAMETERS = [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in CASES]
@@ -37,9 +39,6 @@ def marked(text):
     """Line and kind of every line that a script says to need a change."""
     lines = enumerate(text.splitlines(), 1)
     return {(number, line.rpartition("# ")[2]) for number, line in lines if line.endswith(MARKS)}
-
-
-MARKS = ("# refused", "# means otherwise")
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -116,6 +115,7 @@ def test_names_are_changed_where_they_are_used(before, after):
 @pytest.mark.parametrize(
     "text",
     [
+        "from delira.training import TfExperiment as E\nclass F(E):\n    def run(self, own): ...\nF(1, 2).run(own=3)\n",
         "def sitk_resample_to_image(a):\n    return a\n\n\nsitk_resample_to_image(1)\n",
         "from other import scale_loss, Trial\nscale_loss(1, 2)\nTrial(pass_state=True)\n",
         "from .delira import scale_loss\nfrom . import torchbearer\n",
@@ -150,8 +150,10 @@ def test_nothing_of_a_script_is_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "script.py"
     script.write_text("import torchbearer\nopen('run', 'w')\nraise SystemExit(7)\n")
+    script.chmod(0o755)
     assert main(["migrate", str(script), "--write"]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["script.py"]
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+    assert script.stat().st_mode & 0o777 == 0o755
 
 
 def test_several_files_are_read_before_any_is_changed(tmp_path, capsys):

@@ -39,7 +39,9 @@ def run(options: argparse.Namespace) -> Answer:
             {"file": str(path), **finding._asdict(), "change": script.shown(finding)} for finding in findings(script)
         ]
         if options.write and (text := migrated(script)) != script.text:
-            publish_text(path, text)
+            target, mode = path.resolve(), path.stat().st_mode  # a link stays one, and a program can still be run
+            publish_text(target, text)
+            target.chmod(mode)
     left = [row for row in rows if not (options.write and row["change"])]
     lines = ["\n".join([_told(row), *(f"    {line}" for line in row["change"]), ""]) for row in rows]
     lines.append(_summary(len(rows), len(left), options.write))

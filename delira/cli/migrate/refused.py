@@ -26,15 +26,22 @@ def _loggers(script: Script) -> Iterator[Finding]:
 
 def _monitors(script: Script) -> Iterator[Finding]:
     """Callbacks that watch a value of which nobody knows whether it should be small."""
+
+    def is_unknown(name: str) -> bool:
+        # an experiment knows its losses, and which metrics are delira's
+        is_of_trial = _has(script, "Trial") and not _has(script, _EXPERIMENT, _TRAINER)
+        return is_of_trial or _is_own_metric(script, name)
+
     for call in script.calls("EarlyStopping", "Best", "ModelCheckpoint"):
         given = {one.name: one.value for one in _given(script, call)}
         first = call.args[0] if call.args and script.old_name(call.func) == "EarlyStopping" else None
         monitor = given.get("monitor", given.get("monitor_key", first))
         is_auto = "mode" not in given or script.of(given["mode"]).strip("'\"") == "auto"
         is_last = script.old_name(call.func) == "ModelCheckpoint" and "save_best_only" not in given
-        if not isinstance(monitor, ast.Constant) or call.args[3:] or not is_auto or is_last:
+        is_open = bool(call.args[3:]) or any(one.arg is None for one in call.keywords)
+        if not isinstance(monitor, ast.Constant) or is_open or not is_auto or is_last:
             continue
-        if isinstance(monitor.value, str) and named_direction(monitor.value) is None:
+        if isinstance(monitor.value, str) and named_direction(monitor.value) is None and is_unknown(monitor.value):
             is_of_trial = not (script.origin(call.func) or "").startswith("delira.training")
             said = "max" if "acc" in monitor.value and is_of_trial else "min"
             why = f"nothing says whether large values of {monitor.value!r} are good; the older library took {said!r}"
@@ -48,6 +55,8 @@ _TAKEN_AWAY = {
     "ModelCheckpoint MostRecent Best Interval": (("pickle_module", None), ("pickle_protocol", None)),
     _SCHEDULES: (("last_epoch", "-1"),),
     "CyclicLR": (("monitor", None),),
+    "WeightedRandomSampler": (("cum_weights", "None"),),
+    "LoggingContext": (("initialize_if_missing", "False"), ("destroy_on_exit", "False"), ("destroy_on_exit", "None")),
 }
 
 
@@ -147,14 +156,18 @@ _OF_MANAGERS = {
 }  # fmt: skip
 
 
-def _is(script: Script, node: ast.AST, ending: str) -> bool:
-    """Whether an expression is an object of a class of an older library, by how the names of such classes end."""
+def _is(script: Script, node: ast.AST, ending: str, method: str = "") -> bool:
+    """Whether an expression is an object of a class of an older library, by how the names of such classes end.
+
+    Of a subclass that has a method of its own this is not said.
+    """
     call = script.call_of(node)
     if call is None:
         return False
     own = script.defined.get(call.func.id) if isinstance(call.func, ast.Name) else None
     names = script.bases(own) if isinstance(own, ast.ClassDef) else {script.old_name(call.func) or ""}
-    return any(name.endswith(ending) for name in names)
+    has_own = isinstance(own, ast.ClassDef) and method in [getattr(one, "name", None) for one in own.body]
+    return not has_own and any(name.endswith(ending) for name in names)
 
 
 def _places_of_settings(script: Script) -> Iterator[tuple[ast.Call | ast.Dict, tuple[str, ...]]]:
@@ -163,11 +176,11 @@ def _places_of_settings(script: Script) -> Iterator[tuple[ast.Call | ast.Dict, t
         if isinstance(node, ast.Call):
             name = script.old_name(node.func) or ""
             is_run = isinstance(node.func, ast.Attribute) and node.func.attr == "run"
-            if name.endswith(_EXPERIMENT) or (is_run and _is(script, node.func.value, _EXPERIMENT)):  # type: ignore[attr-defined]
+            if name.endswith(_EXPERIMENT) or (is_run and _is(script, node.func.value, _EXPERIMENT, "run")):  # type: ignore[attr-defined]
                 yield node, _OF_EXPERIMENTS
             elif name.endswith(_TRAINER):
                 yield node, _OF_TRAINERS
-    if any((script.old_name(node) or "").endswith(_EXPERIMENT) for node in script.nodes):
+    if _has(script, _EXPERIMENT):
         for call in script.calls("Parameters"):
             for given in [*call.args, *(one.value for one in call.keywords)]:
                 for key, value in _pairs(script.value(given)):
@@ -231,15 +244,32 @@ def _settings(script: Script) -> Iterator[Finding]:
                     yield Finding(script.line_at(one.start), "refused", why, (edit,))
 
 
+#: experiments and trainers that have one GPU for now
+_OF_ONE_GPU = {
+    "PyTorchExperiment", "PyTorchNetworkTrainer", "TorchScriptExperiment", "TorchScriptNetworkTrainer"
+}  # fmt: skip
+
+
 def _several_gpus(script: Script) -> Iterator[Finding]:
     """Numbers of GPUs: without a GPU the processor was taken, and of several one is used."""
-    for place, _ in _places_of_settings(script):
+    names = {script.old_name(node) for node in script.nodes}
+    for place, _ in _places_of_settings(script) if names & _OF_ONE_GPU else ():
         for one in _given(script, place):
             if one.name == "gpu_ids" and re.match(r"[\[(]\s*0\b", script.of(one.value)):
                 text = '"device": "auto"' if isinstance(place, ast.Dict) else 'device="auto"'
                 why = "gpu_ids needs a GPU, and of PyTorch one alone; device='auto' is the first GPU, or else the CPU"
                 line = script.line_at(one.start)
                 yield Finding(line, "refused", why, (Edit(one.start, one.end, text),))
+
+
+def _log_folders(script: Script) -> Iterator[Finding]:
+    """The folder of TensorBoard, as its writers called it once."""
+    for place, _ in _places_of_settings(script):
+        for one in _given(script, place):
+            for entry in _given(script, one.value) if one.name == "logging_kwargs" else ():
+                if entry.name == "logdir":
+                    edit = Edit(entry.start, entry.start + len('"logdir"'), '"log_dir"')
+                    yield Finding(script.line_at(entry.start), "refused", "it is called log_dir", (edit,))
 
 
 def _schedules(script: Script) -> Iterator[Finding]:
@@ -261,15 +291,14 @@ def _scores(script: Script) -> Iterator[Finding]:
         if not isinstance(call, ast.Call) or "val_score_mode" in script.text:
             continue
         is_train = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
-        if is_train and _is(script, call.func.value, _TRAINER):  # type: ignore[attr-defined]
+        if is_train and _is(script, call.func.value, _TRAINER, "train"):  # type: ignore[attr-defined]
             key, mode = script.node(call, 3, "val_score_key"), "highest"
         elif (script.old_name(call.func) or "").endswith(_EXPERIMENT):
             key, mode = script.node(call, 6, "val_score_key"), "lowest"
         else:
             continue
         name = key.value.removeprefix("val_") if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
-        metrics = [value for one in script.nodes for metric, value in _pairs(one) if metric == name]
-        if name and named_direction(name) is None and any(_is_own_function(script, one) for one in metrics):
+        if name and named_direction(name) is None and _is_own_metric(script, name):
             why = f"nothing says whether small or large values of {name!r} are good; the older library took the {mode}"
             edit = script.with_keyword(call, "val_score_mode", f'"{mode}"')
             yield Finding(call.lineno, "refused", why, (edit,))
@@ -303,7 +332,7 @@ def _places(script: Script) -> Iterator[Finding]:
             continue
         if (script.old_name(call.func) or "").endswith(_EXPERIMENT):
             order = _PLACES_OF_MAKING
-        elif isinstance(call.func, ast.Attribute) and _is(script, call.func.value, _EXPERIMENT):
+        elif isinstance(call.func, ast.Attribute) and _is(script, call.func.value, _EXPERIMENT, call.func.attr):
             order = _PLACES.get(call.func.attr, (len(call.args), ""))
             first = script.value(call.args[0]) if call.args else None
             if call.func.attr == "kfold" and isinstance(first, ast.Constant):
@@ -332,6 +361,8 @@ def _folds(script: Script) -> Iterator[Finding]:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
         method, owner = call.func.attr, call.func.value
+        if not _is(script, owner, _EXPERIMENT, method):
+            continue
         if method == "stratified_kfold":
             name = Edit(script.end(owner), script.end(call.func), ".kfold")
             stratified = script.with_keyword(call, "split_type", '"stratified"')
@@ -387,6 +418,17 @@ def _is_whole(script: Script, node: ast.expr) -> bool:
 # ------------------------------------------------------------------ what nodes are
 
 
+def _has(script: Script, *endings: str) -> bool:
+    """Whether a script has classes of an older library whose names end so."""
+    return any((script.old_name(node) or "").endswith(endings) for node in script.nodes)
+
+
+def _is_own_metric(script: Script, name: str) -> bool:
+    """Whether a dictionary has a function of the script under the name of a metric."""
+    pairs = [pair for node in script.nodes for pair in _pairs(node)]
+    return any(key == name.removeprefix("val_") and _is_own_function(script, value) for key, value in pairs)
+
+
 def _is_own_function(script: Script, node: ast.AST | None) -> bool:
     """Whether an expression is a function that the script itself defines."""
     node = script.value(node)
@@ -396,5 +438,5 @@ def _is_own_function(script: Script, node: ast.AST | None) -> bool:
 #: what looks for such lines
 REFUSED: tuple[Callable[[Script], Iterable[Finding]], ...] = (
     torchbearer, gone, _loggers, _monitors, _arguments, _accuracies, _returned, _misspelt, _settings, _several_gpus,
-    _schedules, _scores, _places, _folds, _labels,
+    _log_folders, _schedules, _scores, _places, _folds, _labels,
 )  # fmt: skip

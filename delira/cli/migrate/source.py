@@ -131,12 +131,14 @@ class Script:
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
         """The call that made the object that an expression is, as far as the script tells: ``Trial(…)``."""
-        node = self.value(node) or node
-        if not isinstance(node, ast.Call):
-            return None
-        if isinstance(node.func, ast.Attribute) and self.origin(node.func) is None:
-            return self.call_of(node.func.value) if node.func.attr.startswith(_FLUENT) else None
-        return node
+        seen: set[int] = set()
+        found = self.value(node)
+        while isinstance(found, ast.Call) and id(found) not in seen:  # trial = trial.to("cpu") is made of itself
+            seen.add(id(found))
+            if not isinstance(found.func, ast.Attribute) or self.origin(found.func) is not None:
+                return found
+            found = self.value(found.func.value) if found.func.attr.startswith(_FLUENT) else None
+        return None
 
     def made_by(self, node: ast.AST) -> str | None:
         """The class of an older library whose object an expression is, as far as the script tells: ``"Trial"``."""
@@ -145,11 +147,15 @@ class Script:
 
     def bases(self, cls: ast.ClassDef) -> set[str]:
         """Names of the classes of older libraries from which a class derives, also by others of the script."""
-        own = {one.name: one for one in self.nodes if isinstance(one, ast.ClassDef) and one is not cls}
-        found = {name for base in cls.bases if (name := self.old_name(base)) is not None}
-        for base in cls.bases:
-            if isinstance(base, ast.Name) and base.id in own:
-                found |= self.bases(own[base.id])
+        own = {one.name: one for one in self.nodes if isinstance(one, ast.ClassDef) and one.name != cls.name}
+        found, left, seen = set(), [*cls.bases], {cls.name}
+        while left:
+            base = left.pop()
+            if (name := self.old_name(base)) is not None:
+                found.add(name)
+            elif isinstance(base, ast.Name) and base.id in own.keys() - seen:
+                seen.add(base.id)
+                left += own[base.id].bases
         return found
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
