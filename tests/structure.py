@@ -34,6 +34,7 @@ NAMES_FRAMEWORKS = (
     "frameworks.py",
     "utils/doctor.py",
     "cli/doctor",
+    "cli/migrate/",
     "cli/templates",
     "cli/new",
 )

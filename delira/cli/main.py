@@ -148,6 +148,13 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("--backend", choices=[*PACKAGES], required=True),
         _argument("--task", choices=("classification", "segmentation"), default="classification"),
     ),
+    "migrate": (
+        "the lines of a script for the older library, or for torchbearer, that need a change",
+        "  delira migrate train.py           print them, with the change; nothing of the script is run\n"
+        "  delira migrate *.py --write       make the changes",
+        _argument("scripts", nargs="+", metavar="SCRIPT", help="a file of Python"),
+        _argument("--write", action="store_true", help="change the files"),
+    ),
     "completion": (
         "print what a shell needs to complete commands and options",
         "  delira completion bash >> ~/.bash_completion",

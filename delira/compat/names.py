@@ -164,7 +164,11 @@ FURTHER: dict[str, Homes] = {
             " HISTORY BACKWARD_ARGS MIXUP_LAMBDA MIXUP_PERMUTATION"
         ),
     },
-    _DATA: {"delira.compat.data": "Augmenter", "delira.data_loading.nii": "BaseLabelGenerator"},
+    _DATA: {
+        "delira.compat.data": "Augmenter",
+        "delira.data_loading.nii": "BaseLabelGenerator",
+        "delira.data_loading.load_utils": "is_valid_image_file",
+    },
     f"{_DATA}.data_manager": {"delira.compat.data": "Augmenter", _DATA: "DataManager"},
     "delira.models": {
         "delira.models": "AbstractPyTorchJITNetwork=AbstractTorchScriptNetwork AbstractTfEagerNetwork=AbstractTfNetwork"
@@ -199,7 +203,8 @@ SUBMODULES = {
     "delira.callbacks.decorators",
 }  # fmt: skip
 
-_SITK = "SimpleITK.{}: import SimpleITK, and call that; arrays come and go by GetArrayFromImage, GetImageFromArray"
+_SITK = "SimpleITK.{}; arrays come and go by GetArrayFromImage, GetImageFromArray"
+_PLACE = "Resample(image, size, transform, interpolator, origin, spacing, direction)"
 _NUMBA = "numba.njit around the function itself; a transform is any function of a batch"
 _LOG = "delira.logging.{}"
 _RESNET = "keras.applications, or a keras.Model of your own; delira.models has ClassificationNetworkBaseTf"
@@ -212,26 +217,29 @@ _MODEL_PACKAGES = ("delira.models", "delira.models.backends.torch", "delira.mode
 #: modules -> names that are gone there -> what to type instead
 GONE: dict[tuple[str, ...], dict[str, str]] = {
     ("delira.utils", "delira.utils.imageops"): {
-        "sitk_resample_to_spacing": _SITK.format("Resample(image, size, …, spacing)"),
-        "sitk_resample_to_image": _SITK.format("Resample(image, reference_image, transform)"),
-        "sitk_resample_to_shape": _SITK.format("Resample(image, (x, y, z))"),
-        "sitk_new_blank_image": _SITK.format("Image(size, SimpleITK.sitkFloat32) with SetSpacing, SetOrigin"),
-        "sitk_copy_metadata": _SITK.format("Image.CopyInformation: target.CopyInformation(source)"),
+        "sitk_resample_to_spacing": _SITK.format(_PLACE),
+        "sitk_resample_to_image": _SITK.format("Resample(image, reference_image, transform, interpolator)"),
+        "sitk_resample_to_shape": _SITK.format(_PLACE),
+        "sitk_new_blank_image": _SITK.format(
+            "Image(size, SimpleITK.sitkFloat64) + value, with SetSpacing, SetOrigin, SetDirection"
+        ),
+        "sitk_copy_metadata": _SITK.format(
+            "Image: target.SetMetaData(key, source.GetMetaData(key)) for each of source.GetMetaDataKeys()"
+        ),
     },
     (f"{_DATA}.numba_transform",): dict.fromkeys(("NumbaTransform", "NumbaTransformWrapper", "NumbaCompose"), _NUMBA),
-    (f"{_DATA}.load_utils", _DATA): {"is_valid_image_file": "pathlib.Path(name).suffix in extensions"},
     ("delira.models.classification", "delira.models.classification.ResNet18"): {
         "ResNet18": _RESNET,
         "ResBlock": _RESNET,
         "get_image_format_and_axis": "keras.config.image_data_format()",
     },
     _MODEL_PACKAGES: {
-        "DataParallelPyTorchNetwork": "gpu_ids=[0, 1] of the trainer",
-        "DataParallelTfEagerNetwork": "gpu_ids=[0] of the trainer: one GPU",
+        "DataParallelPyTorchNetwork": "the network itself: PyTorch has one GPU for now, device='auto' of the trainer",
+        "DataParallelTfEagerNetwork": "the network itself, and gpu_ids=[0, 1] of the trainer",
         "scale_loss": "with optimizers['default'].scale_loss(loss) as scaled: scaled.backward()",
-        "AbstractChainerNetwork": "AbstractPyTorchNetwork, AbstractTfNetwork or AbstractJaxNetwork",
+        "AbstractChainerNetwork": "AbstractPyTorchNetwork, AbstractTfNetwork, …; AbstractNetwork for plain Python",
     },
-    ("delira.training", "delira.training.metrics"): {
+    ("delira.training", "delira.training.metrics", "delira.metrics"): {
         "AurocMetricPyTorch": "delira.metrics.AurocMetric",
         "AccuracyMetricPyTorch": "delira.metrics.accuracy",
     },
@@ -247,8 +255,8 @@ GONE: dict[tuple[str, ...], dict[str, str]] = {
         "WriterLoggingBackend": _HANDLERS,
         "TensorboardBackend": _LOG.format("TensorboardXLoggingHandler, or logging_type='tensorboardx' of the trainer"),
         "VisdomBackend": _LOG.format("VisdomLoggingHandler, or logging_type='visdom' of the trainer"),
-        "Logger": _LOG.format("MessageLogger"),
-        "SingleThreadedLogger": _LOG.format("MessageLogger"),
+        "Logger": _LOG.format("MessageLogger(name, handlers)"),
+        "SingleThreadedLogger": _LOG.format("MessageLogger(name, handlers)"),
         "register_logger": _LOG.format("make_logger(name, …)"),
         "unregister_logger": _LOG.format("close_logger(name)"),
         "logger_exists": _LOG.format("get_logger(name), which says what there is"),

@@ -1,0 +1,442 @@
+"""Lines at which the library stops: names that are gone, and calls that are refused."""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from keyword import iskeyword
+from typing import NamedTuple
+
+from delira.callbacks.abstract_callback import EVENTS, HOOKS
+from delira.cli.migrate.gone import gone, of_backend, torchbearer, written_out
+from delira.cli.migrate.source import Edit, Finding, Script
+from delira.experiments.run_request import RUN_NAMES
+from delira.metrics.direction import named_direction
+from delira.settings.config import SETTINGS
+
+# ------------------------------------------------------------------ calls of torchbearer
+
+
+def _loggers(script: Script) -> Iterator[Finding]:
+    """``make_logger`` of a backend."""
+    for call in script.calls("make_logger"):
+        backend = script.node(call, 0, "backend")
+        if backend is not None and (script.made_by(backend) or "").endswith(("Backend", "LoggingHandler")):
+            yield of_backend(script, call)
+
+
+def _monitors(script: Script) -> Iterator[Finding]:
+    """Callbacks that watch a value of which nobody knows whether it should be small."""
+
+    def is_unknown(name: str) -> bool:
+        # an experiment knows its losses, and which metrics are delira's
+        is_of_trial = _has(script, "Trial") and not _has(script, _EXPERIMENT, _TRAINER)
+        return is_of_trial or _is_own_metric(script, name)
+
+    for call in script.calls("EarlyStopping", "Best", "ModelCheckpoint"):
+        given = {one.name: one.value for one in _given(script, call)}
+        first = call.args[0] if call.args and script.old_name(call.func) == "EarlyStopping" else None
+        monitor = given.get("monitor", given.get("monitor_key", first))
+        is_auto = "mode" not in given or script.of(given["mode"]).strip("'\"") == "auto"
+        is_last = script.old_name(call.func) == "ModelCheckpoint" and "save_best_only" not in given
+        is_open = bool(call.args[3:]) or any(one.arg is None for one in call.keywords)
+        if not isinstance(monitor, ast.Constant) or is_open or not is_auto or is_last:
+            continue
+        if isinstance(monitor.value, str) and named_direction(monitor.value) is None and is_unknown(monitor.value):
+            is_of_trial = not (script.origin(call.func) or "").startswith("delira.training")
+            said = "max" if "acc" in monitor.value and is_of_trial else "min"
+            why = f"nothing says whether large values of {monitor.value!r} are good; the older library took {said!r}"
+            yield Finding(call.lineno, "refused", why, (script.with_keyword(call, "mode", f'"{said}"'),))
+
+
+_SCHEDULES = "LambdaLR StepLR MultiStepLR ExponentialLR CosineAnnealingLR ReduceLROnPlateau CyclicLR"
+#: classes -> arguments that are gone, and the value of which they say nothing; ``None``: any
+_TAKEN_AWAY = {
+    "Trial": (("pass_state", None),),
+    "ModelCheckpoint MostRecent Best Interval": (("pickle_module", None), ("pickle_protocol", None)),
+    _SCHEDULES: (("last_epoch", "-1"),),
+    "CyclicLR": (("monitor", None),),
+    "WeightedRandomSampler": (("cum_weights", "None"),),
+    "LoggingContext": (("initialize_if_missing", "False"), ("destroy_on_exit", "False"), ("destroy_on_exit", "None")),
+}
+
+
+def _arguments(script: Script) -> Iterator[Finding]:
+    for names, arguments in _TAKEN_AWAY.items():
+        for call in script.calls(*names.split()):
+            for one in _given(script, call):
+                if (one.name, None) in arguments or (one.name, script.of(one.value)) in arguments:
+                    why = f"{script.old_name(call.func)} takes no {one.name}; what it said is so"
+                    edit = script.without_keyword(call, one.name)
+                    yield Finding(script.line_at(one.start), "refused", why, (edit,))
+
+
+def _accuracies(script: Script) -> Iterator[Finding]:
+    """The metric 'acc' of a trial with a criterion of the user's."""
+    for call in script.calls("Trial"):
+        criterion, metrics = (script.node(call, place, name) for place, name in ((2, "criterion"), (3, "metrics")))
+        if _is_own_function(script, criterion) and isinstance(metrics, ast.List):
+            for one in metrics.elts:
+                if isinstance(one, ast.Constant) and one.value in ("acc", "accuracy"):
+                    why = "'acc' is chosen by the criterion, and of this one nothing is known; it was that of classes"
+                    yield Finding(one.lineno, "refused", why, (script.replaced(one, '"cat_acc"'),))
+
+
+# ------------------------------------------------------------------ callbacks
+
+
+def _returned(script: Script) -> Iterator[Finding]:
+    """Callbacks that return attributes for the trainer."""
+    for method, trainer in _methods_of_callbacks(script):
+        for node in ast.walk(method):
+            if not isinstance(node, ast.Return) or next(script.above(node, ast.FunctionDef, ast.Lambda)) is not method:
+                continue
+            entries = _entries(script, node.value)
+            unknown = {key: text for key, text in entries.items() if key != "stop_training"}
+            if not unknown:
+                continue
+            lines = [f"{trainer}.{key} = {text}" for key, text in unknown.items()]
+            stop = f'return {{"stop_training": {entries["stop_training"]}}}' if "stop_training" in entries else "return"
+            why = f"a callback returns stop_training alone; {', '.join(unknown)} is set as an attribute of the trainer"
+            edits = (script.before(node, *lines), script.replaced(node, stop))
+            yield Finding(node.lineno, "refused", why, edits)
+
+
+def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str]]:
+    for cls in script.nodes:
+        for method in cls.body if isinstance(cls, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef) and method.name in EVENTS and len(method.args.args) > 1:
+                yield method, method.args.args[1].arg
+
+
+def _entries(script: Script, value: ast.expr | None) -> dict[str, str]:
+    """Key and text of each value of a dictionary that is written out, here or where a variable got it."""
+    node = script.value(value)
+    if isinstance(node, ast.Call) and script.of(node.func) == "dict" and not node.args:
+        pairs = {str(one.arg): script.of(one.value) for one in node.keywords}
+    elif isinstance(node, ast.Dict):
+        keys = [one.value if isinstance(one, ast.Constant) else None for one in node.keys]
+        pairs = {str(key): script.of(one) for key, one in zip(keys, node.values, strict=True)}
+    else:
+        return {}
+    if isinstance(value, ast.Name):
+        pairs = {key: f'{value.id}["{key}"]' for key in pairs}
+    return pairs if all(key.isidentifier() and not iskeyword(key) for key in pairs) else {}
+
+
+def _misspelt(script: Script) -> Iterator[Finding]:
+    """Methods that look like events and are none."""
+    for cls in script.nodes:
+        if not isinstance(cls, ast.ClassDef) or not script.bases(cls) & {"AbstractCallback", "Callback"}:
+            continue
+        methods = [one for one in cls.body if isinstance(one, ast.FunctionDef) and not one.decorator_list]
+        named = [one for one in methods if one.name.startswith(("on_", "at_"))]
+        wrong = [one for one in named if one.name not in EVENTS and one.name not in HOOKS]
+        if any("not_hooks" in script.of(one) for one in cls.body if isinstance(one, ast.Assign)):
+            continue
+        for one in wrong:
+            names = ", ".join(f'"{method.name}"' for method in wrong) + ("" if wrong[1:] else ",")
+            why = f"{one.name} is no event, and was never called; the change says so. Rename it if an event was meant"
+            edit = script.before(methods[0], f"not_hooks = ({names})", "")
+            yield Finding(one.lineno, "refused", why, (edit,))
+
+
+# ------------------------------------------------------------------ settings
+
+_EXPERIMENT, _TRAINER, _MANAGER = "Experiment", "NetworkTrainer", "DataManager"
+_OF_TRAINERS = (*SETTINGS, *RUN_NAMES, "network", "save_path", "resume_from", "config")
+_OF_EXPERIMENTS = (
+    *SETTINGS, *RUN_NAMES, "params", "config", "model_cls", "name", "save_path", "predictor_cls", "trainer_cls",
+    "val_score_key", "val_score_mode", "train_data", "val_data", "preprocessing", "resume", "allow_changes",
+    "data_keys", "backend",
+)  # fmt: skip
+_OF_MANAGERS = {
+    "data", "batch_size", "n_process_augmentation", "n_process_loading", "transforms", "sampler", "sampler_cls",
+    "sampler_kwargs", "sampling_kwargs", "data_loader_cls", "dataset_cls", "load_fn", "from_disc", "worker_settings",
+    "bad_samples", "drop_last",
+}  # fmt: skip
+
+
+def _is(script: Script, node: ast.AST, ending: str, method: str = "") -> bool:
+    """Whether an expression is an object of a class of an older library, by how the names of such classes end.
+
+    Of a subclass that has a method of its own this is not said.
+    """
+    call = script.call_of(node)
+    if call is None:
+        return False
+    own = script.defined.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    names = script.bases(own) if isinstance(own, ast.ClassDef) else {script.old_name(call.func) or ""}
+    has_own = isinstance(own, ast.ClassDef) and method in [getattr(one, "name", None) for one in own.body]
+    return not has_own and any(name.endswith(ending) for name in names)
+
+
+def _places_of_settings(script: Script) -> Iterator[tuple[ast.Call | ast.Dict, tuple[str, ...]]]:
+    """Calls, and dictionaries of parameters, that hold settings of a training, and the names that they may have."""
+    for node in script.nodes:
+        if isinstance(node, ast.Call):
+            name = script.old_name(node.func) or ""
+            is_run = isinstance(node.func, ast.Attribute) and node.func.attr == "run"
+            if name.endswith(_EXPERIMENT) or (is_run and _is(script, node.func.value, _EXPERIMENT, "run")):  # type: ignore[attr-defined]
+                yield node, _OF_EXPERIMENTS
+            elif name.endswith(_TRAINER):
+                yield node, _OF_TRAINERS
+    if _has(script, _EXPERIMENT):
+        for call in script.calls("Parameters"):
+            for given in [*call.args, *(one.value for one in call.keywords)]:
+                for key, value in _pairs(script.value(given)):
+                    training = script.value(value)
+                    if key == "training" and isinstance(training, ast.Dict):
+                        yield training, (*SETTINGS, *RUN_NAMES)
+
+
+def _pairs(node: ast.AST | None) -> list[tuple[str, ast.expr]]:
+    """Keys and values of a dictionary that is written out."""
+    if not isinstance(node, ast.Dict):
+        return []
+    pairs = zip(node.keys, node.values, strict=True)
+    return [(key.value, value) for key, value in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+
+
+class _Entry(NamedTuple):
+    """One argument of a call by its name, or one entry of a dictionary that is written out."""
+
+    name: str
+    start: int
+    end: int
+    value: ast.expr
+
+
+def _given(script: Script, node: ast.AST) -> list[_Entry]:
+    """The named arguments of a call, or the entries of a dictionary, whose names are known."""
+    if isinstance(node, ast.Call):
+        named = [one for one in node.keywords if one.arg is not None]
+        return [_Entry(str(one.arg), script.start(one), script.end(one), one.value) for one in named]
+    found = []
+    for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            opened = script.text[script.end(key) : script.start(value)].count("(")
+            closed = re.compile(rf"(?:\s*\)){{{opened}}}").match(script.text, script.end(value))
+            end = script.end(value) if closed is None else closed.end()
+            found.append(_Entry(key.value, script.start(key), end, value))
+    return found
+
+
+def _settings(script: Script) -> Iterator[Finding]:
+    """Settings that nobody knows, which became attributes of the trainer, or were never read."""
+    for place, known in _places_of_settings(script):
+        given = _given(script, place)
+        unknown = [one for one in given if one.name not in known]
+        if unknown and "extra" not in {one.name for one in given}:
+            form = '"extra": {{{}}}' if isinstance(place, ast.Dict) else "extra={{{}}}"
+            text = form.format(", ".join(f'"{one.name}": {script.of(one.value)}' for one in unknown))
+            edits = [Edit(unknown[0].start, unknown[0].end, text)]
+            edits += [Edit(script.text.rindex(",", 0, one.start), one.end, "") for one in unknown[1:]]
+            for one in unknown:
+                why = f"there is no setting {one.name!r}; what only your closure needs is an entry of extra"
+                yield Finding(script.line_at(one.start), "refused", why, tuple(edits))
+    for call in script.calls("BaseDataManager", "DataManager"):
+        data = script.value(script.node(call, 0, "data"))
+        if isinstance(data, ast.Dict) or (data is not None and _is(script, data, "Dataset")):
+            for one in _given(script, call):
+                if one.name not in _OF_MANAGERS:
+                    why = f"a data manager of a dataset takes no {one.name}, which nothing read"
+                    edit = script.without_keyword(call, one.name)
+                    yield Finding(script.line_at(one.start), "refused", why, (edit,))
+
+
+#: experiments and trainers that have one GPU for now
+_OF_ONE_GPU = {
+    "PyTorchExperiment", "PyTorchNetworkTrainer", "TorchScriptExperiment", "TorchScriptNetworkTrainer"
+}  # fmt: skip
+
+
+def _several_gpus(script: Script) -> Iterator[Finding]:
+    """Numbers of GPUs: without a GPU the processor was taken, and of several one is used."""
+    names = {script.old_name(node) for node in script.nodes}
+    for place, _ in _places_of_settings(script) if names & _OF_ONE_GPU else ():
+        for one in _given(script, place):
+            if one.name == "gpu_ids" and re.match(r"[\[(]\s*0\b", script.of(one.value)):
+                text = '"device": "auto"' if isinstance(place, ast.Dict) else 'device="auto"'
+                why = "gpu_ids needs a GPU, and of PyTorch one alone; device='auto' is the first GPU, or else the CPU"
+                line = script.line_at(one.start)
+                yield Finding(line, "refused", why, (Edit(one.start, one.end, text),))
+
+
+def _log_folders(script: Script) -> Iterator[Finding]:
+    """The folder of TensorBoard, as its writers called it once."""
+    for place, _ in _places_of_settings(script):
+        for one in _given(script, place):
+            for entry in _given(script, one.value) if one.name == "logging_kwargs" else ():
+                if entry.name == "logdir":
+                    edit = Edit(entry.start, entry.start + len('"logdir"'), '"log_dir"')
+                    yield Finding(script.line_at(entry.start), "refused", "it is called log_dir", (edit,))
+
+
+def _schedules(script: Script) -> Iterator[Finding]:
+    """Parameters of a schedule that is not there."""
+    for place, _ in _places_of_settings(script):
+        given = {one.name: one for one in _given(script, place)}
+        classes = [given[name].value for name in ("lr_sched_cls", "lr_scheduler_cls") if name in given]
+        has_none = all(isinstance(one, ast.Constant) and one.value is None for one in classes)
+        for name in ("lr_sched_params", "lr_scheduler_params"):
+            value = given[name].value if name in given else None
+            if has_none and isinstance(value, ast.Dict) and value.keys:
+                why = f"{name} has no effect without a schedule"
+                yield Finding(value.lineno, "refused", why, (script.replaced(value, "{}"),))
+
+
+def _scores(script: Script) -> Iterator[Finding]:
+    """A score that is a function of the script, of which nobody knows whether it should be small."""
+    for call in script.nodes:
+        if not isinstance(call, ast.Call) or "val_score_mode" in script.text:
+            continue
+        is_train = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
+        if is_train and _is(script, call.func.value, _TRAINER, "train"):  # type: ignore[attr-defined]
+            key, mode = script.node(call, 3, "val_score_key"), "highest"
+        elif (script.old_name(call.func) or "").endswith(_EXPERIMENT):
+            key, mode = script.node(call, 6, "val_score_key"), "lowest"
+        else:
+            continue
+        name = key.value.removeprefix("val_") if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+        if name and named_direction(name) is None and _is_own_metric(script, name):
+            why = f"nothing says whether small or large values of {name!r} are good; the older library took the {mode}"
+            edit = script.with_keyword(call, "val_score_mode", f'"{mode}"')
+            yield Finding(call.lineno, "refused", why, (edit,))
+
+
+# ------------------------------------------------------------------ calls of experiments
+
+_KFOLD = (
+    "data metrics num_epochs num_splits shuffle random_seed split_type val_split label_key train_kwargs test_kwargs"
+    " metric_keys params verbose"
+)
+#: method of an experiment -> how many arguments may come by their places, and the names of all of them
+_PLACES = {
+    "kfold": (4, _KFOLD),
+    "test": (5, "network test_data metrics metric_keys verbose prepare_batch convert_fn"),
+    "resume": (3, "save_path train_data val_data params"),
+}
+_PLACES_OF_MAKING = (
+    6,
+    "params model_cls n_epochs name save_path key_mapping val_score_key optim_builder checkpoint_freq trainer_cls"
+    " predictor_cls",
+)
+_PLACES_OF_03 = (2, "num_epochs data num_splits shuffle random_seed train_kwargs test_kwargs")
+_STRATIFIED = (2, "num_epochs data num_splits shuffle random_seed label_key train_kwargs test_kwargs")
+
+
+def _places(script: Script) -> Iterator[Finding]:
+    """Arguments that come by their places, and now by their names."""
+    for call in script.nodes:
+        if not isinstance(call, ast.Call):
+            continue
+        if (script.old_name(call.func) or "").endswith(_EXPERIMENT):
+            order = _PLACES_OF_MAKING
+        elif isinstance(call.func, ast.Attribute) and _is(script, call.func.value, _EXPERIMENT, call.func.attr):
+            order = _PLACES.get(call.func.attr, (len(call.args), ""))
+            first = script.value(call.args[0]) if call.args else None
+            if call.func.attr == "kfold" and isinstance(first, ast.Constant):
+                order = _PLACES_OF_03
+        else:
+            continue
+        if edits := _named(script, call, *order):
+            why = "arguments in the order of the older library are given by their names"
+            yield Finding(call.lineno, "refused", why, tuple(edits))
+
+
+def _named(script: Script, call: ast.Call, number: int, names: str) -> list[Edit]:
+    """The changes that give names to the arguments after some."""
+    edits = []
+    for argument, name in list(zip(call.args, names.split(), strict=False))[number:]:
+        start = script.start(argument)
+        while number and script.text[start - 1] == "(":  # an argument in parentheses
+            start -= 1
+        edits.append(Edit(start, start, f"{name}="))
+    return edits
+
+
+def _folds(script: Script) -> Iterator[Finding]:
+    """The methods of 0.3 for stratified folds, and its order of the arguments of a test."""
+    for call in script.nodes:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        method, owner = call.func.attr, call.func.value
+        if not _is(script, owner, _EXPERIMENT, method):
+            continue
+        if method == "stratified_kfold":
+            name = Edit(script.end(owner), script.end(call.func), ".kfold")
+            stratified = script.with_keyword(call, "split_type", '"stratified"')
+            edits = [name, *_named(script, call, *_STRATIFIED), stratified]
+            yield Finding(call.lineno, "refused", "it is a way to split of kfold", tuple(edits))
+        elif method == "stratified_kfold_predict":
+            yield _by_function(script, call, method)
+        elif method == "test" and len(call.args) > 2 and _is(script, call.args[2], _MANAGER):
+            yield _by_function(script, call, "tested_as_in_03")
+
+
+def _by_function(script: Script, call: ast.Call, name: str) -> Finding:
+    """A call of a method becomes one of a function that the script gets."""
+    edits, imports = written_out(script, name)
+    function = call.func
+    comma = ", " if call.args or call.keywords else ""
+    place = script.text.index("(", script.end(function))
+    text = f"{name}({script.of(function.value)}{comma}"  # type: ignore[attr-defined]
+    edits.append(Edit(script.start(function), place + 1, text))
+    why = "outputs, labels and metrics come from two methods; the change writes a function that returns all three"
+    return Finding(call.lineno, "refused", why, tuple(edits), (), tuple(imports))
+
+
+def _labels(script: Script) -> Iterator[Finding]:
+    """Whole numbers as targets of losses that take no whole numbers."""
+    if not any(name in ("BCELoss", "BCEWithLogitsLoss", "HuberLoss") for name in _names_of_calls(script)):
+        return
+    for call in script.calls("BaseDataManager", "DataManager"):
+        for key, value in _pairs(script.value(script.node(call, 0, "data"))):
+            if key == "label" and _is_whole(script, value):
+                why = "the loss takes numbers of floating point, and labels keep their type; they were made float32"
+                edit = script.replaced(value, f'({script.of(value)}).astype("float32")')
+                yield Finding(value.lineno, "refused", why, (edit,))
+
+
+def _names_of_calls(script: Script) -> Iterator[str]:
+    for node in script.nodes:
+        if isinstance(node, ast.Call):
+            yield (script.origin(node.func) or "").rpartition(".")[2]
+
+
+def _is_whole(script: Script, node: ast.expr) -> bool:
+    """Whether an array is made as one of whole numbers."""
+    made = script.value(node)
+    if not isinstance(made, ast.Call):
+        return False
+    words = r"\bu?int(8|16|32|64)?\b"
+    if isinstance(made.func, ast.Attribute) and made.func.attr == "astype":
+        return bool(made.args) and re.search(words, script.of(made.args[0])) is not None
+    return re.fullmatch(rf".*{words}", script.of(made.func)) is not None
+
+
+# ------------------------------------------------------------------ what nodes are
+
+
+def _has(script: Script, *endings: str) -> bool:
+    """Whether a script has classes of an older library whose names end so."""
+    return any((script.old_name(node) or "").endswith(endings) for node in script.nodes)
+
+
+def _is_own_metric(script: Script, name: str) -> bool:
+    """Whether a dictionary has a function of the script under the name of a metric."""
+    pairs = [pair for node in script.nodes for pair in _pairs(node)]
+    return any(key == name.removeprefix("val_") and _is_own_function(script, value) for key, value in pairs)
+
+
+def _is_own_function(script: Script, node: ast.AST | None) -> bool:
+    """Whether an expression is a function that the script itself defines."""
+    node = script.value(node)
+    return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in script.defined)
+
+
+#: what looks for such lines
+REFUSED: tuple[Callable[[Script], Iterable[Finding]], ...] = (
+    torchbearer, gone, _loggers, _monitors, _arguments, _accuracies, _returned, _misspelt, _settings, _several_gpus,
+    _log_folders, _schedules, _scores, _places, _folds, _labels,
+)  # fmt: skip

@@ -1,0 +1,361 @@
+"""A script as text and as a tree: what its names mean, and how its text is changed without touching the rest."""
+
+import ast
+import bisect
+import difflib
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from delira.errors import ConfigError
+
+#: what some editors write before the text
+_MARK = "\ufeff"
+#: the packages whose names are looked for
+OLD = ("delira", "torchbearer")
+#: an import statement that is longer gets a line for each name
+_LONG = 88
+#: methods of a trial that return it
+_FLUENT = ("with_", "for_", "to", "cuda", "cpu", "train", "eval", "load_state_dict", "replay")
+
+
+class Edit(NamedTuple):
+    """A part of the text, from one character to before another, that becomes something else."""
+
+    start: int
+    end: int
+    text: str
+
+    def meets(self, other: "Edit") -> bool:
+        """Whether both cannot be made at once: they are of one place, and not the same."""
+        is_beside = self.start == other.start or (self.start < other.end and other.start < self.end)
+        return is_beside and self != other
+
+
+class Finding(NamedTuple):
+    """A line that needs a change."""
+
+    line: int
+    """Its number, from 1."""
+
+    kind: Literal["refused", "means otherwise"]
+    """Whether the library stops there, or goes on and means something else than the older one did."""
+
+    why: str
+    """What is wrong, and what the change does."""
+
+    edits: tuple[Edit, ...] = ()
+    """The change; empty where only the user can tell what was meant."""
+
+    drops: tuple[str, ...] = ()
+    """Names of the script that need no import any more, if nothing else uses them."""
+
+    imports: tuple[str, ...] = ()
+    """Import statements that the change needs."""
+
+
+class Script:
+    """A script for an older library, which is read and never run.
+
+    Parameters
+    ----------
+    text
+        Its source.
+    name
+        What messages call it.
+
+    Raises
+    ------
+    ConfigError
+        If it is no Python.
+    """
+
+    def __init__(self, text: str, name: str = "<script>"):
+        self.text, self.name = text, name
+        try:
+            self.tree = ast.parse(text.removeprefix(_MARK))
+        except (SyntaxError, ValueError) as error:
+            raise ConfigError(f"{name} is no script of Python 3: {error}") from error
+        # as Python divides them, each with its own end; the mark at the beginning is no part of the first one
+        lines = io.StringIO(text.removeprefix(_MARK), newline="").readlines()
+        self._starts = [*itertools.accumulate(map(len, lines), initial=len(text) - sum(map(len, lines)))]
+        self._lines = [line.encode() for line in lines]
+        self.nodes = [*ast.walk(self.tree)]
+        self._above = {id(child): node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        #: every import statement, with the name that the script has for what it imports
+        self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
+        #: import statement and alias by the name that the script has for it
+        self.imported: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
+        self._assigned: dict[str, ast.expr] = {}
+        for node in self.nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for alias in node.names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    self.imports.append((node, alias, name))
+                    self.imported[name] = node, alias
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                self._assigned[node.targets[0].id] = node.value
+        #: what the script defines at its top
+        self.defined = {one.name: one for one in self.tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+
+    # ------------------------------------------------------------------ what names mean
+
+    def origin(self, node: ast.AST) -> str | None:
+        """The full name of what an expression names by an import, e.g. ``"delira.training.Parameters"``."""
+        if isinstance(node, ast.Attribute):
+            home = self.origin(node.value)
+            return None if home is None else f"{home}.{node.attr}"
+        if not isinstance(node, ast.Name) or node.id not in self.imported:
+            return None
+        statement, alias = self.imported[node.id]
+        if isinstance(statement, ast.ImportFrom):
+            return None if statement.level else f"{statement.module}.{alias.name}"
+        return alias.name if alias.asname else node.id
+
+    def old_name(self, node: ast.AST) -> str | None:
+        """The last part of the full name, if it is one of the older libraries: ``"Parameters"``."""
+        origin = self.origin(node)
+        if origin is None or origin.partition(".")[0] not in OLD:
+            return None
+        return origin.rpartition(".")[2]
+
+    def value(self, node: ast.AST | None) -> ast.AST | None:
+        """The expression that the script assigned to a name; any other expression is its own."""
+        seen: set[str] = set()
+        while isinstance(node, ast.Name) and node.id in self._assigned and node.id not in seen:
+            seen.add(node.id)
+            node = self._assigned[node.id]
+        return node
+
+    def call_of(self, node: ast.AST) -> ast.Call | None:
+        """The call that made the object that an expression is, as far as the script tells: ``Trial(…)``."""
+        seen: set[int] = set()
+        found = self.value(node)
+        while isinstance(found, ast.Call) and id(found) not in seen:  # trial = trial.to("cpu") is made of itself
+            seen.add(id(found))
+            if not isinstance(found.func, ast.Attribute) or self.origin(found.func) is not None:
+                return found
+            found = self.value(found.func.value) if found.func.attr.startswith(_FLUENT) else None
+        return None
+
+    def made_by(self, node: ast.AST) -> str | None:
+        """The class of an older library whose object an expression is, as far as the script tells: ``"Trial"``."""
+        call = self.call_of(node)
+        return None if call is None else self.old_name(call.func)
+
+    def bases(self, cls: ast.ClassDef) -> set[str]:
+        """Names of the classes of older libraries from which a class derives, also by others of the script."""
+        own = {one.name: one for one in self.nodes if isinstance(one, ast.ClassDef) and one.name != cls.name}
+        found, left, seen = set(), [*cls.bases], {cls.name}
+        while left:
+            base = left.pop()
+            if (name := self.old_name(base)) is not None:
+                found.add(name)
+            elif isinstance(base, ast.Name) and base.id in own.keys() - seen:
+                seen.add(base.id)
+                left += own[base.id].bases
+        return found
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of functions and classes of older libraries, by the last part of their names."""
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and self.old_name(node.func) in names:
+                yield node
+
+    def methods(self, classes: Iterable[str], *names: str) -> Iterator[ast.Call]:
+        """Calls of methods of objects of some classes."""
+        wanted = frozenset(classes)
+        for node in self.nodes:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr in names and self.made_by(node.func.value) in wanted:
+                yield node
+
+    def uses(self, name: str) -> list[ast.Name]:
+        """Where a name is read."""
+        return [node for node in self.nodes if isinstance(node, ast.Name) and node.id == name]
+
+    def is_tried(self, statement: ast.AST) -> bool:
+        """Whether an import may fail: within ``try`` with an ``except``."""
+        tried = [one for one in self.above(statement, ast.Try) if isinstance(one, ast.Try) and one.handlers]
+        return any(statement in ast.walk(part) for one in tried for part in one.body)
+
+    def above(self, node: ast.AST, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        """The nodes of some kinds around one, from the inside out."""
+        while (found := self._above.get(id(node))) is not None:
+            if isinstance(found, kinds):
+                yield found
+            node = found
+
+    # ------------------------------------------------------------------ where it is, and how it changes
+
+    def _offset(self, line: int, column: int) -> int:
+        # the columns of the tree count bytes
+        return self._starts[line - 1] + len(self._lines[line - 1][:column].decode())
+
+    def start(self, node: ast.AST) -> int:
+        """Where the text of a node begins."""
+        return self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+
+    def end(self, node: ast.AST) -> int:
+        """Where the text of a node ends."""
+        return self._offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+    def of(self, node: ast.AST) -> str:
+        """The text of a node."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def replaced(self, node: ast.AST, text: str) -> Edit:
+        """The change of a node into something else."""
+        return Edit(self.start(node), self.end(node), text)
+
+    def with_keyword(self, call: ast.Call, name: str, value: str) -> Edit:
+        """The change that gives a call one more argument by its name, or another value of it."""
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return self.replaced(keyword.value, value)
+        return self.with_part(call, f"{name}={value}")
+
+    def with_part(self, node: ast.Call | ast.Dict, text: str) -> Edit:
+        """The change that gives a call one more argument, or a dictionary one more entry, behind all others."""
+        parts = node.values if isinstance(node, ast.Dict) else [*node.args, *node.keywords]
+        start = self.start(node) if isinstance(node, ast.Dict) else self.text.index("(", self.end(node.func))
+        place = max(map(self.end, parts), default=start + 1)
+        comma, end = ", " if parts else "", place
+        # what a part may stand in, and a comma at the end, are no part of it
+        for found in re.finditer(r"#[^\n]*|[,)]", self.text[place : self.end(node) - 1]) if parts else ():
+            if not found[0].startswith("#"):
+                comma, end = (" " if found[0] == "," else ", "), place + found.end()
+        return Edit(end, end, f"{comma}{text}")
+
+    def without_keyword(self, call: ast.Call, name: str) -> Edit:
+        """The change that takes an argument away from a call, with the comma beside it."""
+        keyword = next(one for one in call.keywords if one.arg == name)
+        given = sorted([*call.args, *call.keywords], key=self.start)
+        number = given.index(keyword)
+        if number:
+            return Edit(self.text.rindex(",", 0, self.start(keyword)), self.end(keyword), "")
+        return Edit(self.start(keyword), self.start(given[1]) if given[1:] else self.end(keyword), "")
+
+    def without(self, statement: ast.AST) -> Edit:
+        """The change that takes a statement away, with its line if it is alone there."""
+        start, end = self.start(statement), self.end(statement)
+        line, after = self._starts[self.line_at(start) - 1], self._starts[self.line_at(end)]
+        block = next(
+            part for part in vars(self._above[id(statement)]).values() if isinstance(part, list) and statement in part
+        )
+        if len(block) == 1 or self.text[line:start].strip() or re.match(r"[ \t]*[^\s#]", self.text[end:after]):
+            return Edit(start, end, "pass")
+        return Edit(line, after, "")
+
+    def before(self, statement: ast.AST, *lines: str) -> Edit:
+        """The change that puts lines before a statement, as far to the right as it stands."""
+        start = self.start(statement)
+        indent = self.text[self._starts[self.line_at(start) - 1] : start]
+        return Edit(start, start, "\n".join([lines[0], *(f"{indent}{line}".rstrip() for line in lines[1:]), indent]))
+
+    def at_top(self, text: str) -> Edit:
+        """The change that puts a definition behind the imports at the beginning."""
+        place = self._starts[self._head()[-1].end_lineno or 0] if self._head() else self._place_of_imports()
+        place = min(place, len(self.text))
+        gap = "" if not self.text[place:].strip("\r\n") or self.text[place] in "\r\n" else "\n\n"
+        return Edit(place, place, f"\n\n{text}\n{gap}")
+
+    def argument(self, call: ast.Call, position: int, name: str, default: str | None = None) -> str | None:
+        """The text of an argument of a call, by its place or its name; ``default`` if it is not given."""
+        node = self.node(call, position, name)
+        return default if node is None else self.of(node)
+
+    def node(self, call: ast.Call, position: int, name: str) -> ast.expr | None:
+        """An argument of a call, by its place or its name."""
+        named = next((one.value for one in call.keywords if one.arg == name), None)
+        has_place = position < len(call.args) and not any(isinstance(one, ast.Starred) for one in call.args)
+        return call.args[position] if named is None and has_place else named
+
+    def changed(self, findings: Iterable[Finding]) -> str:
+        """The text after the changes of findings; of two changes of the same place the first is made."""
+        made: list[Finding] = []
+        edits: list[Edit] = []
+        for finding in findings:
+            if not any(one.meets(other) for one in finding.edits for other in edits):
+                made.append(finding)
+                edits += [edit for edit in finding.edits if edit not in edits]
+        after = Script(_applied(self.text, edits), self.name)
+        lines = dict.fromkeys(line for finding in made for line in finding.imports)
+        return after._with_imports([*lines], {name for finding in made for name in finding.drops})
+
+    def _with_imports(self, lines: list[str], unwanted: set[str]) -> str:
+        """The text with more import statements, and without those names that nothing uses any more."""
+        unused = unwanted - ({node.id for node in self.nodes if isinstance(node, ast.Name)} - {*self.defined})
+        there = {(ast.unparse(import_of(statement, [alias]))) for statement, alias, _ in self.imports}
+        lines = sorted({*lines} - there, key=lambda line: (line.startswith("from"), line.lower()))
+        edits = []
+        for statement in {id(one): one for one, _, _ in self.imports}.values():
+            gone = [alias for one, alias, name in self.imports if one is statement and name in unused]
+            kept = [alias for alias in statement.names if alias not in gone]
+            if not gone:
+                continue
+            added, lines = (lines, []) if statement in self._head() else ([], lines)
+            of_same = f"from {getattr(statement, 'module', None)} import "
+            kept += [ast.alias(line.removeprefix(of_same)) for line in added if line.startswith(of_same)]
+            stay = [_unparsed(statement, kept)] if kept else []
+            edit = self.replaced(
+                statement, "\n".join([*stay, *(line for line in added if not line.startswith(of_same))])
+            )
+            edits.append(edit if edit.text else self.without(statement))
+        if lines:
+            place = self._place_of_imports()
+            edits.append(Edit(place, place, "".join(f"{line}\n" for line in lines)))
+        return _applied(self.text, edits)
+
+    def _head(self) -> list[ast.stmt]:
+        """The import statements at the beginning, where only text stands before."""
+        body = [node for node in self.tree.body if not _is_text(node)]
+        return [*itertools.takewhile(lambda node: isinstance(node, (ast.Import, ast.ImportFrom)), body)]
+
+    def _place_of_imports(self) -> int:
+        """Where an import may stand: before the first statement that is no text and no import from the future."""
+        for node in self.tree.body:
+            if not _is_text(node) and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+                return self._starts[first - 1]
+        return len(self.text)
+
+    def shown(self, finding: Finding) -> list[str]:
+        """The lines that the change of one finding takes away and adds, marked by ``-`` and ``+``."""
+        pair = self.text.splitlines(), self.changed([finding]).splitlines()
+        return [line for line in difflib.ndiff(*pair) if line.startswith(("- ", "+ "))]
+
+    def line_at(self, offset: int) -> int:
+        """The number of the line, from 1, in which a character is."""
+        return bisect.bisect_right(self._starts, offset)
+
+
+def _applied(text: str, edits: Iterable[Edit]) -> str:
+    """The text after changes of places that do not overlap, with the ends of lines that it has."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    for edit in sorted(edits, reverse=True):
+        text = text[: edit.start] + re.sub("\r?\n", end, edit.text) + text[edit.end :]
+    return text
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def import_of(statement: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
+    """An import statement of some of its names."""
+    made: ast.stmt = type(statement)(**{**vars(statement), "names": names})
+    return made
+
+
+def _unparsed(statement: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
+    """An import of some of the names of a statement, over as many lines as they need."""
+    line = ast.unparse(import_of(statement, names))
+    if len(line) <= _LONG or isinstance(statement, ast.Import):
+        return line
+    indent = " " * statement.col_offset
+    rows = "".join(f"{indent}    {ast.unparse(name)},\n" for name in names)
+    return f"{line.partition(' import ')[0]} import (\n{rows}{indent})"

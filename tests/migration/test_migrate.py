@@ -1,0 +1,199 @@
+"""``delira migrate`` changes the lines of old scripts that need it, and nothing else."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from delira.cli.main import main
+from delira.cli.migrate import findings, migrated
+from delira.cli.migrate.source import Script
+from delira.compat.names import GONE
+from delira.errors import DeliraError
+
+HERE = Path(__file__).parent
+CASES = sorted((HERE / "refused").glob("*.py"))
+RUNNING = sorted((HERE / "scripts").glob("*.py"))
+#: what scripts need besides numpy and scikit-learn
+PACKAGES = ("torch", "tensorflow", "keras", "flax", "pandas", "SimpleITK", "skimage", "tensorboardX")
+#: what the lines end with that need a change
+MARKS = ("# refused", "# means otherwise")
+#: building the network takes longer than all other scripts
+SLOW = ("resnet_of_keras",)
+PARAMETERS = [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in CASES]
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+def need(text):
+    for package in PACKAGES:
+        if re.search(rf"^(import|from) {package}\b", text, re.MULTILINE):
+            pytest.importorskip(package, reason=f"the script needs the package {package!r}")
+
+
+def marked(text):
+    """Line and kind of every line that a script says to need a change."""
+    lines = enumerate(text.splitlines(), 1)
+    return {(number, line.rpartition("# ")[2]) for number, line in lines if line.endswith(MARKS)}
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_lines_of_a_script_that_need_a_change_are_found_and_no_others(path):
+    script = Script(text_of(path))
+    found = findings(script)
+    assert {(finding.line, finding.kind) for finding in found} == marked(script.text)
+    assert all(finding.why and script.shown(finding) for finding in found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", PARAMETERS)
+def test_a_script_runs_and_gives_its_numbers_once_it_is_changed(path, tmp_path, monkeypatch, capsys):
+    text = text_of(path)
+    need(text)
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(text, encoding="utf-8")
+    if any(kind == "refused" for _, kind in marked(text)):
+        with pytest.raises((ImportError, DeliraError, AttributeError, TypeError, RuntimeError), match=r"\w"):
+            runpy.run_path(str(script), run_name="__main__")
+    assert main(["migrate", str(script)]) == 1
+    assert script.read_text(encoding="utf-8") == text
+    assert main(["migrate", str(script), "--write"]) == 0, capsys.readouterr().out
+    runpy.run_path(str(script), run_name="__main__")
+    changed = script.read_bytes()
+    assert findings(Script(changed.decode())) == []
+    assert main(["migrate", str(script), "--write"]) == 0
+    assert script.read_bytes() == changed
+
+
+@pytest.mark.parametrize("path", RUNNING, ids=lambda path: path.stem)
+def test_of_a_script_that_runs_nothing_is_refused(path):
+    assert [finding for finding in findings(Script(text_of(path))) if finding.kind == "refused"] == []
+
+
+@pytest.mark.parametrize("name", sorted({name for names in GONE.values() for name in names}))
+def test_every_name_that_is_gone_is_in_a_script(name):
+    assert any(re.search(rf"\b{name}\b", text_of(path)) for path in CASES)
+
+
+# ------------------------------------------------------------------ names
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import torchbearer as tb, sys\n", "import delira as tb, sys\n"),
+        ("from torchbearer import Trial as T\n", "from delira import Trial as T\n"),
+        ("def f():\n    import torchbearer\n    f()\n", "def f():\n    import delira as torchbearer\n    f()\n"),
+        ("x = 1; from torchbearer import Trial; y = 2\n", "x = 1; from delira import Trial; y = 2\n"),
+        (
+            "from delira.models import DataParallelPyTorchNetwork as P  # GPUs\n# comment\nnet = P(P((net)))  # two\n",
+            "# comment\nnet = net  # two\n",
+        ),
+        (
+            "import delira.models as m\nnet = m.DataParallelPyTorchNetwork(module=a if b else c)\n",
+            "net = (a if b else c)\n",
+        ),
+        (
+            "def f(s):\n    from delira.training.train_utils import initialize_uninitialized as i\n    i(s)\n    g()\n",
+            "def f(s):\n    g()\n",
+        ),
+        (
+            "from delira.logging import Logger, log\nx = Logger((own))\n",
+            'from delira.logging import log, MessageLogger\nx = MessageLogger("log", [own])\n',
+        ),
+    ],
+)  # fmt: skip
+def test_names_are_changed_where_they_are_used(before, after):
+    assert migrated(Script(before)) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from delira.training import TfExperiment as E\nclass F(E):\n    def run(self, own): ...\nF(1, 2).run(own=3)\n",
+        "def sitk_resample_to_image(a):\n    return a\n\n\nsitk_resample_to_image(1)\n",
+        "from other import scale_loss, Trial\nscale_loss(1, 2)\nTrial(pass_state=True)\n",
+        "from .delira import scale_loss\nfrom . import torchbearer\n",
+        "try:\n    import torchbearer\nexcept ImportError:\n    torchbearer = None\n",
+        "class Own:\n    def at_epoch_end(self, trainer):\n        return {'stop_training': True}\n",
+        "import delira\nimport delira.utils\n'torchbearer.Trial'\n# import torchbearer\n",
+    ],
+)
+def test_other_names_are_left_alone(text):
+    assert findings(Script(text)) == []
+    assert migrated(Script(text)) == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_ends_of_lines_and_every_character_are_kept(end, mark, tmp_path):
+    head, code = "# größer: ☃", "ä = 'ü'; sitk_copy_metadata(ä, ö)  # é"
+    lines = [head, "from delira.utils import sitk_copy_metadata, now", "", code, ""]
+    script = tmp_path / "größe.py"
+    script.write_bytes(f"{mark}{end.join(lines)}".encode())
+    assert main(["migrate", str(script), "--write"]) == 0
+    text = script.read_bytes().decode()
+    assert text.startswith(f"{mark}{head}{end}from delira.utils import now{end}{end}{end}def sitk_copy_metadata(")
+    assert text.endswith(f"{end}{end}{code}{end}")
+    assert text.count("\n") == text.count(end)
+
+
+# ------------------------------------------------------------------ the command
+
+
+def test_nothing_of_a_script_is_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text("import torchbearer\nopen('run', 'w')\nraise SystemExit(7)\n")
+    script.chmod(0o755)
+    assert main(["migrate", str(script), "--write"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+    assert script.stat().st_mode & 0o777 == 0o755
+
+
+def test_several_files_are_read_before_any_is_changed(tmp_path, capsys):
+    old, new, broken = (tmp_path / name for name in ("old.py", "new.py", "broken.py"))
+    old.write_text("import torchbearer\n")
+    new.write_text("import delira\n")
+    broken.write_text("print 'of Python 2'\n")
+    assert main(["migrate", str(new)]) == 0
+    assert main(["migrate", str(old), str(new)]) == 1
+    assert "old.py:1: refused: " in capsys.readouterr().out
+    for wrong, told in ((broken, "is no script of Python 3"), (tmp_path / "missing.py", "cannot be read")):
+        assert main(["migrate", str(old), str(wrong), "--write"]) == 2
+        assert told in capsys.readouterr().err
+    assert old.read_text() == "import torchbearer\n"
+
+
+def test_a_program_reads_what_a_script_needs(tmp_path, capsys):
+    script = tmp_path / "old.py"
+    script.write_text("import sys\nimport torchbearer\n")
+    assert main(["migrate", str(script), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["written"] is False
+    (row,) = told["findings"]
+    assert (row["file"], row["line"], row["kind"]) == (str(script), 2, "refused")
+    assert row["change"] == ["- import torchbearer", "+ import delira as torchbearer"]
+
+
+def test_a_line_that_only_its_author_can_change_is_told_and_stays(tmp_path, capsys):
+    script = tmp_path / "old.py"
+    script.write_text("import torchbearer.variational as v\n")
+    assert main(["migrate", str(script), "--write"]) == 1
+    assert "1 left for you" in capsys.readouterr().out
+    assert script.read_text() == "import torchbearer.variational as v\n"
+
+
+def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
+    page = (HERE.parents[1] / "docs" / "command_line.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"```python\n(import pathlib\n.*?)```", page, re.DOTALL)
+    (shown,) = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(written, "docs/command_line.md", "exec"), {})
+    assert main(["migrate", "old.py"]) == 1
+    assert capsys.readouterr().out == shown
