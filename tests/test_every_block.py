@@ -43,7 +43,7 @@ NOT_RUN = {
     "delira": "the tests of the command line run its commands",
 }
 SHELL = ("bash", "sh", "console", "shell")
-NOT_CODE = ("text", "toctree", "eval-rst", "json", "yaml", "csv", "latex", "html")
+NOT_CODE = ("text", "toctree", "eval-rst", "json", "yaml", "csv", "latex", "html", "diff")
 
 
 class Block(NamedTuple):
