@@ -28,6 +28,11 @@ class Edit(NamedTuple):
     end: int
     text: str
 
+    def meets(self, other: "Edit") -> bool:
+        """Whether both cannot be made at once: they are of one place, and not the same."""
+        is_beside = self.start == other.start or (self.start < other.end and other.start < self.end)
+        return is_beside and self != other
+
 
 class Finding(NamedTuple):
     """A line that needs a change."""
@@ -211,14 +216,19 @@ class Script:
         for keyword in call.keywords:
             if keyword.arg == name:
                 return self.replaced(keyword.value, value)
-        given = [*call.args, *call.keywords]
-        place = max(map(self.end, given), default=self.text.index("(", self.end(call.func)) + 1)
-        comma, end = ", " if given else "", place
-        # what an argument may stand in, and a comma at the end, are no part of it
-        for found in re.finditer(r"#[^\n]*|[,)]", self.text[place : self.end(call) - 1]) if given else ():
+        return self.with_part(call, f"{name}={value}")
+
+    def with_part(self, node: ast.Call | ast.Dict, text: str) -> Edit:
+        """The change that gives a call one more argument, or a dictionary one more entry, behind all others."""
+        parts = node.values if isinstance(node, ast.Dict) else [*node.args, *node.keywords]
+        start = self.start(node) if isinstance(node, ast.Dict) else self.text.index("(", self.end(node.func))
+        place = max(map(self.end, parts), default=start + 1)
+        comma, end = ", " if parts else "", place
+        # what a part may stand in, and a comma at the end, are no part of it
+        for found in re.finditer(r"#[^\n]*|[,)]", self.text[place : self.end(node) - 1]) if parts else ():
             if not found[0].startswith("#"):
                 comma, end = (" " if found[0] == "," else ", "), place + found.end()
-        return Edit(end, end, f"{comma}{name}={value}")
+        return Edit(end, end, f"{comma}{text}")
 
     def without_keyword(self, call: ast.Call, name: str) -> Edit:
         """The change that takes an argument away from a call, with the comma beside it."""
@@ -232,7 +242,7 @@ class Script:
     def without(self, statement: ast.AST) -> Edit:
         """The change that takes a statement away, with its line if it is alone there."""
         start, end = self.start(statement), self.end(statement)
-        line, after = self._starts[self.line_at(start) - 1], self._starts[self.line_at(end)]
+        line, after = self._starts[self.line_at(start) - 1], self._starts[min(self.line_at(end), len(self._starts) - 1)]
         block = next(
             part for part in vars(self._above[id(statement)]).values() if isinstance(part, list) and statement in part
         )
@@ -244,6 +254,8 @@ class Script:
         """The change that puts lines before a statement, as far to the right as it stands."""
         start = self.start(statement)
         indent = self.text[self._starts[self.line_at(start) - 1] : start]
+        if indent.strip():  # the line of an if, or of a statement before
+            return Edit(start, start, "".join(f"{line}; " for line in lines))
         return Edit(start, start, "\n".join([lines[0], *(f"{indent}{line}".rstrip() for line in lines[1:]), indent]))
 
     def at_top(self, text: str) -> Edit:
@@ -269,10 +281,14 @@ class Script:
         made: list[Finding] = []
         edits: list[Edit] = []
         for finding in findings:
-            if not any(one.start < other.end and other.start < one.end for one in finding.edits for other in edits):
+            if not any(one.meets(other) for one in finding.edits for other in edits):
                 made.append(finding)
                 edits += [edit for edit in finding.edits if edit not in edits]
-        after = Script(_applied(self.text, edits), self.name)
+        try:
+            after = Script(_applied(self.text, edits), self.name)
+        except ConfigError:  # what was meant as a change makes no Python, and is left to the user
+            good = [one for one in made if made[1:] and self.changed([one]) != self.text]
+            return self.changed(good) if len(good) < len(made) else self.text
         lines = dict.fromkeys(line for finding in made for line in finding.imports)
         return after._with_imports([*lines], {name for finding in made for name in finding.drops})
 
