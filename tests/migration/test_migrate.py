@@ -20,8 +20,8 @@ RUNNING = sorted((HERE / "scripts").glob("*.py"))
 PACKAGES = ("torch", "tensorflow", "keras", "flax", "pandas", "SimpleITK", "skimage", "tensorboardX")
 #: what the lines end with that need a change
 MARKS = ("# refused", "# means otherwise")
-#: building the network takes longer than all other scripts
-SLOW = ("resnet_of_keras",)
+#: scripts that cross-validate several times, or build a large network
+SLOW = ("arguments_by_place", "resnet_of_keras", "stratified_kfold")
 PARAMETERS = [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in CASES]
 
 
@@ -101,6 +101,10 @@ def test_every_name_that_is_gone_is_in_a_script(name):
         (
             "def f(s):\n    from delira.training.train_utils import initialize_uninitialized as i\n    i(s)\n    g()\n",
             "def f(s):\n    g()\n",
+        ),
+        (
+            "class C:\n    def at_epoch_end(self, t):\n        if f(): return dict(a=1)\n        else: return\n",
+            "class C:\n    def at_epoch_end(self, t):\n        if f(): t.a = 1; return\n        else: return\n",
         ),
         (
             "from delira.logging import Logger, log\nx = Logger((own))\n",

@@ -59,7 +59,7 @@ _RENAMED = {
 _MESSENGERS = ("BaseMessenger", "SlackMessenger")
 #: of transforms that numba compiled
 _OF_NUMBA = ("nopython", "target", "parallel")
-#: of the older library, or of torchbearer, and nowhere here
+#: of torchbearer, and nowhere here
 _UNKNOWN = {"Model", "cite", "magics", "variational"}
 
 
@@ -130,7 +130,7 @@ def _called(script: Script, old: str, use: ast.expr) -> tuple[list[Edit], list[s
         return [script.replaced(call, f"{of}({', '.join(map(script.of, rest))})")], []
     if old in _HANDLERS:
         return _handler(script, call, *_HANDLERS[old])
-    return _filled(script, call, _CALLS[old]), [*_CALLS[old].imports] if old in _CALLS else []
+    return (_filled(script, call, _CALLS[old]), [*_CALLS[old].imports]) if old in _CALLS else ([], [])
 
 
 def _filled(script: Script, call: ast.Call, into: _Call) -> list[Edit]:
@@ -203,7 +203,7 @@ def _definitions() -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
 
 def written_out(script: Script, name: str) -> tuple[list[Edit], list[str]]:
     """The definition of a name, and of what it needs, unless the script has it."""
-    if name in script.defined:
+    if name in script.defined or not isinstance(script.value(ast.Name(name)), ast.Name):
         return [], []
     text, imports, needed = _definitions()[name]
     edits, lines = [script.at_top(text)], [*imports]

@@ -13,7 +13,7 @@ from delira.experiments.run_request import RUN_NAMES
 from delira.metrics.direction import named_direction
 from delira.settings.config import SETTINGS
 
-# ------------------------------------------------------------------ calls of torchbearer
+# ------------------------------------------------------------------ arguments that are gone, or wanted
 
 
 def _loggers(script: Script) -> Iterator[Finding]:
@@ -61,6 +61,7 @@ _TAKEN_AWAY = {
 
 
 def _arguments(script: Script) -> Iterator[Finding]:
+    """Arguments that are gone."""
     for names, arguments in _TAKEN_AWAY.items():
         for call in script.calls(*names.split()):
             for one in _given(script, call):
@@ -102,6 +103,7 @@ def _returned(script: Script) -> Iterator[Finding]:
 
 
 def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """What hears events of a trainer, and what it calls the trainer."""
     for cls in script.nodes:
         for method in cls.body if isinstance(cls, ast.ClassDef) else ():
             if isinstance(method, ast.FunctionDef) and method.name in EVENTS and len(method.args.args) > 1:

@@ -242,7 +242,7 @@ class Script:
     def without(self, statement: ast.AST) -> Edit:
         """The change that takes a statement away, with its line if it is alone there."""
         start, end = self.start(statement), self.end(statement)
-        line, after = self._starts[self.line_at(start) - 1], self._starts[self.line_at(end)]
+        line, after = self._starts[self.line_at(start) - 1], self._starts[min(self.line_at(end), len(self._starts) - 1)]
         block = next(
             part for part in vars(self._above[id(statement)]).values() if isinstance(part, list) and statement in part
         )
@@ -254,6 +254,8 @@ class Script:
         """The change that puts lines before a statement, as far to the right as it stands."""
         start = self.start(statement)
         indent = self.text[self._starts[self.line_at(start) - 1] : start]
+        if indent.strip():  # the line of an if, or of a statement before
+            return Edit(start, start, "".join(f"{line}; " for line in lines))
         return Edit(start, start, "\n".join([lines[0], *(f"{indent}{line}".rstrip() for line in lines[1:]), indent]))
 
     def at_top(self, text: str) -> Edit:
@@ -282,7 +284,11 @@ class Script:
             if not any(one.meets(other) for one in finding.edits for other in edits):
                 made.append(finding)
                 edits += [edit for edit in finding.edits if edit not in edits]
-        after = Script(_applied(self.text, edits), self.name)
+        try:
+            after = Script(_applied(self.text, edits), self.name)
+        except ConfigError:  # what was meant as a change makes no Python, and is left to the user
+            good = [one for one in made if made[1:] and self.changed([one]) != self.text]
+            return self.changed(good) if len(good) < len(made) else self.text
         lines = dict.fromkeys(line for finding in made for line in finding.imports)
         return after._with_imports([*lines], {name for finding in made for name in finding.drops})
 

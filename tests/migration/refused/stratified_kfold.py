@@ -35,7 +35,6 @@ params = Parameters(
     }
 )
 experiment = PyTorchExperiment(params, Net, name="folds", save_path="runs")
-experiment.stratified_kfold(1, data, num_splits=2)  # refused
 experiment.stratified_kfold(1, data, 2, True, 0)  # refused
 outputs, labels, metrics = experiment.stratified_kfold_predict(1, data, split_val=0.5, num_splits=2)  # refused
 assert sorted(outputs) == sorted(labels) == sorted(metrics) == ["0", "1"]
