@@ -215,7 +215,7 @@ TIMINGS = _key("timings", "seconds that parts of the fit took, by name", "on_sta
 BATCH = _key("t", "number of the batch in the pass, from 0", "on_sample")
 X = INPUT = _key("x", "what the network is given", "on_sample")
 Y_TRUE = TARGET = _key("y_true", "the target", "on_sample")
-SAMPLE_WEIGHT = _key("sample_weight", "weights of the samples of the batch in the loss, or None", "on_sample")
+SAMPLE_WEIGHT = _key("sample_weight", "weights of the samples in the loss", "on_sample, with batches that have them")
 Y_PRED = PREDICTION = _key("y_pred", "what the network returned", "on_forward")
 LOSS = _key("loss", "the loss; what it is at the end of on_criterion is differentiated", "on_criterion")
 GRADIENTS = _key("gradients", "gradients of the weights by name; changed ones are applied", "on_backward")

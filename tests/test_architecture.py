@@ -44,7 +44,7 @@ ALLOWED = {
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
     "compat": UP_TO_EXPERIMENTS,
-    "cli": UP_TO_EXPERIMENTS | {"__init__", "execution", "compat"},
+    "cli": UP_TO_EXPERIMENTS | {"__init__", "execution"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {

@@ -15,7 +15,7 @@ from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.data_loading.transforms import FittedPreprocessing, TransformCall, single_threaded
 from delira.errors import ConfigError, DataError, did_you_mean, expect
 from delira.utils.arrays import map_leaves
-from delira.utils.lazy import of_old_scripts
+from delira.utils.lazy import for_old_scripts
 from delira.utils.seeding import can_seed_torch, check_seed, derive, seeded_globals
 
 #: arguments of samplers that have a value for each sample
@@ -86,7 +86,7 @@ class BaseDataLoader:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "generate_train_batch" in vars(cls):
-            of_old_scripts("data").adapt_loader(cls)
+            for_old_scripts("data").adapt_loader(cls)
 
     @property
     def _data(self) -> AbstractDataset:

@@ -30,7 +30,7 @@ from delira.data_loading.workers.pool import PoolKeeper, WorkersAhead, WorkerSet
 from delira.data_loading.workers.process import can_have_workers
 from delira.errors import ConfigError, MissingKeyError, check_flags, did_you_mean, expect
 from delira.utils.debug import get_current_debug_mode
-from delira.utils.lazy import of_old_scripts, old_names
+from delira.utils.lazy import for_old_scripts, old_names
 from delira.utils.seeding import check_seed, derive
 
 #: in the order in which they are set
@@ -451,9 +451,9 @@ class BaseDataManager:
     def _queues(self) -> dict[str, Any]:
         """What a loader that reads its indices from queues, as in 0.4, is built with."""
         cls = self._data_loader_cls
-        if cls is BaseDataLoader or "sampler_queues" not in inspect.signature(cls).parameters:
+        if cls.__init__ is BaseDataLoader.__init__ or "sampler_queues" not in inspect.signature(cls).parameters:
             return {}
-        return {"sampler_queues": [of_old_scripts("data").Slot()]}
+        return {"sampler_queues": [for_old_scripts("data").Slot()]}
 
     def _batches(
         self, seed: int, fold: int, epoch: int, shuffle: bool, number: int = 0, ahead: int | None = None

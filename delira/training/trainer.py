@@ -44,7 +44,7 @@ from delira.training.saving import PhaseTimes, RunFiles, Saver, check_score, loc
 from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
 from delira.utils.frameworks import find_backend
-from delira.utils.lazy import of_old_scripts
+from delira.utils.lazy import for_old_scripts, of_old_scripts
 from delira.utils.user_code import overrides
 
 
@@ -183,7 +183,7 @@ class BaseNetworkTrainer(Predictor):
         is_bare = network is None or (isinstance(network, int) and not isinstance(save_path, (str, Path)))
         if positions or (is_bare and not hasattr(self, "backend")):
             kwargs = {"fold": fold, "callbacks": callbacks, "start_epoch": start_epoch, **settings}
-            of_old_scripts("trainer").begin(self, network, save_path, (key_mapping, losses, *positions), kwargs)
+            for_old_scripts("trainer").begin(self, network, save_path, (key_mapping, losses, *positions), kwargs)
             return
         self.backend = getattr(self, "backend", None) or find_backend(network)
         if key_mapping and isinstance(key_mapping, Mapping) and all(map(callable, key_mapping.values())):
@@ -203,7 +203,7 @@ class BaseNetworkTrainer(Predictor):
         self.objective = checked_objective(objective) or self.objective_cls()
         self.objective.run, self.asked_mapping = self.run, key_mapping
         if overrides(self, BaseNetworkTrainer, "_setup"):
-            of_old_scripts("trainer").call_setup(self, network)
+            for_old_scripts("trainer").call_setup(self, network)
         else:
             self._setup(network)
         with lock(self.run):
@@ -220,7 +220,7 @@ class BaseNetworkTrainer(Predictor):
         if hasattr(self, "step"):
             return
         if historic or named:
-            of_old_scripts("trainer").take_arguments(self, historic, named)
+            for_old_scripts("trainer").take_arguments(self, historic, named)
         run, objective, backend, config = self.run, self.objective, self.run.backend, self.run.config
         checks.check_network(network, config, backend)
         if config.guards.deterministic:
@@ -251,7 +251,7 @@ class BaseNetworkTrainer(Predictor):
             functools.partial(BaseNetworkTrainer._update_state, self), self.try_resume_training,
         )  # fmt: skip
         if overrides(self, BaseNetworkTrainer, "save_state", "load_state", "_update_state"):
-            of_old_scripts("trainer").keep_others(self)
+            for_old_scripts("trainer").keep_others(self)
         self.evaluator = Evaluator(objective, self.averages, self.evaluate)
         self.watch_losses = functools.partial(LossesOf, objective)
         run.callbacks.attach(self)
@@ -550,10 +550,10 @@ class BaseNetworkTrainer(Predictor):
 
     def _update_state(self, new_state: Mapping[str, Any]) -> Any:
         """Take over a checkpoint, or parts of one by name; nothing changes if it does not fit. Returns the trainer."""
-        if {"format", "state"} & new_state.keys():
+        if {"format", "state"} & new_state.keys() or (old := of_old_scripts("trainer")) is None:
             self.objective.take_over(self.saving.take, new_state)
         else:
-            of_old_scripts("trainer").update_partly(self, new_state)
+            old.update_partly(self, new_state)
         return self
 
     def try_resume_training(self) -> bool:

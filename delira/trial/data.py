@@ -185,9 +185,10 @@ class TrialData:
         """The next batch; what a loader of the user's leaves out is not that of the batch before."""
         state = self.state
         if self.loader is not None:
-            state[keys.X] = state[keys.Y_TRUE] = state[keys.SAMPLE_WEIGHT] = None
+            state[keys.X] = state[keys.Y_TRUE] = None
+            state.pop(keys.SAMPLE_WEIGHT, None)
             self.loader(state)
-            weights = {} if state[keys.SAMPLE_WEIGHT] is None else {W_ENTRY: state[keys.SAMPLE_WEIGHT]}
+            weights = {W_ENTRY: state[keys.SAMPLE_WEIGHT]} if keys.SAMPLE_WEIGHT in state else {}
             return Batch({X_ENTRY: state[keys.X], Y_ENTRY: state[keys.Y_TRUE], **weights})
         if source is None:
             return Batch({X_ENTRY: None, Y_ENTRY: None})

@@ -216,9 +216,14 @@ class TrialObjective(Objective):
     def show_on_sample(self, step: Step) -> None:
         """Show the batch."""
         super().show_on_sample(step)
-        self.run.hook_state[keys.SAMPLE_WEIGHT] = step.batch.get(W_ENTRY)
+        self._show_weights(step.batch)
         if self.run.backend.compiles:
             self._before = dict(self.run.hook_state)
+
+    def _show_weights(self, batch: Mapping[str, Any]) -> None:
+        self.run.hook_state.pop(keys.SAMPLE_WEIGHT, None)  # of the batch before
+        if W_ENTRY in batch:
+            self.run.hook_state[keys.SAMPLE_WEIGHT] = batch[W_ENTRY]
 
     def show_on_criterion(self, step: Step) -> None:
         """Compute the loss and show it."""
@@ -267,7 +272,7 @@ class TrialObjective(Objective):
         hook_state.update(carried)
         if self.run.backend.compiles and self.trial.closure is None:  # else the state has what the step made of them
             hook_state[keys.X], hook_state[keys.Y_TRUE] = self.divided(prepared)
-            hook_state[keys.SAMPLE_WEIGHT] = prepared.get(W_ENTRY)
+            self._show_weights(prepared)
         hook_state.update(predictions)  # and what else the step has written
         hook_state[keys.LOSS] = losses["loss"]
         hook_state.pop(keys.GRADIENTS, None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from delira.errors import MissingBackendError
+from delira.errors import ConfigError, MissingBackendError
 from delira.frameworks import FRAMEWORKS, NAMES, homes_in, installed_backends
 
 #: what a module is given: ``__getattr__`` and ``__dir__``
@@ -69,6 +69,27 @@ def of_old_scripts(part: str) -> Any:
     with contextlib.suppress(ModuleNotFoundError):
         return importlib.import_module(f"delira.compat.{part}")
     return None
+
+
+def for_old_scripts(part: str) -> Any:
+    """A module of :mod:`delira.compat` without which a script for an older version cannot go on.
+
+    Parameters
+    ----------
+    part
+        Its name.
+
+    Raises
+    ------
+    ConfigError
+        In a copy without it.
+    """
+    if (module := of_old_scripts(part)) is None:
+        raise ConfigError(
+            "the script uses what only older versions had, which needs the package delira.compat, and it is not there; "
+            "install delira anew, or see docs/migrating.md for today's spelling"
+        )
+    return module
 
 
 def old_names(module: str) -> Callable[[str], Any]:

@@ -13,12 +13,8 @@ import delira
 
 SOURCE = Path(delira.__file__).parent
 LINES = 1000
-#: tests of what is nearest to it
-OTHERS = (
-    "utils/test_lazy.py", "test_import_effects.py", "data_loading/test_data_loader.py", "data_loading/test_samplers.py",
-    "settings/test_config.py", "experiments/test_parameters.py", "training/test_trainer.py",
-    "training/test_checkpoints.py",
-)  # fmt: skip
+#: tests that look at the tree of files itself
+OF_THE_TREE = ("test_architecture.py", "test_belonging.py")
 
 
 def without(folder):
@@ -42,12 +38,27 @@ def test_a_copy_without_it_works_but_for_old_names(tmp_path):
     assert done.stdout.strip() == str(tmp_path / "delira" / "__init__.py"), done.stderr
 
 
-@pytest.mark.slow
-def test_in_a_copy_without_it_other_tests_pass(tmp_path):
-    tests = SOURCE.parent / "tests"
+def test_what_only_old_scripts_use_says_what_is_missing(tmp_path):
+    pytest.importorskip("torch", reason="a trainer of the package 'torch', which is not installed")
+    script = (
+        "import torch\nfrom delira.training import PyTorchNetworkTrainer\n"
+        "try:\n    PyTorchNetworkTrainer(torch.nn.Linear(1, 1), None, {}, {}, torch.optim.SGD)\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--sample", "-m", "not slow and not gpu",
-         "-c", str(tests.parent / "pyproject.toml"), *(str(tests / name) for name in OTHERS)],
+        [sys.executable, "-c", script], env=without(tmp_path), capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "ConfigError the script uses what only older versions had" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_in_a_copy_without_it_all_other_tests_pass(tmp_path):
+    tests = SOURCE.parent / "tests"
+    left_out = [f"--ignore={tests / name}" for name in ("migration", *OF_THE_TREE)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--sample",
+         "-m", "not slow and not gpu", "-c", str(tests.parent / "pyproject.toml"), *left_out, str(tests)],
         env=without(tmp_path), capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]

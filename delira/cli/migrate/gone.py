@@ -8,11 +8,16 @@ from typing import NamedTuple
 
 import delira
 from delira.cli.migrate.source import Edit, Finding, Script, import_of
-from delira.compat.names import FURTHER, GONE, MODULES, SUBMODULES
+from delira.utils.lazy import for_old_scripts
 
+#: the table of old names
+_NAMES = for_old_scripts("names")
 #: full name -> what to type instead
 _GONE = {
-    f"{module}.{name}": told for modules, names in GONE.items() for module in modules for name, told in names.items()
+    f"{module}.{name}": told
+    for modules, names in _NAMES.GONE.items()
+    for module in modules
+    for name, told in names.items()
 }
 
 
@@ -237,7 +242,7 @@ def torchbearer(script: Script) -> Iterator[Finding]:
 
 def _module(name: str) -> str:
     """The module of delira that has what one of torchbearer has."""
-    known, name = {*MODULES, *FURTHER, *SUBMODULES}, _today(name)
+    known, name = {*_NAMES.MODULES, *_NAMES.FURTHER, *_NAMES.SUBMODULES}, _today(name)
     while name not in known and not (Path(delira.__path__[0], *name.split(".")[1:]) / "__init__.py").exists():
         name = name.rpartition(".")[0]
     return name

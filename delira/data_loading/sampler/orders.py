@@ -10,7 +10,7 @@ import numpy as np
 from delira.data_loading._content import describe_callable
 from delira.data_loading._exact import Indices, check_count, check_flag, parameters_of, to_index_array
 from delira.errors import ConfigError, expect
-from delira.utils.lazy import of_old_scripts
+from delira.utils.lazy import for_old_scripts
 from delira.utils.seeding import check_seed, derive, seeded_globals
 
 SamplingFunction = Callable[..., Sequence[int] | np.ndarray]
@@ -55,7 +55,7 @@ class AbstractSampler(abc.ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "_get_indices" in vars(cls) and "order" not in vars(cls):
-            of_old_scripts("data").adapt_sampler(cls)
+            for_old_scripts("data").adapt_sampler(cls)
 
     @classmethod
     def from_dataset(cls, dataset: Any, **kwargs: Any) -> Self:
