@@ -11,7 +11,6 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.state import LOSS, Y_PRED, Y_TRUE, State, X
-from delira.training import TfExperiment
 
 keras = pytest.importorskip("keras", reason="Keras, which is not installed")
 natives = pytest.importorskip("delira.backends.tensorflow.natives", reason="TensorFlow, which is not installed")
@@ -251,6 +250,7 @@ def test_a_fit_that_is_continued_keeps_what_callbacks_know(tmp_path):
 
 def test_an_experiment_takes_them_too(tmp_path):
     from delira.models import AbstractTfNetwork
+    from delira.training import TfExperiment
 
     class Net(AbstractTfNetwork):
         """One layer."""
