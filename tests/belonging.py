@@ -26,6 +26,7 @@ ACROSS = {
     "delira/experiments/": ["tests/training/test_events.py"],
     "delira/callbacks/": ["tests/test_callbacks_page.py"],
     "delira/compat/": [f"tests/migration/test_{name}.py" for name in ("scripts", "old_names", "without_compat")],
+    "delira/cli/migrate/": [f"tests/migration/test_{name}.py" for name in ("migrate", "meanings")],
     "delira/contract/": [SPECIFICATION, "tests/training/test_trainer.py"],
     "delira/backends/": [SPECIFICATION],
     "delira/testing/": [SPECIFICATION, "tests/test_own_backend.py"],
