@@ -10,15 +10,17 @@ import delira
 from delira.cli.migrate.source import Edit, Finding, Script, import_of
 from delira.utils.lazy import for_old_scripts
 
-#: the table of old names
-_NAMES = for_old_scripts("names")
-#: full name -> what to type instead
-_GONE = {
-    f"{module}.{name}": told
-    for modules, names in _NAMES.GONE.items()
-    for module in modules
-    for name, told in names.items()
-}
+
+@functools.cache
+def _gone() -> dict[str, str]:
+    """Full name -> what to type instead."""
+    names = for_old_scripts("names")
+    return {
+        f"{module}.{name}": told
+        for modules, gone in names.GONE.items()
+        for module in modules
+        for name, told in gone.items()
+    }
 
 
 class _Call(NamedTuple):
@@ -73,11 +75,11 @@ def gone(script: Script) -> Iterator[Finding]:
     for statement, alias, name in script.imports:
         if isinstance(statement, ast.ImportFrom) and not statement.level and not script.is_tried(statement):
             full = _today(f"{statement.module}.{alias.name}")
-            if full in _GONE:
+            if full in _gone():
                 yield _change(script, full, alias.lineno, script.uses(name), name)
     for node in script.nodes:
-        if isinstance(node, ast.Attribute) and (full := _today(script.origin(node) or "")) in _GONE:
-            if any(_today(script.origin(one) or "") in _GONE for one in script.above(node, ast.Attribute)):
+        if isinstance(node, ast.Attribute) and (full := _today(script.origin(node) or "")) in _gone():
+            if any(_today(script.origin(one) or "") in _gone() for one in script.above(node, ast.Attribute)):
                 continue  # a module that has the name of its class
             root = next(one for one in ast.walk(node) if isinstance(one, ast.Name))
             yield _change(script, full, node.lineno, [node], root.id)
@@ -94,7 +96,7 @@ def _today(full: str) -> str:
 def _change(script: Script, full: str, line: int, uses: Sequence[ast.expr], name: str) -> Finding:
     """What is done about one import, or one use, of a name that is gone."""
     old = full.rpartition(".")[2]
-    why = f"{full} is gone; use {_GONE[full]}"
+    why = f"{full} is gone; use {_gone()[full]}"
     edits: list[Edit] = []
     imports: list[str] = []
     if old in _definitions():
@@ -242,7 +244,8 @@ def torchbearer(script: Script) -> Iterator[Finding]:
 
 def _module(name: str) -> str:
     """The module of delira that has what one of torchbearer has."""
-    known, name = {*_NAMES.MODULES, *_NAMES.FURTHER, *_NAMES.SUBMODULES}, _today(name)
+    names = for_old_scripts("names")
+    known, name = {*names.MODULES, *names.FURTHER, *names.SUBMODULES}, _today(name)
     while name not in known and not (Path(delira.__path__[0], *name.split(".")[1:]) / "__init__.py").exists():
         name = name.rpartition(".")[0]
     return name
