@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import delira
+from delira.callbacks import Callback
 from delira.errors import ConfigError
 from delira.metrics import MetricList
 from delira.state import LOSS, Y_PRED, Y_TRUE, State, X
@@ -71,7 +72,7 @@ def test_a_fit_that_is_continued_inside_an_epoch_keeps_them(tmp_path):
     def made(folder, **settings):
         return trial(model(), optax.sgd(0.1), nnx.metrics.Accuracy(), save_path=folder, **settings)
 
-    class Stop(delira.Callback):
+    class Stop(Callback):
         def on_step_training(self, state):
             if state["epoch"] == 1 and state["t"] == 1:
                 raise KeyboardInterrupt
