@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from delira.contract.kinds import Criterion, Optimizer, Role
+from delira.contract.kinds import Criterion, Network, Optimizer, Role
 
 
 class NativesRole(Role):
@@ -12,8 +12,8 @@ class NativesRole(Role):
 
     role = "natives"
 
-    def optimizer(self, given: Optimizer) -> Any:
-        """An optimizer as the role ``optimizers`` takes it, e.g. of ``"adam"``."""
+    def optimizer(self, given: Optimizer, network: Network) -> Any:
+        """An optimizer of a network as the role ``optimizers`` takes it, e.g. of ``"adam"``."""
         return given
 
     def criterion(self, given: Criterion) -> Any:

@@ -58,7 +58,12 @@ def as_batch(values: Tree) -> Batch:
         )
     batch = Batch({X_ENTRY: given, Y_ENTRY: target})
     if weight is not None:
-        n_samples = batch.n_samples
+        n_samples, kind = (
+            batch.n_samples,
+            np.asarray(weight).dtype.kind if isinstance(weight, (list, np.ndarray)) else "f",
+        )
+        if kind not in "biuf":
+            raise DataError("the weights of the samples of a batch are no numbers; convert them: weights.astype('f4')")
         if shape_of(weight) != (n_samples,):
             raise DataError(
                 f"the third part of a batch, the weights of its samples, has the shape {shape_of(weight)}, and there "

@@ -211,7 +211,9 @@ class TrialObjective(Objective):
     def joined(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a batch with the input and the target of the state."""
         hook_state = self.run.hook_state
-        return {**batch, X_ENTRY: hook_state[keys.X], Y_ENTRY: hook_state[keys.Y_TRUE]}
+        rest = {name: value for name, value in batch.items() if name != W_ENTRY}
+        weights = {W_ENTRY: hook_state[keys.SAMPLE_WEIGHT]} if keys.SAMPLE_WEIGHT in hook_state else {}
+        return {**rest, X_ENTRY: hook_state[keys.X], Y_ENTRY: hook_state[keys.Y_TRUE], **weights}
 
     def show_on_sample(self, step: Step) -> None:
         """Show the batch."""

@@ -88,9 +88,9 @@ class Trial(Passes):
             model = backend_of(None).calls.no_network()
         natives = backend_of(model).natives
         optimizer = (
-            {name: natives.optimizer(one) for name, one in optimizer.items()}
+            {name: natives.optimizer(one, model) for name, one in optimizer.items()}
             if isinstance(optimizer, Mapping)
-            else natives.optimizer(optimizer)
+            else natives.optimizer(optimizer, model)
         )
         criterion = natives.criterion(criterion)
         _check_parts(optimizer, criterion)

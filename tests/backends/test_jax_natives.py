@@ -50,6 +50,51 @@ def test_one_that_learns_something_else_is_refused():
         trial(network, nnx.Optimizer(network, optax.sgd(0.1), wrt=nnx.PathContains("kernel")))
 
 
+def test_one_of_a_part_of_the_module_or_with_another_state_is_refused():
+    class Two(nnx.Module):
+        def __init__(self):
+            self.a, self.b = nnx.Linear(4, 4, rngs=nnx.Rngs(0)), nnx.Linear(4, 2, rngs=nnx.Rngs(1))
+
+        def __call__(self, x):
+            return self.b(self.a(x))
+
+    network = Two()
+    with pytest.raises(ConfigError, match=r"not what a new one of the whole Two is: .* made for a part"):
+        trial(network, nnx.Optimizer(network.b, optax.adam(0.1), wrt=nnx.Param))
+    changed = nnx.Optimizer(network, optax.inject_hyperparams(optax.sgd)(learning_rate=0.1), wrt=nnx.Param)
+    changed.opt_state.hyperparams["learning_rate"][...] = 0.5
+    with pytest.raises(ConfigError, match="its state was changed"):
+        trial(network, changed)
+
+
+def test_a_metric_that_keeps_variables_of_any_kind_goes_on():
+    from delira.backends.jax.natives import NnxMetric
+
+    class Count(nnx.Metric):
+        def __init__(self):
+            self.number = nnx.Variable(np.zeros(1))
+
+        def reset(self):
+            self.number[...] = 0
+
+        def update(self, logits, labels):
+            self.number[...] += len(labels)
+
+        def compute(self):
+            return self.number[...]
+
+    class Nowhere(Count):
+        def __init__(self):
+            self.number = {...: 0}
+
+    one, other = NnxMetric(Count()), NnxMetric(Count())
+    one.process(State({Y_PRED: np.zeros((3, 2)), Y_TRUE: np.zeros(3), LOSS: 0.0}))
+    other.load_state_dict(one.state_dict())
+    assert other.process_final().tolist() == [3]
+    with pytest.raises(ConfigError, match=r"keeps what it has seen in no nnx\.Variable"):
+        NnxMetric(Nowhere()).state_dict()
+
+
 def test_metrics_of_nnx_are_updated_by_the_names_of_their_arguments():
     class Right(nnx.metrics.Average):
         """Named as the user likes."""

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import delira
+import delira.callbacks
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.metrics import MetricList
-from delira.state import LOSS, Y_PRED, Y_TRUE, State, X
+from delira.state import CRITERION, LOSS, METRICS, Y_PRED, Y_TRUE, State, X
 
 keras = pytest.importorskip("keras", reason="Keras, which is not installed")
 natives = pytest.importorskip("delira.backends.tensorflow.natives", reason="TensorFlow, which is not installed")
@@ -152,7 +153,7 @@ class Recorder(keras.callbacks.Callback):
         self.told, self.losses = [], []
 
     def on_train_begin(self, logs=None):
-        self.told.append(("begin", self.params["epochs"]))
+        self.told.append(("begin", self.params["epochs"], self.params["steps"]))
 
     def on_epoch_begin(self, epoch, logs=None):
         self.told.append(("epoch", epoch))
@@ -175,10 +176,10 @@ class Recorder(keras.callbacks.Callback):
 def test_a_callback_of_keras_hears_what_fit_would_tell_it():
     recorder = Recorder()
     history = trial(callbacks=[recorder]).run(2)
-    one = [("batch", 0), ("batch", 1), ("batch", 2), ("test", ["val_loss"])]
+    one = [("batch", 0), ("batch", 1), ("batch", 2), ("test", ["loss"])]
     rate = pytest.approx(0.1)
     assert recorder.told == [
-        ("begin", 2), ("epoch", 0), *one, ("end", 0, rate), ("epoch", 1), *one, ("end", 1, rate), ("over", 1),
+        ("begin", 2, 3), ("epoch", 0), *one, ("end", 0, rate), ("epoch", 1), *one, ("end", 1, rate), ("over", 1),
     ]  # fmt: skip
     assert [record["twice"] for record in history] == [0.0, 2.0]
     assert history[0]["loss"] == pytest.approx(np.mean(recorder.losses[:3]), rel=1e-6)
@@ -279,6 +280,92 @@ def test_what_needs_the_loop_of_keras_is_refused(name, text, tmp_path):
     given = getattr(keras.callbacks, name)(*([str(tmp_path)] if name == "BackupAndRestore" else []))
     with pytest.raises(ConfigError, match=f"keras.callbacks.{name} works in Model.fit only; use .*{text}"):
         trial(callbacks=[given])
+
+
+def test_what_a_callback_sets_on_the_model_reaches_it():
+    class Anneal(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.model.share = 0.5 * epoch
+
+    network = model()
+    trial(network, callbacks=[Anneal()]).run(2)
+    assert network.share == 0.5
+
+
+def test_accuracy_has_the_name_of_keras_whatever_it_is_of():
+    single = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "sigmoid")])
+    told = keras.callbacks.History()
+    made = delira.Trial(single, "sgd", "binary_crossentropy", ["accuracy", "AUC"], [told], verbose=0)
+    made.with_train_data(x, y.reshape(-1, 1), 20).with_val_data(x, y.reshape(-1, 1), 20).run(1)
+    assert {"accuracy", "val_accuracy", "AUC", "val_AUC"} <= told.history.keys()
+    assert told.history["val_accuracy"] == told.history["val_binary_acc"]
+
+
+def test_losses_of_an_experiment_are_the_loss_of_keras():
+    state = State(
+        {METRICS: {"ce": 1.0, "l2": 0.5, "val_ce": 3.0, "val_l2": 1.0, "epoch": 1}, CRITERION: {"ce": 0, "l2": 0}}
+    )
+    logs = natives._logs(state)
+    assert (logs["loss"], logs["val_loss"], "epoch" in logs) == (1.5, 4.0, False)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_fit_goes_on_from_the_weights_that_were_trained(keeps, tmp_path):
+    def made(network):
+        worst = keras.callbacks.EarlyStopping("val_loss", mode="max", patience=9, restore_best_weights=True)
+        return trial(network, callbacks=[worst])
+
+    whole = made(model()).run(4)
+    first = made(model())
+    first.run(2)
+    second = made(model()).load_state_dict(first.state_dict()) if keeps else first
+    assert [one["loss"] for one in second.run(4)] == [one["loss"] for one in whole]
+
+
+def test_a_metric_whose_variables_come_late_goes_on_inside_an_epoch(tmp_path):
+    targets = np.eye(2, dtype="float32")[y]
+
+    class Stop(delira.callbacks.Callback):
+        def on_step_training(self, state):
+            if (state["epoch"], state["t"]) == (1, 1):
+                raise KeyboardInterrupt
+
+    def made(folder, *callbacks):
+        metrics = ["loss", keras.metrics.R2Score(name="r2s"), keras.metrics.F1Score(name="f1s", average="macro")]
+        fit = delira.Trial(
+            model(), keras.optimizers.SGD(0.1), "categorical_crossentropy", metrics, callbacks, verbose=0, seed=0,
+            save_path=folder, save_freq_steps=1,
+        )  # fmt: skip
+        return fit.with_train_data(x, targets, 20)
+
+    whole = made(tmp_path / "whole").run(3)
+    with pytest.raises(KeyboardInterrupt):
+        made(tmp_path / "parts", Stop()).run(3)
+    assert made(tmp_path / "parts").run(3) == whole
+
+
+def test_what_a_callback_of_ones_own_counts_down_is_kept():
+    class Down(keras.callbacks.Callback):
+        def __init__(self, patience=3):
+            super().__init__()
+            self.patience, self.names = patience, []
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.patience -= 1
+            self.names.append(str(epoch))
+
+    first = trial(callbacks=[Down()])
+    first.run(2)
+    down = Down()
+    trial(callbacks=[down]).load_state_dict(first.state_dict()).run(3)
+    assert (down.patience, down.names) == (0, ["0", "1", "2"])
+
+
+def test_a_fit_that_fails_tells_no_end():
+    recorder = Recorder()
+    with pytest.raises(ZeroDivisionError):
+        trial(callbacks=[recorder, keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: 1 / 0)]).run(2)
+    assert recorder.told[-1][0] == "end"
 
 
 # ------------------------------------------------------------------ weights of samples

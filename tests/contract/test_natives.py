@@ -10,8 +10,9 @@ from delira.testing.toy.backend import BACKEND
 
 def test_in_the_plain_case_everything_is_taken_as_it_is():
     role = NativesRole(BACKEND)
-    for verb in (role.optimizer, role.criterion, role.metric, role.callback):
-        given = object()
+    given = object()
+    assert role.optimizer(given, None) is given
+    for verb in (role.criterion, role.metric, role.callback):
         assert verb(given) is given
     assert type(BACKEND.natives) is NativesRole
 

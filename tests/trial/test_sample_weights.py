@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import delira
+from delira.callbacks import Callback, Mixup, SamplePairing, mixup_loss
 from delira.errors import ConfigError, DataError
+from delira.state import SAMPLE_WEIGHT, X
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is not installed")
 
@@ -95,3 +97,30 @@ def test_an_estimator_says_that_it_takes_none():
     made = delira.Trial(SGDRegressor(), metrics=["mse"], verbose=0)
     with pytest.raises(ConfigError, match="an estimator learns without weights"):
         made.with_train_data(x, y[:, 0], 10, sample_weight=weights).run(1)
+
+
+def test_a_callback_may_set_them():
+    class Set(Callback):
+        def on_sample_validation(self, state):
+            state[SAMPLE_WEIGHT] = torch.full((len(state[X]),), 10.0)
+
+    network, _ = trial()
+    made = delira.Trial(network, None, weighted, ["loss"], [Set()], verbose=0)
+    errors = ((network(torch.tensor(x)).detach().numpy() - y) ** 2).mean()
+    assert made.with_val_data(x, y, 7).evaluate()["val_loss"] == pytest.approx(10 * errors, rel=1e-5)
+
+
+@pytest.mark.parametrize("callback", [Mixup(0.4), SamplePairing(lambda state: True)], ids=["Mixup", "SamplePairing"])
+def test_samples_that_are_mixed_have_none(callback):
+    network = torch.nn.Linear(3, 1)
+    made = delira.Trial(
+        network, torch.optim.SGD(network.parameters(), lr=0.1), mixup_loss(weighted), [], [callback], verbose=0
+    )
+    with pytest.raises(ConfigError, match="mixes samples, and the batch has weights"):
+        made.with_train_data(x, y, 7, sample_weight=weights).run(1)
+
+
+def test_weights_that_are_no_numbers_are_refused():
+    _, made = trial()
+    with pytest.raises(DataError, match="the weights of the samples of a batch are no numbers"):
+        made.with_train_generator([(x, y, weights.astype(object))]).run(1)

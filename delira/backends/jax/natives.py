@@ -4,12 +4,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
 from delira.backends.jax import graph
-from delira.contract import NativesRole, Optimizer
+from delira.contract import NativesRole, Network, Optimizer
 from delira.errors import ConfigError
 from delira.metrics.tree.adapters import Streamed
 from delira.state import LOSS, State
@@ -20,7 +21,7 @@ from delira.utils.binding import role_of
 class JaxNatives(NativesRole):
     """Objects of flax."""
 
-    def optimizer(self, given: Optimizer) -> Any:
+    def optimizer(self, given: Optimizer, network: Network) -> Any:
         if not isinstance(given, nnx.Optimizer):
             return given
         if given.wrt is not nnx.Param:
@@ -33,10 +34,21 @@ class JaxNatives(NativesRole):
                 f"the nnx.Optimizer has updated {int(given.step[...])} times, and what it has gathered would be lost; "
                 "give a new one, or the transformation of optax"
             )
+        new = nnx.Optimizer(network, given.tx, wrt=nnx.Param)
+        if not _are_equal(nnx.state(given), nnx.state(new)):
+            raise ConfigError(
+                f"the nnx.Optimizer is not what a new one of the whole {type(network).__name__} is: it was made for a "
+                "part of it, or its state was changed, which would be lost; give the transformation of optax"
+            )
         return given.tx
 
     def metric(self, given: Any) -> Any:
         return NnxMetric(given) if isinstance(given, nnx.Metric) else given
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    pair = [[np.asarray(graph.raw(leaf)) for leaf in jax.tree.leaves(state)] for state in (one, other)]
+    return len(pair[0]) == len(pair[1]) and all(map(np.array_equal, *pair))
 
 
 class NnxMetric(Streamed):
@@ -76,16 +88,26 @@ class NnxMetric(Streamed):
         return self.metric.compute()
 
     def _variables(self) -> dict[str, Any]:
-        return {
-            graph.dotted(path): leaf
-            for path, leaf in nnx.to_flat_state(nnx.state(self.metric, nnx.metrics.MetricState))
-        }
+        return {graph.dotted(path): leaf for path, leaf in nnx.to_flat_state(nnx.state(self.metric))}
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: np.array(graph.raw(variable)) for name, variable in self._variables().items()}
+        """Its variables.
+
+        Raises
+        ------
+        ConfigError
+            If it has none, and so keeps what it has seen where nobody finds it.
+        """
+        variables = self._variables()
+        if not variables:
+            raise ConfigError(
+                f"the metric {self.name!r} keeps what it has seen in no nnx.Variable, so that a checkpoint cannot keep "
+                "it; make it nnx.metrics.MetricState"
+            )
+        return {name: np.array(graph.raw(variable)) for name, variable in variables.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        values = nnx.state(self.metric, nnx.metrics.MetricState)
+        values = nnx.state(self.metric)
         for path, variable in nnx.to_flat_state(values):
             variable.set_raw_value(jnp.asarray(state[graph.dotted(path)]))
         nnx.update(self.metric, values)

@@ -1,18 +1,20 @@
 """What users of Keras have in its own words: texts, functions, metrics and callbacks."""
 
 import contextlib
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import keras
+import numpy as np
 
 from delira.backends.tensorflow.arrays import exact
 from delira.backends.tensorflow.devices import loss_class
-from delira.callbacks.abstract_callback import Callback
+from delira.callbacks.abstract_callback import Callback, trainer_of
 from delira.callbacks.monitor import plain_values
-from delira.contract import NativesRole
+from delira.contract import NativesRole, Network
 from delira.errors import ConfigError, did_you_mean
 from delira.metrics.direction import named_direction
 from delira.metrics.scoring import is_plain
@@ -28,17 +30,17 @@ from delira.state import (
     METRICS,
     MODEL,
     OPTIMIZER,
-    STEPS,
     STOP_TRAINING,
     State,
 )
+from delira.training.checks import count_batches
 from delira.utils.arrays import shape_of
 
 
 class TfNatives(NativesRole):
     """Texts and functions mean what they mean in ``Model.compile``, callbacks hear what ``Model.fit`` tells them."""
 
-    def optimizer(self, given: Any) -> Any:
+    def optimizer(self, given: Any, network: Network) -> Any:
         if type(given) is not str:
             return given
         with _told("optimizer", given, keras.optimizers):
@@ -58,7 +60,7 @@ class TfNatives(NativesRole):
         if type(given) is str and given not in known_keys():
             with _told("metric", given, keras.metrics, *known_keys()):
                 made = keras.metrics.get(given)
-            return KerasMetric(made if isinstance(made, keras.metrics.Metric) else _mean_of(made, given))
+            return KerasMetric(made if isinstance(made, keras.metrics.Metric) else _mean_of(made, given), given)
         name = getattr(given, "__name__", "")
         is_of_keras = inspect.isfunction(given) and getattr(keras.metrics, name, None) is given
         return KerasMetric(_mean_of(given, name)) if is_of_keras else given
@@ -90,22 +92,33 @@ class KerasMetric(Streamed):
     ----------
     metric
         The object; one that takes values alone, as ``keras.metrics.Mean`` does, is updated with predictions.
+    name
+        What it is reported under; by default its own.
     """
 
-    def __init__(self, metric: keras.metrics.Metric):
-        self.metric, self.label = metric, str(metric.name)
+    #: what a checkpoint has kept of a metric whose variables come with its first batch
+    _waiting: Mapping[str, Any] = {}
+
+    def __init__(self, metric: keras.metrics.Metric, name: str | None = None):
+        self.metric, self.label = metric, str(metric.name) if name is None else name
         self.higher_is_better = {"up": True, "down": False}.get(getattr(metric, "_direction", ""))
         super().__init__()
         self._takes_values = "values" in inspect.signature(metric.update_state).parameters
 
     def reset(self, state: State) -> None:
         self.metric.reset_state()
+        self._waiting = {}
 
     def process(self, *args: Any) -> Any:
         """Update the metric with a batch."""
         pred, true = self.pair(args[0])
-        if 0 not in shape_of(pred):
-            self.metric.update_state(*((pred,) if self._takes_values else (true, pred)))
+        if 0 in shape_of(pred):
+            return
+        given = (pred,) if self._takes_values else (true, pred)
+        if self._waiting:
+            self.metric.update_state(*given)  # which makes the variables
+            self.load_state_dict(self._waiting)
+        self.metric.update_state(*given)
 
     def compute(self) -> Any:
         return self.metric.result()
@@ -114,11 +127,10 @@ class KerasMetric(Streamed):
         return {str(number): exact(one) for number, one in enumerate(self.metric.variables)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if not self.metric.variables and state:  # made with the shapes of the first batch
-            raise ConfigError(
-                f"the metric {self.name!r} of Keras has no variables before its first batch, so it cannot go on inside "
-                "an epoch; write checkpoints at the end of epochs"
-            )
+        if len(self.metric.variables) != len(state):  # others have the shapes of the first batch
+            self._waiting = dict(state)
+            return
+        self._waiting = {}
         for number, variable in enumerate(self.metric.variables):
             variable.assign(state[str(number)])
 
@@ -144,6 +156,9 @@ _INSTEAD = {
     "BackupAndRestore": "save_path=… of the trial or experiment, from which a new one continues",
     "SwapEMAWeights": "delira.callbacks.ExponentialMovingAverage",
 }
+#: arguments that callbacks of Keras change when they begin
+_SETTLED = ("min_delta", "mode", "append")
+_TRAINED = "trained_weights"
 #: of Keras -> hooks that tell them
 _OF_STEPS = {
     "train_batch_begin": "on_sample",
@@ -159,12 +174,13 @@ class KerasCallback(Callback):
 
     ``self.model`` is the model with the optimizer of the fit; ``self.model.stop_training = True`` stops it. The logs
     of an epoch are its metrics, ``loss`` and ``val_loss`` among them, and what a callback adds to them is recorded.
-    Those of a batch have the loss of the batch as ``loss``, and the running metrics.
+    Those of a batch have the loss of the batch as ``loss``, and the running metrics. What a callback notes in plain
+    values and arrays goes on with a fit that is continued.
 
     Parameters
     ----------
     callback
-        The callback, which is shared by the runs that it is given to only if it cannot be copied.
+        The callback; each run of an experiment has a copy.
 
     Raises
     ------
@@ -180,9 +196,15 @@ class KerasCallback(Callback):
         self.callback = callback
         #: what a fit that goes on has kept of it; None: it begins
         self._memory: dict[str, Any] | None = None
+        #: arguments of its constructor, as they were
+        names = inspect.signature(type(callback)).parameters
+        self._given = {name: copy.copy(value) for name, value in vars(callback).items() if name in names}
+        #: the weights that were trained, where the callback has put others in their place
+        self._trained: dict[str, Any] = {}
+        self._failed = False
         for moment, hook in _OF_STEPS.items():
-            names = (f"on_{moment}", f"on_{moment.removeprefix('train_')}")
-            if all(getattr(getattr(callback, name), "_is_default", False) for name in names):
+            moments = (f"on_{moment}", f"on_{moment.removeprefix('train_')}")
+            if all(getattr(getattr(callback, name), "_is_default", False) for name in moments):
                 setattr(self, hook, getattr(Callback, hook))  # else every step would wait for it
 
     # ------------------------------------------------------------------ the fit
@@ -193,10 +215,15 @@ class KerasCallback(Callback):
         model = ShownModel(state[MODEL], optimizer.get("default") if isinstance(optimizer, Mapping) else optimizer)
         callback, self._model = self.callback, model
         callback.set_model(model)
-        callback.set_params({"verbose": 0, "epochs": state[MAX_EPOCHS], "steps": state.get(STEPS)})
+        plan = trainer_of(state).run.plan
+        steps = None if plan is None else count_batches(plan.train_data)
+        callback.set_params({"verbose": 0, "epochs": state[MAX_EPOCHS], "steps": steps})
         if (monitor := getattr(callback, "monitor", None)) and getattr(callback, "mode", "") == "auto":
             callback.mode = _mode_of(monitor, state) or "auto"
-        memory, self._memory = self._memory, {}
+        memory, self._memory, self._failed = self._memory, {}, False
+        trained = (memory or {}).pop(_TRAINED, None)
+        if trained is not None:
+            state[MODEL].set_weights(trained)
         if memory is not None and isinstance(callback, keras.callbacks.CSVLogger):
             callback.append, memory = True, {}  # the file has the epochs so far, and its header
         callback.on_train_begin()
@@ -215,9 +242,17 @@ class KerasCallback(Callback):
             state[METRICS] = {**dict(state[METRICS].items()), **added}
         self._look_for_stop(state)
 
+    def at_training_end(self, trainer: Any, **facts: Any) -> None:
+        """Note whether the training failed: Keras tells its callbacks no end then."""
+        self._failed = facts.get("error") is not None
+
     def on_end(self, state: State) -> None:
-        """Tell that the training ends."""
-        self.callback.on_train_end(_logs(state) if METRICS in state else {})
+        """Tell that the training ends. A fit that goes on begins with the weights that were trained, not restored."""
+        if not self._failed and not getattr(self.callback.on_train_end, "_is_default", False):
+            trained = state[MODEL].get_weights()
+            self.callback.on_train_end(_logs(state) if METRICS in state else {})
+            changed = not all(map(np.array_equal, trained, state[MODEL].get_weights()))
+            self._trained = {_TRAINED: trained} if changed else {}
         self._memory = self.state_dict()
 
     def _look_for_stop(self, state: State) -> None:
@@ -245,18 +280,23 @@ class KerasCallback(Callback):
 
     def on_step_validation(self, state: State) -> None:
         """Tell that a batch of it is done."""
-        self.callback.on_test_batch_end(state[BATCH], _logs(state))
+        self.callback.on_test_batch_end(state[BATCH], _of_validation(state, loss=state.get(LOSS, 0.0)))
 
     def on_end_validation(self, state: State) -> None:
         """Tell that it is done."""
-        self.callback.on_test_end(_logs(state))
+        self.callback.on_test_end(_of_validation(state))
 
     # ------------------------------------------------------------------ what it knows
 
     def state_dict(self) -> dict[str, Any]:
-        """What it has noted: attributes that are no arguments of its constructor, as far as they are plain values."""
-        given = {*inspect.signature(type(self.callback)).parameters, "params", "_model"}
-        return {name: value for name, value in vars(self.callback).items() if name not in given and is_plain(value)}
+        """What it has noted: attributes that are plain values, and arguments of its constructor that it has changed."""
+        kept = {
+            name: value
+            for name, value in vars(self.callback).items()
+            if name not in ("params", "_model", *_SETTLED) and is_plain(value)
+            if name not in self._given or not np.array_equal(self._given[name], value)
+        }
+        return {**kept, **self._trained}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take it back when the training begins."""
@@ -277,8 +317,16 @@ class ShownModel:
         The optimizer of Keras; None if there is none, or there are several.
     """
 
+    _own = ("_model", "optimizer", "stop_training", "history")
+
     def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer | None):
         self._model, self.optimizer, self.stop_training = model, optimizer, False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._own:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._model, name, value)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_model":  # of a copy that is not complete yet
@@ -291,9 +339,22 @@ class ShownModel:
 
 
 def _logs(state: State, **further: Any) -> dict[str, Any]:
-    """The metrics of the state as numbers; the accuracy under both names that Keras has for it."""
+    """The metrics of the state as numbers, under the names, too, that Keras has for accuracy and loss."""
     logs = plain_values({**further, **{str(name): value for name, value in state[METRICS].items()}})
-    return {**logs, **{name.replace("acc", "accuracy"): logs[name] for name in ("acc", "val_acc") if name in logs}}
+    logs.pop("epoch", None)  # which callbacks are told besides, from 0
+    losses = state.get(CRITERION)
+    for prefix in ("", "val_"):
+        accuracy = next((logs[name] for name in (f"{prefix}acc", f"{prefix}binary_acc") if name in logs), None)
+        names = [f"{prefix}{name}" for name in losses] if isinstance(losses, Mapping) else []
+        parts = [logs[name] for name in names if name in logs]
+        named = {f"{prefix}accuracy": accuracy, f"{prefix}loss": sum(parts) if parts else None}
+        logs = {**{name: value for name, value in named.items() if value is not None}, **logs}
+    return logs
+
+
+def _of_validation(state: State, **further: Any) -> dict[str, Any]:
+    """The same of a validation, whose callbacks are told no prefix."""
+    return {name.removeprefix("val_"): value for name, value in _logs(state, **further).items()}
 
 
 def _mode_of(monitor: str, state: State) -> str | None:

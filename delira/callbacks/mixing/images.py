@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.callbacks.mixing.mixed import ImageMixing, RandomCallback, images_of, one_hot, rows_of
+from delira.callbacks.mixing.mixed import ImageMixing, RandomCallback, images_of, one_hot, refuse_weights, rows_of
 from delira.errors import DataError, check_flags, check_numbers, check_whole, if_given
 from delira.state import State, X
 from delira.utils.arrays import Array, cast, log_softmax, ops_of, shape_of
@@ -171,6 +171,7 @@ class CutMix(ImageMixing):
 
     def on_sample(self, state: State) -> None:
         """Put boxes of other images into copies of the images."""
+        refuse_weights(state, "CutMix")
         images, rng = images_of(state, "CutMix"), self._draw(state)
         rows, shape = rng.permutation(len(images)), spatial_shape(images, self.channels_first)
         n = 1 if self.mixup_loss else len(images)
@@ -263,6 +264,7 @@ class BCPlus(ImageMixing):
 
     def on_sample(self, state: State) -> None:
         """Mix the batch."""
+        refuse_weights(state, "BCPlus")
         images, rng = images_of(state, "BCPlus"), self._draw(state)
         n_samples = len(images)
         rows = rng.permutation(n_samples)

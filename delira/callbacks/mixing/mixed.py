@@ -60,6 +60,18 @@ class RandomCallback(Callback):
         return step_generator(state, self)
 
 
+def refuse_weights(state: keys.State, who: str) -> None:
+    """Refuse weights of samples where samples are mixed: they would count for nothing, or for others.
+
+    Raises
+    ------
+    ConfigError
+        If the batch has weights.
+    """
+    if state.get(keys.SAMPLE_WEIGHT) is not None:
+        raise ConfigError(f"{who} mixes samples, and the batch has weights of its samples; leave one of them out")
+
+
 def n_samples_of(state: keys.State, who: str) -> int:
     """Samples of the batch, whose inputs can be mixed.
 
@@ -253,6 +265,7 @@ class MixupLoss:
         """Return the loss, of the state of a trial, or of prediction and target."""
         if isinstance(state, keys.State):
             prediction, target = state[keys.Y_PRED], state[keys.Y_TRUE]
+            refuse_weights(state, "mixup_loss")
         else:
             prediction, state = state, self.state
         if not isinstance(target, MixedTargets):  # of a validation, an evaluation

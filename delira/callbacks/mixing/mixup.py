@@ -6,7 +6,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from delira.callbacks.mixing.mixed import MixingCallback, RandomCallback, blend, mixup_loss, n_samples_of, rows_of
+from delira.callbacks.mixing.mixed import (
+    MixingCallback,
+    RandomCallback,
+    blend,
+    mixup_loss,
+    n_samples_of,
+    refuse_weights,
+    rows_of,
+)
 from delira.errors import ConfigError, check_known, check_numbers, check_that, check_whole
 from delira.state import EPOCH, MODEL, State, X
 from delira.utils.arrays import n_rows, ops_of, shape_of
@@ -75,6 +83,7 @@ class Mixup(PairMixing):
 
     def on_sample(self, state: State) -> None:
         """Mix the batch."""
+        refuse_weights(state, type(self).__name__)
         share, rows = self._draw_pairs(self._draw(state), n_samples_of(state, type(self).__name__))
         state[X] = blend(state[X], rows_of(state[X], rows), share)
         self._pair(state, share, rows)
@@ -148,6 +157,7 @@ class SamplePairing(RandomCallback):
     def on_sample(self, state: State) -> None:
         """Pair, where the policy says so."""
         if self.policy(state):
+            refuse_weights(state, "SamplePairing")
             rows = self._draw(state).permutation(n_samples_of(state, "SamplePairing"))
             state[X] = blend(state[X], rows_of(state[X], rows), 0.5)
 
