@@ -14,6 +14,8 @@ IMPORTS = (
 OF_05 = "from delira.utils import DeliraConfig\n"
 TRIAL = "import delira as torchbearer\nfrom delira import Trial\n"
 DATA = "data = BaseDataManager(x, 4, sampler_cls=SequentialSampler)\n"
+NETWORK = "class Net(AbstractPyTorchNetwork):\n    pass\n\n\n"
+TRAINED = "data = BaseDataManager(y, 4, sampler_cls=SequentialSampler)\nPyTorchExperiment(params, Net).run(data)\n"
 RUN = DATA + "experiment = PyTorchExperiment(params, Net)\nnetwork = experiment.run(data)\n"
 
 
@@ -113,17 +115,17 @@ def test_nothing_is_told_where_nothing_means_otherwise(text):
          "    Net, val_score_key=\"mae\", val_score_mode=\"lowest\", seed=7\n)\nexperiment.run(loader, loader)\n"),
         ("data = BaseDataManager(x, 4)\nPyTorchExperiment(params, Net).kfold(3, data)\n",
          f"{DATA}PyTorchExperiment(params, Net).kfold(3, data)\n"),
-        ("class Net(AbstractPyTorchNetwork):\n    pass\n\n\ny = {'data': x, 'y': np.zeros(4, dtype='uint8')}\n",
-         "class Net(AbstractPyTorchNetwork):\n    pass\n\n\ny = {'data': x, 'y': np.zeros(4, dtype=\"float32\")}\n"),
-        ("params = {'losses': {}, 'val_metrics': {'auc': f}}\nexperiment = PyTorchExperiment(params, Net)\n"
+        (NETWORK + "y = {'data': x, 'y': np.zeros(4, dtype='uint8')}\n" + TRAINED,
+         NETWORK + "y = {'data': x, 'y': np.zeros(4, dtype=\"float32\")}\n" + TRAINED),
+        ("params = {'losses': {}, 'val_metrics': {'q': f}}\nexperiment = PyTorchExperiment(params, Net)\n"
          "experiment.resume('folder', loader, loader)\n",
-         "params = {'losses': {}, 'val_metrics': {'auc': f}}\n"
-         "experiment = PyTorchExperiment(params, Net, val_score_key=\"auc\", val_score_mode=\"highest\")\n"
+         "params = {'losses': {}, 'val_metrics': {'q': f}}\n"
+         "experiment = PyTorchExperiment(params, Net, val_score_key=\"q\", val_score_mode=\"lowest\")\n"
          "experiment.resume('folder', loader, loader)\n"),
-        ("params = {'losses': {}, 'val_score_key': 'val_f1', 'val_metrics': {'f1': lambda y_true, y_pred: 0}}\n"
+        ("params = {'losses': {}, 'val_score_key': 'val_f1', 'val_metrics': {'f1': f1_loss}}\n"
          "experiment = PyTorchExperiment(params, Net)\nexperiment.run(loader, loader)\n",
-         "params = {'losses': {}, 'val_score_key': 'val_f1', 'val_metrics': {'f1': lambda y_true, y_pred: 0}}\n"
-         "experiment = PyTorchExperiment(params, Net, val_score_mode=\"highest\")\nexperiment.run(loader, loader)\n"),
+         "params = {'losses': {}, 'val_score_key': 'val_f1', 'val_metrics': {'f1': f1_loss}}\n"
+         "experiment = PyTorchExperiment(params, Net, val_score_mode=\"lowest\")\nexperiment.run(loader, loader)\n"),
         ("from delira.training.callbacks import ReduceLROnPlateauCallbackPyTorch\n"
          "trainer = PyTorchNetworkTrainer(net, 'folder', lr_scheduler_cls=ReduceLROnPlateauCallbackPyTorch)\n"
          "trainer.train(2, loader, loader, 'auc', 'highest')\n",
