@@ -202,6 +202,7 @@ FIRST = "first = PyTorchExperiment({'val_metrics': {'apart': f}}, Net)\nfirst.ru
         FIRST.replace("{'val_metrics': {'apart': f}}", "settings"),
         "p = {'val_metrics': {'q': f}}\np['val_score_key'] = 'q'\nPyTorchExperiment(p, Net).run(data, data)\n",
         "p = {'val_metrics': {'q': f}}\nPyTorchExperiment(p, Net, **more).run(data, data)\n",
+        "PyTorchExperiment({'val_metrics': {'mae': accuracy}}, Net).run(data, data)\n",
         "p = {'val_metrics': {'q': f, **more}}\nPyTorchExperiment(p, Net).run(data, data)\n",
         "PyTorchExperiment({'val_metrics': {'q': f}}, Net).run(data)\n"
         "PyTorchExperiment({'losses': {}}, Net).run(data, data)\n",
@@ -252,6 +253,8 @@ def test_bytes_are_found_in_samples_of_a_class_and_told_where_they_are_used_else
     )
     text = WITH_NETWORK + dataset + TRAINED.replace("(y,", "(Own(),")
     assert changed(text) == text.replace("uint8", "float32")
+    both = WITH_NETWORK + "y = {'data': x, 'y': x.astype(np.uint8)}\n" + TRAINED + "BaseDataManager(y, 2)\n"
+    assert changed(both) == both.replace("uint8", "float32")
     both = WITH_NETWORK + "y = {'data': x, 'y': x.astype(np.uint8)}\n" + TRAINED + "np.savez('file', **y)\n"
     assert [finding.edits for finding in told(both)] == [()]
 
@@ -284,6 +287,11 @@ def test_only_one_training_is_no_second_one(text):
     assert told(TRAINER + text) == []
 
 
+def test_epochs_that_do_not_begin_with_1_are_only_told():
+    text = TRAINER.replace("'folder'", "'folder', start_epoch=2") + 2 * "trainer.train(2, data)\n"
+    assert [finding.edits for finding in told(text)] == [()]
+
+
 SOWN = "torch.manual_seed({})\nexperiment = PyTorchExperiment(params, Net{})\nexperiment.run(loader)\n"
 
 
@@ -310,6 +318,7 @@ def test_a_seed_that_is_told_is_left_alone(text):
         "experiment = PyTorchExperiment(params, Net)\nfor number in (1, 2):\n    torch.manual_seed(number)\n"
         "    experiment.run(loader)\n",
         SOWN.format(1, "") + "torch.manual_seed(2)\nexperiment.run(loader)\n",
+        SOWN.format(1, "") + "def go():\n    torch.manual_seed(2)\n    experiment.run(loader)\n",
         "if fast:\n    torch.manual_seed(1)\nexperiment = PyTorchExperiment(params, Net)\nexperiment.run(loader)\n",
     ],
 )
@@ -398,7 +407,8 @@ def test_an_evaluation_that_is_looked_at_in_the_history_goes_there(line):
 @pytest.mark.parametrize(
     ("body", "tells"),
     [("np.abs(a - b).mean()", False), ("((a - b) ** 2).mean()", False), ("(a == b).mean()", False),
-     ("a == b", False), ("(a * b).sum()", False), ("np.abs(a - b) / a", True), ("(a - b) ** 3", True),
+     ("a == b", False), ("(a - b).abs().mean()", False),
+     ("(a - b).mean()", True), ("(a * b).sum()", False), ("np.abs(a - b) / a", True), ("(a - b) ** 3", True),
      ("np.abs(a - 2 * b)", True), ("(a > b).mean()", True)],
 )  # fmt: skip
 def test_a_metric_in_which_both_are_alike_is_not_told(body, tells):

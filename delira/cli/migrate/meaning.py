@@ -33,6 +33,7 @@ from delira.cli.migrate.objects import (
     settings,
     settings_of,
     takes_settings,
+    tells_apart,
     tested_metrics,
     text_of,
     told,
@@ -169,7 +170,7 @@ def _samples(script: Script) -> Iterator[tuple[ast.Dict, bool]]:
     while left:
         node, is_alone = left.pop()
         binding, value = binding_of(script, node), value_of(script, node)
-        is_alone = is_alone and (binding is None or len(reads(script)[id(binding)]) == 1)
+        is_alone = is_alone and (binding is None or _is_for_managers(script, reads(script)[id(binding)]))
         if id(value) in seen:
             continue
         seen.add(id(value))
@@ -187,6 +188,12 @@ def _samples(script: Script) -> Iterator[tuple[ast.Dict, bool]]:
         elif isinstance(value, (ast.ListComp, ast.GeneratorExp)):
             parts = [value.elt]
         left += [(part, is_alone or isinstance(value, Function)) for part in parts]
+
+
+def _is_for_managers(script: Script, names: list[ast.expr]) -> bool:
+    above = [next(script.above(one, ast.Call, ast.stmt), None) for one in names]
+    kinds = [kinds_of(script, one.func) if isinstance(one, ast.Call) else set() for one in above]
+    return all(each & {*_MANAGERS, *_DATASETS} for each in kinds)
 
 
 def _given(call: ast.Call) -> list[ast.AST]:
@@ -217,31 +224,7 @@ def _is_unclear(script: Script, metric: ast.expr) -> bool:
     if function is None or len(names) != 2 or role_of(names[0]) != role_of(names[1]):
         return False
     body = function.body if isinstance(function.body, list) else [function.body]
-    return any(_tells(part, {*names}) for part in body)
-
-
-def _tells(node: ast.AST, names: set[str]) -> bool:
-    """Whether it matters which of two names is which; it does not in ``abs(a - b)``, ``(a - b) ** 2``, ``a == b``."""
-    if isinstance(node, ast.Name):
-        return node.id in names
-    pair: list[ast.AST] = []
-    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-        pair = [node.left, *node.comparators]
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
-        pair = [node.left, node.right]
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        is_even = isinstance(node.right, ast.Constant) and node.right.value in (2, 4)
-        pair = _difference(node.left) if is_even else []
-    elif isinstance(node, ast.Call) and len(node.args) == 1:
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        pair = _difference(node.args[0]) if name in ("abs", "absolute", "fabs", "square") else []
-    if len(pair) == 2 and {getattr(one, "id", None) for one in pair} == names:
-        return False
-    return any(_tells(child, names) for child in ast.iter_child_nodes(node))
-
-
-def _difference(node: ast.AST) -> list[ast.AST]:
-    return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else []
+    return any(tells_apart(part, {*names}) for part in body)
 
 
 def score_of_first_metric(script: Script) -> Iterator[Finding]:
@@ -257,7 +240,8 @@ def score_of_first_metric(script: Script) -> Iterator[Finding]:
         name = min(metrics or (), default=None)
         if name is None or told(holders, "val_score_key") or not takes_settings(script, maker):
             continue
-        if not _is_larger(script, holders, name) or _is_misnamed(script, holders, name):  # the worst epoch otherwise
+        of_function = _of_function(script, holders, name)
+        if not (_is_larger(script, holders, name) if of_function is None else of_function):  # the worst epoch otherwise
             edit = script.with_keyword(maker, "val_score_key", f'"{name}", val_score_mode="lowest"')
             why = f"without a score the last epoch is taken; then that of the lowest {name!r}, the first metric"
             yield _found(maker, why, edit)
@@ -274,16 +258,20 @@ def _is_larger(script: Script, holders: list[Holder], key: str) -> bool | None:
     """Whether large values of a score are good, as the library has it."""
     if key in (told_items(script, holders, "losses", "criterions") or {}):
         return False
-    metric = (told_items(script, holders, "val_metrics", "metrics") or {}).get(key)
+    metric = _metric(script, holders, key)
     origin = script.origin(metric) if metric is not None else None  # of a library, which is known by itself
     return named_direction(origin.rpartition(".")[2] if origin else key)
 
 
-def _is_misnamed(script: Script, holders: list[Holder], key: str) -> bool:
-    """Whether the function of a metric says the contrary of its name: ``{"dice": dice_loss}``."""
-    metric = (told_items(script, holders, "val_metrics", "metrics") or {}).get(key)
-    own = named_direction(metric.id) if isinstance(metric, ast.Name) else None
-    return own is not None and own != _is_larger(script, holders, key)
+def _of_function(script: Script, holders: list[Holder], key: str) -> bool | None:
+    """What the name of the function says that a metric is: ``{"dice": dice_loss}``."""
+    metric = _metric(script, holders, key)
+    return named_direction(metric.id) if isinstance(metric, ast.Name) else None
+
+
+def _metric(script: Script, holders: list[Holder], key: str) -> ast.expr | None:
+    found = (told_items(script, holders, name) or {} for name in ("val_metrics", "metrics"))
+    return next((each[key] for each in found if key in each), None)
 
 
 def score_mode(script: Script) -> Iterator[Finding]:
@@ -296,8 +284,8 @@ def score_mode(script: Script) -> Iterator[Finding]:
         key = text_of(value_of(script, given)).removeprefix("val_")
         if holders is None or not key or told(holders, "val_score_mode") or (was_larger and len(call.args) > 4):
             continue
-        is_larger = _is_larger(script, holders, key)
-        if is_larger is not None and is_larger != was_larger and _is_misnamed(script, holders, key):
+        is_misnamed = _of_function(script, holders, key) is was_larger
+        if is_misnamed and _is_larger(script, holders, key) is (not was_larger):  # the worst epoch otherwise
             then, here = ("highest", "lowest") if was_larger else ("lowest", "highest")
             why = f"of the score {key!r} the {here} value is the best now, as its name has it; then it was the {then}"
             if takes_settings(script, maker) or was_larger:
@@ -407,7 +395,8 @@ def seeds(script: Script) -> Iterator[Finding]:
         if not before:
             continue
         edits = found.setdefault(id(before[-1]), [])
-        is_only = not any(start < script.start(one) < end for one in near)
+        is_only = all(scope_of(script, run) is scope for run in runs)
+        is_only = is_only and not any(start < script.start(one) < end for one in near)
         if is_only and _can_be_given(script, before[-1], runs[0], maker) and takes_settings(script, maker):
             edits.append(script.with_keyword(maker, "seed", script.of(before[-1].args[0])))
     why = "an experiment has a seed of its own, 0 unless it is told; then this one decided"
@@ -442,8 +431,10 @@ def trained_further(script: Script) -> Iterator[Finding]:
         if (is_second or is_again) and epochs is not None and not _is_total(script, epochs):
             owner = script.of(call.func).rpartition(".")[0]
             more = script.of(epochs) if isinstance(epochs, _ATOMS) else f"({script.of(epochs)})"
+            edit, begin = script.replaced(epochs, f"{owner}.state.epoch + {more}"), entry(maker, "start_epoch")
+            is_known = isinstance(begin, ast.Constant) and begin.value == 1 if begin is not None else True
             why = "the number of epochs is the total of all trainings now; then this one added so many"
-            yield _found(call, why, script.replaced(epochs, f"{owner}.state.epoch + {more}"))
+            yield _found(call, why, *([edit] if is_known else []))
 
 
 def _is_total(script: Script, epochs: ast.expr) -> bool:
@@ -457,14 +448,15 @@ def copied_callbacks(script: Script) -> Iterator[Finding]:
     for call, maker in called(script, EXPERIMENTS, "run", "resume"):
         given = [value_of(script, entry(one, "callbacks")) for one in (call, maker)]
         parts = [part for one in given if isinstance(one, ast.List) for part in one.elts]
-        classes = [script.of(made.func) for part in parts if (made := _as_made(script, part, call)) is not None]
+        classes = [script.of(one.func) for one in (_as_made(script, part, call) for part in parts) if one is not None]
         for part in parts:
             value = _as_made(script, part, call) if isinstance(part, ast.Name) else None
             if value is None or not isinstance(part, ast.Name) or not _is_seen(script, part, call):
                 continue
             owner, cls = script.of(call.func).rpartition(".")[0], script.of(value.func)
             line = f"{part.id} = next(one for one in {owner}.last_trainer.callbacks if isinstance(one, {cls}))"
-            is_known = owner.isidentifier() and scope_of(script, value) is scope_of(script, call)
+            is_name = isinstance(call.func, ast.Attribute) and place_of(script, call.func.value) is not None
+            is_known = is_name and scope_of(script, value) is scope_of(script, call)
             edit = _line_after(script, call, line) if is_known and classes.count(cls) == 1 else None
             why = f"a run has copies of its callbacks: {part.id!r} stays as it was made; then it was told itself"
             yield _found(call, why, *([edit] if edit is not None else []))
@@ -476,8 +468,8 @@ def _as_made(script: Script, part: ast.AST, call: ast.Call) -> ast.Call | None:
         return part
     place = place_of(script, part)
     given = bindings(script).get(place, []) if place is not None else []
-    made = [one.value for one in given if one.start <= script.start(call) and isinstance(one.value, ast.Call)]
-    own = [one for one in made if isinstance(one, ast.Call) and script.of(one.func) != "next"]
+    values = [one.value for one in given if one.start <= script.start(call)]
+    own = [one for one in values if isinstance(one, ast.Call) and script.of(one.func) != "next"]
     return own[-1] if own else None
 
 

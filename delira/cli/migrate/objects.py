@@ -400,6 +400,31 @@ def function_of(script: Script, node: ast.AST) -> Function | None:
     return value if isinstance(value, Function) else None
 
 
+def tells_apart(node: ast.AST, names: set[str]) -> bool:
+    """Whether it matters which of two names is which; it does not in ``abs(a - b)``, ``(a - b) ** 2``, ``a == b``."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    pair: list[ast.AST] = []
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        pair = [node.left, *node.comparators]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        pair = [node.left, node.right]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        is_even = isinstance(node.right, ast.Constant) and node.right.value in (2, 4)
+        pair = _difference(node.left) if is_even else []
+    elif isinstance(node, ast.Call) and len(node.args) < 2:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        of = node.args[0] if node.args else getattr(node.func, "value", node.func)
+        pair = _difference(of) if name in ("abs", "absolute", "fabs", "square") else []
+    if len(pair) == 2 and {getattr(one, "id", None) for one in pair} == names:
+        return False
+    return any(tells_apart(child, names) for child in ast.iter_child_nodes(node))
+
+
+def _difference(node: ast.AST) -> list[ast.AST]:
+    return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else []
+
+
 @functools.lru_cache(maxsize=8)
 def is_of_05(script: Script) -> bool:
     """Whether a script has names that came with 0.5."""
