@@ -326,6 +326,11 @@ def test_a_seed_that_is_not_known_before_is_only_told(text):
     assert [finding.edits for finding in told(IMPORTS + text)] == [()]
 
 
+def test_a_seed_goes_into_an_experiment_within_an_expression():
+    text = IMPORTS + "torch.manual_seed(1)\n(experiment := PyTorchExperiment(params, Net{})).run(loader)\n"
+    assert changed(text.format("")) == text.format(", seed=1")
+
+
 def test_the_last_seed_before_a_run_is_taken():
     text = IMPORTS + SOWN.format(1, "{}").replace("experiment.run", "torch.manual_seed(5)\nexperiment.run")
     assert changed(text.format("")) == text.format(", seed=5")

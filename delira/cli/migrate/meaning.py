@@ -468,22 +468,17 @@ def _as_made(script: Script, part: ast.AST, call: ast.Call) -> ast.Call | None:
         return part
     place = place_of(script, part)
     given = bindings(script).get(place, []) if place is not None else []
-    values = [one.value for one in given if one.start <= script.start(call)]
+    start = script.start(call)
+    values = [one.value for one in given if one.start <= start]
     own = [one for one in values if isinstance(one, ast.Call) and script.of(one.func) != "next"]
     return own[-1] if own else None
 
 
 def _is_seen(script: Script, name: ast.Name, call: ast.Call) -> bool:
     """Whether attributes of a name are read after a call, before the name is something else."""
-    place = place_of(script, name)
-    given = bindings(script).get(place, []) if place is not None else []
-    for one in script.uses(name.id):
-        start, end = script.end(call), script.start(one)
-        is_other = any(start <= binding.start <= end for binding in given)
-        is_read = isinstance(next(script.above(one, ast.AST), None), ast.Attribute)
-        if start <= end and not is_other and is_read and place_of(script, one) == place:
-            return True
-    return False
+    binding, end = binding_of(script, name), script.end(call)
+    later = [one for one in reads(script)[id(binding)] if binding is not None and script.start(one) >= end]
+    return any(isinstance(next(script.above(one, ast.AST), None), ast.Attribute) for one in later)
 
 
 def _line_after(script: Script, call: ast.Call, line: str) -> Edit | None:

@@ -196,10 +196,15 @@ def binding_of(script: Script, node: ast.AST | None) -> Binding | None:
 def value_of(script: Script, node: ast.AST | None) -> ast.AST | None:
     """The expression that a name stands for; any other expression is its own."""
     seen: set[int] = set()
-    while (binding := binding_of(script, node)) is not None and binding.value is not None and id(binding) not in seen:
-        seen.add(id(binding))
-        node = binding.value
-    return node
+    while True:
+        binding = binding_of(script, node)
+        if isinstance(node, ast.NamedExpr):
+            node = node.value
+        elif binding is not None and binding.value is not None and id(binding) not in seen:
+            seen.add(id(binding))
+            node = binding.value
+        else:
+            return node
 
 
 @functools.lru_cache(maxsize=8)
