@@ -391,6 +391,9 @@ RAN = TRIAL + "trial = Trial(model, metrics=['epoch'])\nhistory = trial.run(2)\n
         RAN + "def keras(net):\n    history = net.fit()\n    print(history[0]['epoch'])\n",
         RAN + "for row in history:\n    pass\nfor row in rows:\n    print(row['epoch'])\n",
         RAN + "history = [{'epoch': 0}]\nprint(history[0]['epoch'])\n",
+        RAN + "first, *history = rows\nprint(history[0]['epoch'])\n",
+        TRIAL + "trial = Trial(model, metrics=['epoch'])\nhistory = net.fit()\nif fast:\n    history = trial.run(2)\n"
+        "print(history[0]['epoch'])\n",
         RAN + "def more():\n    trial.run(4)\n\n\nmore()\nprint(history)\n",
         RAN + "def other():\n    trial = Trial(model)\n    trial.run(2)\n\n\nprint(history)\n",
         RAN + "trial = Trial(model)\ntrial.run(2)\nprint(history)\n",

@@ -161,6 +161,8 @@ def _assigned(script: Script, node: ast.AST) -> Iterator[tuple[ast.AST, Binding]
 
 
 def _parts(target: ast.AST, binding: Binding) -> Iterator[tuple[ast.AST, Binding]]:
+    if isinstance(target, ast.Starred):
+        target, binding = target.value, Binding(binding.start)
     if not isinstance(target, (ast.Tuple, ast.List)):
         yield target, binding
         return
@@ -191,6 +193,16 @@ def binding_of(script: Script, node: ast.AST | None) -> Binding | None:
         if here:
             return here[-1]
     return found[0] if len(found) == 1 else None
+
+
+def sure_binding(script: Script, node: ast.AST | None) -> Binding | None:
+    """What a name was given last, unless that was in a branch and it was something else before."""
+    binding, place = binding_of(script, node), place_of(script, node)
+    given = None if binding is None else binding.value or binding.of
+    if node is None or given is None or place is None or len(bindings(script)[place]) == 1:
+        return binding
+    branches = script.above(given, ast.If, ast.IfExp, ast.Try, ast.Match)
+    return binding if all(is_within(script, node, one) for one in branches) else None
 
 
 def value_of(script: Script, node: ast.AST | None) -> ast.AST | None:
@@ -489,12 +501,12 @@ def reads_of_records(script: Script) -> Iterator[tuple[ast.Subscript, ast.Call]]
     for node in script.nodes:
         if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
             continue
-        binding = binding_of(script, node.value)
+        binding = sure_binding(script, node.value)
         if isinstance(node.value, ast.Subscript):
-            known = lists.get(id(binding_of(script, node.value.value)))
+            known = lists.get(id(sure_binding(script, node.value.value)))
         else:
             is_of_loop = binding is not None and binding.part is None and binding.of is not None
-            known = lists.get(id(binding_of(script, binding.of))) if binding is not None and is_of_loop else None
+            known = lists.get(id(sure_binding(script, binding.of))) if binding is not None and is_of_loop else None
         if known is not None:
             yield node, known[3]
 
