@@ -6,24 +6,41 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from delira.cli.migrate.objects import (
     EXPERIMENTS,
     TRAINERS,
-    base,
+    Function,
+    Holder,
+    all_items,
+    binding_of,
+    bindings,
     called,
-    entries,
+    calls,
     entry,
     function_of,
-    has_method,
     histories,
     import_of,
+    is_apart,
     is_of_05,
     is_within,
     items,
+    kinds_of,
     last_name,
+    made,
+    own_method,
+    place_of,
+    reads,
     reads_of_records,
-    says,
+    root_of,
     scope_of,
     settings,
+    settings_of,
+    takes_settings,
+    tells_apart,
     tested_metrics,
     text_of,
+    told,
+    told_items,
+    trial_calls,
+    trial_of,
+    value_of,
     with_entry,
     with_runs,
 )
@@ -44,7 +61,16 @@ _SEEDS = (
     "tensorflow.random.set_random_seed", "delira.seed_all", "delira.utils.seed_all",
 )  # fmt: skip
 #: what shows or stores the history of a trial
-_HISTORIES = {"HISTORY", "history", "replay", "state_dict"}
+_HISTORIES = ("history", "replay", "state_dict")
+_MANAGERS = ("BaseDataManager", "DataManager")
+_DATASETS = (
+    "AbstractDataset", "BaseCacheDataset", "BaseExtendCacheDataset", "BaseLazyDataset", "ConcatDataset", "DictDataset",
+    "IterableDataset",
+)  # fmt: skip
+#: what makes one number of many
+_TO_ONE = ("mean", "average", "float", "item", "sum")
+#: what a part of a sum needs no parentheses as
+_ATOMS = (ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript)
 
 
 def _found(node: ast.AST, why: str, *edits: Edit, imports: Sequence[str] = (), drops: Sequence[str] = ()) -> Finding:
@@ -57,32 +83,40 @@ def _found(node: ast.AST, why: str, *edits: Edit, imports: Sequence[str] = (), d
 
 def unshuffled(script: Script) -> Iterator[Finding]:
     """Managers without a sampler that are trained on."""
-    assigned = [one for one in script.nodes if isinstance(one, ast.Assign)]
-    trained = {script.of(data) for data in _trained(script)}
-    for one in assigned:  # a part of a manager has its order
-        method = one.value.func if isinstance(one.value, ast.Call) else None
-        is_part = any(script.of(part) in trained for part in ast.walk(one.targets[0]) if isinstance(part, ast.Name))
-        if is_part and isinstance(method, ast.Attribute) and method.attr in ("get_subset", "train_test_split"):
-            trained.add(script.of(method.value))
-    names = {id(one.value): script.of(one.targets[0]) for one in assigned}
-    for call in script.calls("BaseDataManager", "DataManager"):
-        is_trained = names.get(id(call), script.of(call)) in trained
+    for call in _trained_managers(script):
         is_ordered = entry(call, "sampler_cls", 4) or entry(call, "sampler")
-        if is_trained and not is_ordered and all(keyword.arg for keyword in call.keywords):
+        if not is_ordered and all(keyword.arg for keyword in call.keywords):
             name, lines = import_of(script, "delira.data_loading", "SequentialSampler")
             why = "without a sampler a training shuffles now; then it kept the order of the data"
             yield _found(call, why, script.with_keyword(call, "sampler_cls", name), imports=lines)
 
 
+def _trained_managers(script: Script) -> list[ast.Call]:
+    """Calls that make managers which are trained on, also in part."""
+    left, found = [*_trained(script)], {}
+    seen: set[int] = set()
+    while left:
+        binding, value = binding_of(script, left[-1]), value_of(script, left.pop())
+        if binding is not None and binding.value is None and binding.part is not None:
+            value = binding.of
+        if not isinstance(value, ast.Call) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if script.old_name(value.func) in _MANAGERS:
+            found[script.start(value)] = value
+        elif isinstance(value.func, ast.Attribute) and value.func.attr in ("get_subset", "train_test_split"):
+            left.append(value.func.value)  # a part of a manager has its order
+    return [found[start] for start in sorted(found)]
+
+
 def _trained(script: Script) -> Iterator[ast.expr]:
     """What is trained on, as far as the loop is the library's."""
-    own = {one.name for one in script.nodes if isinstance(one, ast.ClassDef) and has_method(one, "train")}
-    for call, maker in called(script, EXPERIMENTS | TRAINERS, *_TRAINS):
+    for call, _ in called(script, EXPERIMENTS | TRAINERS, *_TRAINS):
         position, name = _TRAINS[last_name(script, call.func)]
         is_of_03 = name == "data" and bool(call.args) and isinstance(call.args[0], ast.Constant)  # epochs go first
         data, changes = entry(call, name, position + is_of_03), entry(call, "train_kwargs")
-        has_sampler = changes is not None and "sampler" in script.of(script.value(changes) or changes)
-        if data is not None and script.of(maker.func) not in own and not has_sampler:
+        has_sampler = changes is not None and "sampler" in script.of(value_of(script, changes) or changes)
+        if data is not None and not has_sampler:
             yield data
 
 
@@ -109,19 +143,61 @@ def with_replacement(script: Script) -> Iterator[Finding]:
 
 def unsigned_entries(script: Script) -> Iterator[Finding]:
     """Labels of bytes, with which networks compute."""
-    networks = [one for one in script.nodes if isinstance(one, ast.ClassDef) and script.bases(one) & _NETWORKS]
-    if not networks or any(has_method(one, "prepare_batch") for one in networks):
+    networks = [
+        one
+        for one in script.nodes
+        if isinstance(one, ast.ClassDef) and kinds_of(script, ast.Name(one.name)) & _NETWORKS
+    ]
+    if not networks or any(own_method(script, ast.Name(one.name), "prepare_batch") for one in networks):
         return
-    for sample in (items(one) for one in script.nodes if isinstance(one, ast.Dict)):
-        for name, given in sample.items() if "data" in sample else ():
-            value = script.value(given)
+    for sample, is_alone in _samples(script):
+        for name, given in items(sample).items():
+            binding, value = binding_of(script, given), value_of(script, given)
             is_cast = isinstance(value, ast.Call) and last_name(script, value.func) == "astype"
             dtype = entry(value, "dtype", 0 if is_cast else 1) if isinstance(value, ast.Call) else None
-            told = (script.origin(dtype) or text_of(dtype)) if dtype is not None else ""
-            if name != "data" and dtype is not None and told.rpartition(".")[2].startswith("uint"):
+            said = (script.origin(dtype) or text_of(dtype)) if dtype is not None else ""
+            if name != "data" and dtype is not None and said.rpartition(".")[2].startswith("uint"):
                 text = f"{script.of(dtype.value)}.float32" if isinstance(dtype, ast.Attribute) else '"float32"'
                 why = f"{name!r} keeps its type in the network, where 0 - 1 is 255; then it became float"
-                yield _found(dtype, why, script.replaced(dtype, text))
+                is_free = is_alone and (binding is None or len(reads(script)[id(binding)]) == 1)
+                yield _found(dtype, why, *([script.replaced(dtype, text)] if is_free else []))
+
+
+def _samples(script: Script) -> Iterator[tuple[ast.Dict, bool]]:
+    """Dictionaries that are trained on, and whether nothing else is done with them."""
+    left = [(one, True) for call in _trained_managers(script) for one in _given(call)]
+    seen: set[int] = set()
+    while left:
+        node, is_alone = left.pop()
+        binding, value = binding_of(script, node), value_of(script, node)
+        is_alone = is_alone and (binding is None or _is_for_managers(script, reads(script)[id(binding)]))
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        parts: list[ast.AST] = []
+        if isinstance(value, ast.Dict) and "data" in items(value):
+            yield value, is_alone
+        elif isinstance(value, ast.Call) and kinds_of(script, value.func) & {*_DATASETS}:
+            own = own_method(script, value.func, "__getitem__", "get_sample_from_index")
+            parts = [own] if own is not None else _given(value)
+        elif isinstance(value, Function):
+            parts = [value.body] if isinstance(value, ast.Lambda) else []
+            parts += [one.value for one in ast.walk(value) if isinstance(one, ast.Return) and one.value is not None]
+        elif isinstance(value, (ast.List, ast.Tuple)):
+            parts = [*value.elts]
+        elif isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+            parts = [value.elt]
+        left += [(part, is_alone or isinstance(value, Function)) for part in parts]
+
+
+def _is_for_managers(script: Script, names: list[ast.expr]) -> bool:
+    above = [next(script.above(one, ast.Call, ast.stmt), None) for one in names]
+    kinds = [kinds_of(script, one.func) if isinstance(one, ast.Call) else set() for one in above]
+    return all(each & {*_MANAGERS, *_DATASETS} for each in kinds)
+
+
+def _given(call: ast.Call) -> list[ast.AST]:
+    return [*call.args, *(one.value for one in call.keywords)]
 
 
 # ------------------------------------------------------------------ metrics and scores
@@ -129,8 +205,10 @@ def unsigned_entries(script: Script) -> Iterator[Finding]:
 
 def metric_order(script: Script) -> Iterator[Finding]:
     """Metrics of 0.4 whose arguments have names that tell nothing."""
-    said = entries(script, "metric_keys")
-    for holder, metrics in [] if is_of_05(script) else tested_metrics(script):
+    if is_of_05(script):
+        return
+    said = {key for _, given in settings(script, "metric_keys") for key in items(value_of(script, given))}
+    for holder, _, metrics in tested_metrics(script):
         if entry(holder, "metric_keys") is not None:  # which had to name them all
             continue
         unclear = {name: one for name, one in metrics.items() if name not in said and _is_unclear(script, one)}
@@ -142,20 +220,30 @@ def metric_order(script: Script) -> Iterator[Finding]:
 
 def _is_unclear(script: Script, metric: ast.expr) -> bool:
     function = function_of(script, metric)
-    roles = [role_of(one.arg) for one in function.args.args] if function else []
-    return len(roles) == 2 and roles[0] == roles[1]
+    names = [one.arg for one in function.args.args] if function else []
+    if function is None or len(names) != 2 or role_of(names[0]) != role_of(names[1]):
+        return False
+    body = function.body if isinstance(function.body, list) else [function.body]
+    return any(tells_apart(part, {*names}) for part in body)
 
 
 def score_of_first_metric(script: Script) -> Iterator[Finding]:
     """Experiments with metrics of a validation, and no score."""
-    names = sorted(entries(script, "val_metrics", *(["metrics"] if is_of_05(script) else [])))
-    for maker, calls in with_runs(script):
-        if not names or entry(maker, "val_score_key", 6) or says(script, "val_score_key", maker, *calls):
+    kinds = ("val_metrics", "metrics") if is_of_05(script) else ("val_metrics",)
+    for maker, runs in with_runs(script):
+        holders = settings_of(script, maker, runs)
+        if holders is None or not any(_validates(script, run) for run in runs) or entry(maker, "val_score_key", 6):
             continue
-        if any(_validates(script, call) for call in calls):
-            mode = "highest" if _is_larger(script, names[0]) else "lowest"
-            edit = script.with_keyword(maker, "val_score_key", f'"{names[0]}", val_score_mode="{mode}"')
-            why = f"without a score the last epoch is taken; then that of the lowest {names[0]!r}, the first metric"
+        folds = [id(run) for run in runs if last_name(script, run.func) == "kfold"]  # whose metrics are those of a test
+        of_runs = [one for one in holders if id(one) not in folds]
+        metrics = told_items(script, of_runs, *kinds)
+        name = min(metrics or (), default=None)
+        if name is None or told(holders, "val_score_key") or not takes_settings(script, maker):
+            continue
+        of_function = _of_function(script, holders, name)
+        if not (_is_larger(script, holders, name) if of_function is None else of_function):  # the worst epoch otherwise
+            edit = script.with_keyword(maker, "val_score_key", f'"{name}", val_score_mode="lowest"')
+            why = f"without a score the last epoch is taken; then that of the lowest {name!r}, the first metric"
             yield _found(maker, why, edit)
 
 
@@ -166,46 +254,73 @@ def _validates(script: Script, call: ast.Call) -> bool:
     return entry(call, "val_data", 1 if name == "run" else 2) is not None
 
 
-def _is_larger(script: Script, key: str) -> bool | None:
-    """Whether large values of a score are good, as it is known here."""
-    if key in entries(script, "losses", "criterions"):
+def _is_larger(script: Script, holders: list[Holder], key: str) -> bool | None:
+    """Whether large values of a score are good, as the library has it."""
+    if key in (told_items(script, holders, "losses", "criterions") or {}):
         return False
-    metric = entries(script, "val_metrics", "metrics").get(key)
+    metric = _metric(script, holders, key)
     origin = script.origin(metric) if metric is not None else None  # of a library, which is known by itself
     return named_direction(origin.rpartition(".")[2] if origin else key)
 
 
+def _of_function(script: Script, holders: list[Holder], key: str) -> bool | None:
+    """What the name of the function says that a metric is: ``{"dice": dice_loss}``."""
+    metric = _metric(script, holders, key)
+    return named_direction(metric.id) if isinstance(metric, ast.Name) else None
+
+
+def _metric(script: Script, holders: list[Holder], key: str) -> ast.expr | None:
+    found = (told_items(script, holders, name) or {} for name in ("val_metrics", "metrics"))
+    return next((each[key] for each in found if key in each), None)
+
+
 def score_mode(script: Script) -> Iterator[Finding]:
-    """Scores of which nobody says which values are good: once the lowest of experiments, the highest of trainers."""
-    known = next((value for holder, value in settings(script, "val_score_key") if isinstance(holder, ast.Dict)), None)
-    calls = [(maker, entry(maker, "val_score_key", 6) or known, runs, False) for maker, runs in with_runs(script)]
-    calls += [(one, entry(one, "val_score_key", 3), [], True) for one, _ in called(script, TRAINERS, "train")]
-    for call, given, runs, was_larger in calls:
-        key = text_of(given).removeprefix("val_")
-        is_said = says(script, "val_score_mode", call, *runs) or (was_larger and len(call.args) > 4)
-        is_larger = _is_larger(script, key) if key else None
-        if is_said or is_larger is None or is_larger == was_larger:
+    """Scores whose names mislead: once the lowest was the best of experiments, the highest of trainers."""
+    makers = [(maker, maker, runs, False) for maker, runs in with_runs(script)]
+    makers += [(maker, call, [call], True) for call, maker in called(script, TRAINERS, "train")]
+    for maker, call, runs, was_larger in makers:
+        holders = settings_of(script, maker, runs)
+        given = entry(call, "val_score_key", 3 if was_larger else 6) or told(holders or [], "val_score_key")
+        key = text_of(value_of(script, given)).removeprefix("val_")
+        if holders is None or not key or told(holders, "val_score_mode") or (was_larger and len(call.args) > 4):
             continue
-        then, here = ("highest", "lowest") if was_larger else ("lowest", "highest")
-        metric = entries(script, "val_metrics", "metrics").get(key)
-        own = named_direction(metric.id) if isinstance(metric, ast.Name) else None
-        why = f"of the score {key!r} the {here} value is the best now, as its name has it; then it was the {then}"
-        edit = script.with_keyword(call, "val_score_mode", f'"{then if own == was_larger else here}"')
-        yield _found(call, why, edit)
+        is_misnamed = _of_function(script, holders, key) is was_larger
+        if is_misnamed and _is_larger(script, holders, key) is (not was_larger):  # the worst epoch otherwise
+            then, here = ("highest", "lowest") if was_larger else ("lowest", "highest")
+            why = f"of the score {key!r} the {here} value is the best now, as its name has it; then it was the {then}"
+            if takes_settings(script, maker) or was_larger:
+                yield _found(call, why, script.with_keyword(call, "val_score_mode", f'"{then}"'))
 
 
 def plateau_mode(script: Script) -> Iterator[Finding]:
     """Schedules that wait for a score, which was once to fall."""
-    keys = [text_of(value) for _, value in settings(script, "val_score_key")]
-    keys += [text_of(entry(call, "val_score_key", 3)) for call, _ in called(script, TRAINERS, "train")]
-    if not any(_is_larger(script, key.removeprefix("val_")) for key in keys if key):
-        return
+    makers = [*with_runs(script)]
+    trained = called(script, TRAINERS, "train")
+    makers += [(one, [call for call, owner in trained if owner is one]) for one in made(script, TRAINERS)]
+    known: dict[int, list[bool]] = {}
+    for maker, runs in makers:
+        holders = settings_of(script, maker, runs) or []
+        given = told(holders, "val_score_key") or entry(
+            maker, "val_score_key", 6 if kinds_of(script, maker.func) & EXPERIMENTS else 99
+        )
+        given = given or next((one for run in runs if (one := entry(run, "val_score_key", 3))), None)
+        key = text_of(value_of(script, given)).removeprefix("val_")
+        for holder in holders:
+            known.setdefault(id(holder), []).append(bool(key and _is_larger(script, holders, key)))
     for holder, cls in settings(script, "lr_sched_cls", "lr_scheduler_cls"):
         name = "lr_sched_params" if entry(holder, "lr_sched_cls") else "lr_scheduler_params"
         given = entry(holder, name)
-        params = None if given is None else script.value(given)
-        is_known = given is None or (isinstance(params, ast.Dict) and "mode" not in items(params))
-        if is_known and (script.old_name(cls) or "").startswith("ReduceLROnPlateau"):
+        params = value_of(script, given)
+        is_known = given is None or (
+            isinstance(params, ast.Dict)
+            and all_items(script, params) is not None
+            and "mode" not in (all_items(script, params) or {})
+        )
+        if (
+            is_known
+            and all(known.get(id(holder), [False]))
+            and (script.old_name(cls) or "").startswith("ReduceLROnPlateau")
+        ):
             edit = with_entry(script, holder, name, '{"mode": "min"}')
             if isinstance(params, ast.Dict):
                 edit = with_entry(script, params, "mode", '"min"')
@@ -215,18 +330,13 @@ def plateau_mode(script: Script) -> Iterator[Finding]:
 
 def values_of_samples(script: Script) -> Iterator[Finding]:
     """What is asked of the values of a test, of which there was one for each sample."""
-    pairs = [
-        (one.targets[0].elts[1], one.value)
-        for one in script.nodes
-        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Tuple) and len(one.targets[0].elts) == 2
-    ]
-    given = {id(holder): metrics for holder, metrics in tested_metrics(script)}
-    tests = {script.of(target): given.get(id(value), {}) for target, value in pairs}
-    for call in script.nodes:
-        is_asked = isinstance(call, ast.Call) and last_name(script, call.func) in _OF_MANY
-        for part in ast.walk(call) if is_asked else ():
-            key = text_of(part.slice) if isinstance(part, ast.Subscript) else ""
-            metric = tests.get(base(part), {}).get(key)
+    given = {id(holder): (value, metrics) for holder, value, metrics in tested_metrics(script)}
+    for call in calls(script):
+        for part in _asked(call) if last_name(script, call.func) in _OF_MANY else ():
+            binding = binding_of(script, root_of(script, part))
+            value, metrics = given.get(id(binding.of), (None, {})) if binding and binding.part == 1 else (None, {})
+            key = text_of(part.slice)
+            metric = metrics.get(key)
             if metric is None or (isinstance(metric, ast.Call) and script.old_name(metric.func) == "per_sample"):
                 continue
             name, lines = import_of(script, "delira.metrics", "per_sample")
@@ -236,65 +346,152 @@ def values_of_samples(script: Script) -> Iterator[Finding]:
             own = f"({script.of(metric)})" if isinstance(metric, ast.Lambda) else script.of(metric)
             text = f"{name}(lambda {first}, {second}: {own}({first}[None], {second}[None]))"
             why = "a metric of a test is one number, over all samples; then there was one for each sample"
-            yield _found(call, why, script.replaced(metric, text), imports=lines)
+            edit = _with_metric(script, value, key, text) if value is not None else script.replaced(metric, text)
+            yield _found(call, why, edit, imports=lines)
+
+
+def _asked(call: ast.Call) -> Iterator[ast.Subscript]:
+    """What is indexed of what several values are asked for: not what a function within makes one value of."""
+    left: list[ast.AST] = [call.func, *_given(call)]
+    while left:
+        node = left.pop(0)
+        is_one = isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _TO_ONE
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            left += [one.iter for one in node.generators]
+        elif not is_one and not isinstance(node, ast.Lambda):
+            if isinstance(node, ast.Subscript):
+                yield node
+            left += ast.iter_child_nodes(node)
+
+
+def _with_metric(script: Script, given: ast.expr, key: str, text: str) -> Edit:
+    """The change of one metric of a test; what is used elsewhere, too, stays as it is."""
+    binding, value = binding_of(script, given), value_of(script, given)
+    is_alone = binding is None or len(reads(script)[id(binding)]) == 1
+    if is_alone and isinstance(value, ast.Dict) and key in items(value):
+        return script.replaced(items(value)[key], text)
+    if isinstance(given, ast.Dict):
+        return script.with_part(given, f'"{key}": {text}')
+    return script.replaced(given, f'{{**{script.of(given)}, "{key}": {text}}}')
 
 
 # ------------------------------------------------------------------ runs
 
 
 def seeds(script: Script) -> Iterator[Finding]:
-    """Seeds of a framework before an experiment."""
-    if any(settings(script, "seed")):
-        return
-    told = {
-        id(run) for name in ("seed", "random_seed") for _, runs in with_runs(script) for run in runs if entry(run, name)
-    }
-    makers = [maker for maker, runs in with_runs(script) if not any(id(run) in told for run in runs)]
-    sown = [one for one in script.nodes if isinstance(one, ast.Call) and script.origin(one.func) in _SEEDS and one.args]
-    for call in sown:
-        function = scope_of(script, call)
-        later = [one.lineno for one in sown if one.lineno > call.lineno and scope_of(script, one) is function]
-        near = range(call.lineno, min(later, default=2**31))
-        mine = [one for one in makers if one.lineno in near and scope_of(script, one) is function]
-        edits = [script.with_keyword(one, "seed", script.of(call.args[0])) for one in mine]
-        if edits:
-            why = "an experiment has a seed of its own, 0 unless it is told; then this one decided"
-            yield _found(call, why, *edits)
+    """Seeds of a framework before the run of an experiment."""
+    sown = [one for one in calls(script) if script.origin(one.func) in _SEEDS and one.args]
+    found: dict[int, list[Edit]] = {}
+    for maker, runs in with_runs(script) if sown else ():
+        holders = settings_of(script, maker, runs)
+        is_open = any(one.arg is None for call in (maker, *runs) for one in call.keywords) or any(
+            settings(script, "seed")
+        )
+        if not runs or told(holders or [maker, *runs], "seed", "random_seed") or (holders is None and is_open):
+            continue
+        scope, start, end = scope_of(script, runs[0]), script.start(runs[0]), script.start(runs[-1])
+        near = [one for one in sown if scope_of(script, one) is scope and not is_apart(script, one, runs[0])]
+        before = [one for one in near if script.start(one) < start]
+        if not before:
+            continue
+        edits = found.setdefault(id(before[-1]), [])
+        is_only = all(scope_of(script, run) is scope for run in runs)
+        is_only = is_only and not any(start < script.start(one) < end for one in near)
+        if is_only and _can_be_given(script, before[-1], runs[0], maker) and takes_settings(script, maker):
+            edits.append(script.with_keyword(maker, "seed", script.of(before[-1].args[0])))
+    why = "an experiment has a seed of its own, 0 unless it is told; then this one decided"
+    yield from (_found(one, why, *found[id(one)]) for one in sown if id(one) in found)
+
+
+def _can_be_given(script: Script, sown: ast.Call, run: ast.Call, maker: ast.Call) -> bool:
+    """Whether a seed is the same, and known, where an experiment is made, and always sown before it runs."""
+    seed, place = sown.args[0], place_of(script, sown.args[0])
+    above = [*script.above(sown, ast.If, ast.For, ast.While, ast.Try)]
+    if any(not is_within(script, run, one) for one in above):
+        return False
+    if isinstance(seed, ast.Constant):
+        return type(seed.value) is int
+    given = bindings(script).get(place, []) if place is not None else []
+    is_near = isinstance(seed, ast.Name) and scope_of(script, maker) is scope_of(script, sown)
+    return is_near and len(given) == 1 and given[0].start <= script.start(maker)
 
 
 def trained_further(script: Script) -> Iterator[Finding]:
     """A second training by one trainer."""
-    calls = called(script, TRAINERS, "train")
-    loops = [one for one in script.nodes if isinstance(one, (ast.For, ast.While))]
-    for number, (call, maker) in enumerate(calls):
-        is_second = any(owner is maker for _, owner in calls[:number])
-        is_again = any(is_within(script, call, one) and not is_within(script, maker, one) for one in loops)
+    trained = called(script, TRAINERS, "train")
+    before: dict[int, list[ast.Call]] = {}
+    for call, maker in trained:
+        scope = scope_of(script, call)
+        others = [one for one in before.get(id(maker), []) if scope_of(script, one) is scope]
+        before.setdefault(id(maker), []).append(call)
+        loops = [one for one in script.above(call, ast.For, ast.AsyncFor, ast.While) if scope_of(script, one) is scope]
+        is_second = any(not is_apart(script, one, call) for one in others)
+        is_again = any(not is_within(script, maker, one) for one in loops)
         epochs = entry(call, "num_epochs", 0)
-        if (is_second or is_again) and epochs is not None and "state.epoch" not in script.of(epochs):
+        if (is_second or is_again) and epochs is not None and not _is_total(script, epochs):
             owner = script.of(call.func).rpartition(".")[0]
-            edit = script.replaced(epochs, f"{owner}.state.epoch + {script.of(epochs)}")
+            more = script.of(epochs) if isinstance(epochs, _ATOMS) else f"({script.of(epochs)})"
+            edit, begin = script.replaced(epochs, f"{owner}.state.epoch + {more}"), entry(maker, "start_epoch")
+            is_known = isinstance(begin, ast.Constant) and begin.value == 1 if begin is not None else True
             why = "the number of epochs is the total of all trainings now; then this one added so many"
-            yield _found(call, why, edit)
+            yield _found(call, why, *([edit] if is_known else []))
+
+
+def _is_total(script: Script, epochs: ast.expr) -> bool:
+    given = bindings(script).get(place, []) if (place := place_of(script, epochs)) is not None else []
+    values = [epochs, *(one.value for one in given if one.value is not None)]
+    return any("state.epoch" in script.of(one) for one in values)
 
 
 def copied_callbacks(script: Script) -> Iterator[Finding]:
     """Callbacks that are looked at after a run, which had a copy."""
     for call, maker in called(script, EXPERIMENTS, "run", "resume"):
-        given = [script.value(entry(one, "callbacks")) for one in (call, maker)]
-        parts = [part for one in given if isinstance(one, ast.List) for part in one.elts if isinstance(part, ast.Name)]
-        reads = [one for one in script.nodes if isinstance(one, ast.Attribute) and one.lineno > call.lineno]
-        for name, value in {part.id: script.value(part) for part in parts}.items():
-            is_made = isinstance(value, ast.Call) and script.of(value.func) != "next"
-            if isinstance(value, ast.Call) and is_made and any(base(one.value) == name for one in reads):
-                begin = script.text.rfind("\n", 0, script.start(call)) + 1
-                line = script.text[begin : script.start(call)]
-                end = script.text.find("\n", script.end(call)) + 1
-                owner = script.of(call.func).rpartition(".")[0]
-                told = f"one for one in {owner}.last_trainer.callbacks if isinstance(one, {script.of(value.func)})"
-                edit = Edit(end, end, f"{line[: len(line) - len(line.lstrip())]}{name} = next({told})\n")
-                why = f"a run has copies of its callbacks: {name!r} stays as it was made; then it was told itself"
-                is_known = owner.isidentifier() and scope_of(script, value) is scope_of(script, call)
-                yield _found(call, why, *([edit] if is_known else []))
+        given = [value_of(script, entry(one, "callbacks")) for one in (call, maker)]
+        parts = [part for one in given if isinstance(one, ast.List) for part in one.elts]
+        classes = [script.of(one.func) for one in (_as_made(script, part, call) for part in parts) if one is not None]
+        for part in parts:
+            value = _as_made(script, part, call) if isinstance(part, ast.Name) else None
+            if value is None or not isinstance(part, ast.Name) or not _is_seen(script, part, call):
+                continue
+            owner, cls = script.of(call.func).rpartition(".")[0], script.of(value.func)
+            line = f"{part.id} = next(one for one in {owner}.last_trainer.callbacks if isinstance(one, {cls}))"
+            is_name = isinstance(call.func, ast.Attribute) and place_of(script, call.func.value) is not None
+            is_known = is_name and scope_of(script, value) is scope_of(script, call)
+            edit = _line_after(script, call, line) if is_known and classes.count(cls) == 1 else None
+            why = f"a run has copies of its callbacks: {part.id!r} stays as it was made; then it was told itself"
+            yield _found(call, why, *([edit] if edit is not None else []))
+
+
+def _as_made(script: Script, part: ast.AST, call: ast.Call) -> ast.Call | None:
+    """The call that made a callback, before it was taken from a trainer."""
+    if isinstance(part, ast.Call):
+        return part
+    place = place_of(script, part)
+    given = bindings(script).get(place, []) if place is not None else []
+    start = script.start(call)
+    values = [one.value for one in given if one.start <= start]
+    own = [one for one in values if isinstance(one, ast.Call) and script.of(one.func) != "next"]
+    return own[-1] if own else None
+
+
+def _is_seen(script: Script, name: ast.Name, call: ast.Call) -> bool:
+    """Whether attributes of a name are read after a call, before the name is something else."""
+    binding, end = binding_of(script, name), script.end(call)
+    later = [one for one in reads(script)[id(binding)] if binding is not None and script.start(one) >= end]
+    return any(isinstance(next(script.above(one, ast.AST), None), ast.Attribute) for one in later)
+
+
+def _line_after(script: Script, call: ast.Call, line: str) -> Edit | None:
+    """The change that puts a line behind a call, if that is a statement or is assigned."""
+    statement = next(script.above(call, ast.stmt))
+    if not isinstance(statement, (ast.Expr, ast.Assign)) or statement.value is not call:
+        return None
+    place, end = script.end(statement), script.text.find("\n", script.end(statement)) + 1
+    begin = script.text.rfind("\n", 0, script.start(statement)) + 1
+    indent, rest = script.text[begin : script.start(statement)], script.text[place : end - 1].strip()
+    if indent.strip() or not end or (rest and not rest.startswith("#")):  # of the line of an if, or before another one
+        return Edit(place, place, f"; {line}")
+    return Edit(end, end, f"{indent}{line}\n")
 
 
 # ------------------------------------------------------------------ trials
@@ -302,29 +499,51 @@ def copied_callbacks(script: Script) -> Iterator[Finding]:
 
 def evaluations(script: Script) -> Iterator[Finding]:
     """Evaluations of data that are not those of the validation."""
-    for call in script.methods(("Trial",), "evaluate"):
+    last = _last_reads(script)
+    run = {id(trial) for _, trial in trial_calls(script, "run")}
+    for call, trial in trial_calls(script, "evaluate"):
         key = entry(call, "data_key", 1)
         is_other = key is not None and script.old_name(key) in ("TEST_DATA", "TRAIN_DATA")
-        later = {
-            last_name(script, one) for one in script.nodes if isinstance(one, ast.expr) and one.lineno > call.lineno
-        }
-        is_seen = any(script.methods(("Trial",), "run")) and later & {*_HISTORIES, *histories(script)}
+        is_seen = id(trial) in run and last.get(id(trial), -1) > script.start(call)
         if is_other and is_seen and entry(call, "to_history", 2) is None:
             why = "the values are returned only; then they went into the last record of the history, too"
             yield _found(call, why, script.with_keyword(call, "to_history", "True"))
 
 
+def _last_reads(script: Script) -> dict[int, int]:
+    """Where the history of each trial is looked at last."""
+    found: list[tuple[ast.Call | None, ast.AST]] = []
+    for _, binding, _, trial in histories(script).values():
+        found += [(trial, one) for one in reads(script).get(id(binding), [])]
+    for node in script.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in _HISTORIES:
+            found.append((trial_of(script, node.value), node))
+        elif isinstance(node, ast.Subscript) and script.old_name(node.slice) == "HISTORY":
+            state = node.value
+            if isinstance(state, ast.Attribute) and state.attr == "state":
+                found.append((trial_of(script, state.value), node))
+    last: dict[int, int] = {}
+    for owner, one in found:
+        last[id(owner)] = max(last.get(id(owner), 0), script.start(one))
+    return last
+
+
 def names_in_history(script: Script) -> Iterator[Finding]:
     """Entries of records that have other names or numbers."""
-    given = [entry(call, "metrics", 3) for call in script.calls("Trial")]
-    metrics = [one for each in given if isinstance(each, (ast.List, ast.Tuple)) for one in each.elts]
-    makers = {script.of(one): script.value(one) for one in metrics if script.made_by(one) == "state_key"}
-    keys = {name: text_of(entry(maker, "key", 0)) for name, maker in makers.items() if isinstance(maker, ast.Call)}
-    validates = any(script.methods(("Trial",), "with_val_data", "with_val_generator", "with_data", "with_generators"))
+    with_validation = trial_calls(script, "with_val_data", "with_val_generator", "with_data", "with_generators")
+    validated = {id(trial) for _, trial in with_validation}
     shifted = {id(one.left) for one in script.nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)}
-    for read in reads_of_records(script):
+    for read, trial in reads_of_records(script):
+        given = value_of(script, entry(trial, "metrics", 3))
+        metrics = given.elts if isinstance(given, (ast.List, ast.Tuple)) else []
+        makers = {script.of(one): value_of(script, one) for one in metrics}
+        keys = {
+            name: text_of(entry(maker, "key", 0))
+            for name, maker in makers.items()
+            if isinstance(maker, ast.Call) and script.old_name(maker.func) == "state_key"
+        }
         name, text = script.of(read.slice), text_of(read.slice)
-        if validates and (name in keys or text in keys.values()):
+        if id(trial) in validated and (name in keys or (text and text in keys.values())):
             key = f'f"val_{{{name}}}"' if name in keys else f'"val_{text}"'
             why = f"{name} is of the training, that of the validation begins with 'val_'; then this was the latter"
             yield _found(read, why, script.replaced(read.slice, key))
@@ -335,12 +554,15 @@ def names_in_history(script: Script) -> Iterator[Finding]:
 
 def grown_histories(script: Script) -> Iterator[Finding]:
     """Runs that go on, where the list of the first is looked at."""
-    alone = [one.value for one in script.nodes if isinstance(one, ast.Expr)]
-    for name, calls in histories(script).items():
-        reads = [one.lineno for one in script.nodes if isinstance(one, ast.Name) and one.id == name]
-        for run in script.methods(("Trial",), "run"):
-            is_further = any(one.lineno < run.lineno and script.of(one.func) == script.of(run.func) for one in calls)
-            if is_further and run.lineno < max(reads, default=0) and any(one is run for one in alone):
+    runs: dict[int, list[ast.Call]] = {}
+    for call, trial in trial_calls(script, "run"):
+        runs.setdefault(id(trial), []).append(call)
+    alone = {id(one.value) for one in script.nodes if isinstance(one, ast.Expr)}
+    for name, binding, first, trial in histories(script).values():
+        last = max(map(script.start, reads(script).get(id(binding), [])), default=0)
+        for run in runs[id(trial)]:
+            is_further = binding.start <= script.start(run) < last and not is_apart(script, first, run)
+            if is_further and id(run) in alone and scope_of(script, run) is scope_of(script, first):
                 edit = Edit(script.start(run), script.start(run), f"{name} = ")
                 yield _found(run, f"{name!r} is as long as it was; then every run added to the one list", edit)
 
