@@ -103,8 +103,8 @@ def test_every_name_that_is_gone_is_in_a_script(name):
             "def f(s):\n    g()\n",
         ),
         (
-            "class C:\n    def at_epoch_end(self, t):\n        if f(): return dict(a=1)\n        else: return\n",
-            "class C:\n    def at_epoch_end(self, t):\n        if f(): t.a = 1; return\n        else: return\n",
+            "import delira as d\nclass C(d.Callback):\n def at_iter_end(self, t):\n  if f(): return dict(a=1)\n  else: g()\n",
+            "import delira as d\nclass C(d.Callback):\n def at_iter_end(self, t):\n  if f(): t.a = 1; return\n  else: g()\n",
         ),
         (
             "from delira.logging import Logger, log\nx = Logger((own))\n",
@@ -131,6 +131,39 @@ def test_names_are_changed_where_they_are_used(before, after):
 def test_other_names_are_left_alone(text):
     assert findings(Script(text)) == []
     assert migrated(Script(text)) == text
+
+
+_WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTorchNetworkTrainer as T\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the class of a schedule stands elsewhere
+        'p = Parameters({"training": {"lr_sched_params": {"a": 1}}}, {"training": {"lr_sched_cls": s}})\nE(p, m)\n',
+        'e = E(p, m)\ne.run(d, lr_sched_params={"a": 1})\np.fixed.training.lr_sched_cls = f()\n',
+        'p = Parameters({"training": {"lr_sched_cls": None, "lr_sched_params": {"a": 1}}})\nE(p, m)\n'
+        'p["fixed.training.lr_sched_cls"] = f()\n',
+        'T(n, "t", {}, o, {}, {}, {}, s, lr_scheduler_params={"a": 1})\n',
+        'import yaml\nT(n, "t", **yaml.load(f), lr_scheduler_params={"a": 1})\n',
+        # no callbacks of delira
+        "class Meter:\n    def at_epoch_end(self, total):\n        return {'n': 3}\n",
+        "from keras.callbacks import Callback\nclass C(Callback):\n    def at_epoch_end(self, b): return {'n': 3}\n",
+    ],
+)
+def test_what_is_not_sure_is_not_told(text):
+    assert findings(Script(_WANTED + text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nE(p, m).run(d, callbacks=[C()])\n", 3),
+        ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nc = C()\nt = T(n)\nt.register_callback(c)\n", 3),
+    ],
+)
+def test_what_is_sure_is_told(text, line):
+    assert [one.line for one in findings(Script(_WANTED + text))] == [line]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -104,10 +104,35 @@ def _returned(script: Script) -> Iterator[Finding]:
 
 def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str]]:
     """What hears events of a trainer, and what it calls the trainer."""
+    handed = _handed(script)
     for cls in script.nodes:
-        for method in cls.body if isinstance(cls, ast.ClassDef) else ():
+        if not isinstance(cls, ast.ClassDef):
+            continue
+        is_derived = any(name.endswith("Callback") or name == "EarlyStopping" for name in script.bases(cls))
+        if not is_derived and cls.name not in handed:
+            continue
+        for method in cls.body:
             if isinstance(method, ast.FunctionDef) and method.name in EVENTS and len(method.args.args) > 1:
                 yield method, method.args.args[1].arg
+
+
+def _handed(script: Script) -> set[str]:
+    """Names of the classes whose objects are given to experiments and trainers as callbacks."""
+    given = [
+        one.value
+        for place, _ in _places_of_settings(script)
+        for one in _given(script, place)
+        if one.name == "callbacks"
+    ]
+    for call in script.nodes:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            method, owner = call.func.attr, call.func.value
+            if any(_is(script, owner, kind, method) for kind in (_EXPERIMENT, _TRAINER)):
+                given += [one.value for one in call.keywords if one.arg == "callbacks"]
+                given += call.args[:1] if method == "register_callback" else []
+    parts = [part for one in given for part in ast.walk(script.value(one) or one)]
+    made = [script.value(part) for part in parts if isinstance(part, (ast.Call, ast.Name))]
+    return {script.of(one.func) for one in made if isinstance(one, ast.Call)}
 
 
 def _entries(script: Script, value: ast.expr | None) -> dict[str, str]:
@@ -274,17 +299,48 @@ def _log_folders(script: Script) -> Iterator[Finding]:
                     yield Finding(script.line_at(entry.start), "refused", "it is called log_dir", (edit,))
 
 
+#: what holds the class of a schedule, and how such classes, their modules and their callbacks are called
+_SCHEDULE_KEYS = ("lr_sched_cls", "lr_scheduler_cls")
+_SCHEDULE = re.compile(r"\w*LR|\w*LROnPlateau|\w*lr_sched\w*(?<!_params)|\w*Schedul\w*|\w+Callback(PyTorch)?")
+#: a trainer with more arguments by their places may have the class of a schedule among them
+_BEFORE_SCHEDULES = 6
+
+
 def _schedules(script: Script) -> Iterator[Finding]:
-    """Parameters of a schedule that is not there."""
+    """Parameters of a schedule that is nowhere in the script."""
+    if _names_a_schedule(script):
+        return
     for place, _ in _places_of_settings(script):
-        given = {one.name: one for one in _given(script, place)}
-        classes = [given[name].value for name in ("lr_sched_cls", "lr_scheduler_cls") if name in given]
-        has_none = all(isinstance(one, ast.Constant) and one.value is None for one in classes)
-        for name in ("lr_sched_params", "lr_scheduler_params"):
-            value = given[name].value if name in given else None
-            if has_none and isinstance(value, ast.Dict) and value.keys:
-                why = f"{name} has no effect without a schedule"
-                yield Finding(value.lineno, "refused", why, (script.replaced(value, "{}"),))
+        is_open = isinstance(place, ast.Call) and len(place.args) > _BEFORE_SCHEDULES
+        for one in [] if is_open or not _is_closed(script, place) else _given(script, place):
+            if one.name in ("lr_sched_params", "lr_scheduler_params") and getattr(one.value, "keys", None):
+                why = f"{one.name} has no effect without a schedule"
+                yield Finding(one.value.lineno, "refused", why, (script.replaced(one.value, "{}"),))
+
+
+def _names_a_schedule(script: Script) -> bool:
+    """Whether anything in a script may be the class of a schedule, or tell it."""
+    entries = [(one.arg, one.value) for one in script.nodes if isinstance(one, ast.keyword)]
+    entries += [pair for one in script.nodes for pair in _pairs(one)]
+    told = [(key, value) for key, value in entries if key in _SCHEDULE_KEYS]
+    if any(not isinstance(value, ast.Constant) or value.value is not None for _, value in told):
+        return True
+    keys = [one for one in script.nodes if isinstance(one, ast.Constant) and str(one.value).endswith(_SCHEDULE_KEYS)]
+    if len(keys) > len([one for one in script.nodes for key, _ in _pairs(one) if key in _SCHEDULE_KEYS]):
+        return True  # by a path, or an index
+    names = {getattr(one, "id", getattr(one, "attr", None)) for one in script.nodes}
+    names |= {part for _, alias, _ in script.imports for part in alias.name.split(".")}
+    return any(_SCHEDULE.fullmatch(name) for name in names - {None, "AbstractCallback"})
+
+
+def _is_closed(script: Script, place: ast.Call | ast.Dict) -> bool:
+    """Whether all that a call or a dictionary is given stands in the script."""
+    opened = (
+        [one.value for one in place.keywords if one.arg is None]
+        if isinstance(place, ast.Call)
+        else [value for key, value in zip(place.keys, place.values, strict=True) if key is None]
+    )
+    return all(isinstance(script.value(one), ast.Dict) for one in opened)
 
 
 def _scores(script: Script) -> Iterator[Finding]:
