@@ -103,8 +103,8 @@ def test_every_name_that_is_gone_is_in_a_script(name):
             "def f(s):\n    g()\n",
         ),
         (
-            "import delira as d\nclass C(d.Callback):\n def at_iter_end(self, t):\n  if f(): return dict(a=1)\n  else: g()\n",
-            "import delira as d\nclass C(d.Callback):\n def at_iter_end(self, t):\n  if f(): t.a = 1; return\n  else: g()\n",
+            "import delira as d\nclass C(d.Callback):\n def at_iter_end(s, t):\n  if f: return dict(a=1)\n  else: g\n",
+            "import delira as d\nclass C(d.Callback):\n def at_iter_end(s, t):\n  if f: t.a = 1; return\n  else: g\n",
         ),
         (
             "from delira.logging import Logger, log\nx = Logger((own))\n",
@@ -149,6 +149,13 @@ _WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTor
         # no callbacks of delira
         "class Meter:\n    def at_epoch_end(self, total):\n        return {'n': 3}\n",
         "from keras.callbacks import Callback\nclass C(Callback):\n    def at_epoch_end(self, b): return {'n': 3}\n",
+        # names of other scopes, and of other branches
+        "from delira import Callback\nclass C(Callback):\n def at_epoch_end(self, t):\n  r = super().f(t)\n  return r\n"
+        "def g():\n r = {'lr': 3}\n return r\n",
+        "from delira import Callback\nclass C(Callback):\n def at_epoch_end(self, t):\n  r = {}\n  if t: r = {'a': 3}\n"
+        "  return r\n",
+        "def f(E):\n    E(p, m, foo=2)\n    e = 1\n    e.run(foo=2)\ne = E(p)\n",
+        "for r in s:\n    e.run(foo=2)\n    e = E(p)\ne = 2\n",
     ],
 )
 def test_what_is_not_sure_is_not_told(text):
@@ -160,6 +167,8 @@ def test_what_is_not_sure_is_not_told(text):
     [
         ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nE(p, m).run(d, callbacks=[C()])\n", 3),
         ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nc = C()\nt = T(n)\nt.register_callback(c)\n", 3),
+        ("def f():\n training = []\ntraining = {'own': 1}\nE(Parameters({'training': training}), m)\n", 4),
+        ("e = 1\ne = E(p)\nwith f():\n    e.run(foo=2)\ne = 3\n", 5),
     ],
 )
 def test_what_is_sure_is_told(text, line):

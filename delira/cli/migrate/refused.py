@@ -328,9 +328,9 @@ def _names_a_schedule(script: Script) -> bool:
     keys = [one for one in script.nodes if isinstance(one, ast.Constant) and str(one.value).endswith(_SCHEDULE_KEYS)]
     if len(keys) > len([one for one in script.nodes for key, _ in _pairs(one) if key in _SCHEDULE_KEYS]):
         return True  # by a path, or an index
-    names = {getattr(one, "id", getattr(one, "attr", None)) for one in script.nodes}
+    names = {str(getattr(one, "id", getattr(one, "attr", None))) for one in script.nodes}
     names |= {part for _, alias, _ in script.imports for part in alias.name.split(".")}
-    return any(_SCHEDULE.fullmatch(name) for name in names - {None, "AbstractCallback"})
+    return any(_SCHEDULE.fullmatch(name) for name in names - {"AbstractCallback"})
 
 
 def _is_closed(script: Script, place: ast.Call | ast.Dict) -> bool:

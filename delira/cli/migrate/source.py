@@ -3,11 +3,12 @@
 import ast
 import bisect
 import difflib
+import functools
 import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from delira.errors import ConfigError
 
@@ -17,6 +18,10 @@ _MARK = "\ufeff"
 OLD = ("delira", "torchbearer")
 #: an import statement that is longer gets a line for each name
 _LONG = 88
+_Node = TypeVar("_Node", bound=ast.AST)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: what has names of its own, and is computed where it stands
+_WITHIN = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 #: methods of a trial that return it
 _FLUENT = ("with_", "for_", "to", "cuda", "cpu", "train", "eval", "load_state_dict", "replay")
 
@@ -56,6 +61,21 @@ class Finding(NamedTuple):
     """Import statements that the change needs."""
 
 
+class _Binding(NamedTuple):
+    """One place where a name gets a value."""
+
+    end: tuple[int, int]
+    """Line and column from which on it has it."""
+
+    statement: ast.AST | None
+    """The statement; none for an argument of a function, which has its value from the beginning."""
+
+    value: ast.expr | None = None
+    """The value, if it stands there."""
+
+    imported: tuple[ast.Import | ast.ImportFrom, ast.alias] | None = None
+
+
 class Script:
     """A script for an older library, which is read and never run.
 
@@ -86,33 +106,125 @@ class Script:
         self._above = {id(child): node for node in self.nodes for child in ast.iter_child_nodes(node)}
         #: every import statement, with the name that the script has for what it imports
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
-        #: import statement and alias by the name that the script has for it
-        self.imported: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
-        self._assigned: dict[str, ast.expr] = {}
         for node in self.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for alias in node.names:
-                    name = alias.asname or alias.name.partition(".")[0]
-                    self.imports.append((node, alias, name))
-                    self.imported[name] = node, alias
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                self._assigned[node.targets[0].id] = node.value
+                self.imports += [(node, alias, alias.asname or alias.name.partition(".")[0]) for alias in node.names]
+        #: import statement and alias by the name that the script has for it
+        self.imported = {name: (node, alias) for node, alias, name in self.imports}
+        self._of_kinds: dict[tuple[type[ast.AST], ...], list[Any]] = {}
+        self._texts: dict[int, str] = {}
+        self._bases: dict[int, set[str]] = {}
+        self._scopes = dict(_scopes(self.tree))
+        self._bound = self._bindings()
         #: what the script defines at its top
         self.defined = {one.name: one for one in self.tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
 
+    # ------------------------------------------------------------------ what there is
+
+    def nodes_of(self, *kinds: type[_Node]) -> list[_Node]:
+        """All nodes of some kinds, from the outside in."""
+        if kinds not in self._of_kinds:
+            self._of_kinds[kinds] = [node for node in self.nodes if isinstance(node, kinds)]
+        return self._of_kinds[kinds]
+
+    @functools.cached_property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """Calls of functions and classes of older libraries, by the last part of their names."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.nodes_of(ast.Call):
+            if (name := self.old_name(call.func)) is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    @functools.cached_property
+    def _named(self) -> dict[str, list[ast.Name]]:
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.nodes_of(ast.Name):
+            found.setdefault(node.id, []).append(node)
+        return found
+
+    def _bindings(self) -> dict[tuple[int, str], list[_Binding]]:
+        """Scope and name -> where it gets a value, in the order of the text."""
+        found: dict[tuple[int, str], list[_Binding]] = {}
+        elsewhere = {
+            (id(self._scopes[id(one)]), name): self._scopes[id(self._scopes[id(one)])]
+            if isinstance(one, ast.Nonlocal)
+            else self.tree
+            for one in self.nodes
+            if isinstance(one, (ast.Global, ast.Nonlocal))
+            for name in one.names
+        }
+        for node in self.nodes:
+            for name, binding in self._bound_by(node):
+                scope = self._scopes[id(node)]
+                while isinstance(self._above[id(node)], ast.NamedExpr) and isinstance(scope, _WITHIN):
+                    scope = self._scopes[id(scope)]
+                scope = elsewhere.get((id(scope), name), scope)
+                found.setdefault((id(scope), name), []).append(binding)
+        for bindings in found.values():
+            bindings.sort(key=lambda binding: binding.end)
+        return found
+
+    def _bound_by(self, node: ast.AST) -> Iterator[tuple[str, _Binding]]:
+        """The names that a node gives a value."""
+        if isinstance(node, ast.arg):
+            yield node.arg, _Binding((node.lineno, node.col_offset), None)
+            return
+        if not isinstance(node, (ast.Name, ast.stmt, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            return
+        end = node.end_lineno or 0, node.end_col_offset or 0
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                yield alias.asname or alias.name.partition(".")[0], _Binding(end, node, None, (node, alias))
+        elif isinstance(node, ast.Name):
+            above = self._above[id(node)]
+            is_value = isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+            if isinstance(node.ctx, ast.Load) or (isinstance(above, ast.AnnAssign) and above.value is None):
+                return
+            if is_value:
+                end = above.end_lineno or 0, above.end_col_offset or 0  # type: ignore[attr-defined]
+            statement = next(self.above(node, ast.stmt), None)
+            yield node.id, _Binding(end, statement, above.value if is_value else None)  # type: ignore[attr-defined]
+        elif isinstance(name := getattr(node, "name", None), str):
+            is_block = isinstance(node, ast.stmt)
+            yield name, _Binding((node.lineno, node.col_offset), node if is_block else next(self.above(node, ast.stmt)))
+
     # ------------------------------------------------------------------ what names mean
+
+    def _found(self, node: ast.Name) -> tuple[ast.AST, list[_Binding]]:
+        """The scope to which a name belongs where it stands, and where it gets values there."""
+        scope = self._scopes.get(id(node), self.tree)
+        is_own = True
+        while True:
+            bindings = self._bound.get((id(scope), node.id), [])
+            if scope is self.tree or (bindings and (is_own or not isinstance(scope, ast.ClassDef))):
+                return scope, bindings
+            is_own, scope = is_own and isinstance(scope, _WITHIN), self._scopes[id(scope)]
 
     def origin(self, node: ast.AST) -> str | None:
         """The full name of what an expression names by an import, e.g. ``"delira.training.Parameters"``."""
         if isinstance(node, ast.Attribute):
             home = self.origin(node.value)
             return None if home is None else f"{home}.{node.attr}"
-        if not isinstance(node, ast.Name) or node.id not in self.imported:
+        if not isinstance(node, ast.Name):
             return None
-        statement, alias = self.imported[node.id]
+        if id(node) in self._scopes:
+            bindings = self._found(node)[1]
+            found = [one for one in bindings if one.imported]
+            before = [one for one in found if one.end <= (node.lineno, node.col_offset)]
+            if not found:
+                return None if bindings else self._by_star(node.id)
+            statement, alias = (before or found)[-1].imported  # type: ignore[misc]
+        elif node.id in self.imported:
+            statement, alias = self.imported[node.id]
+        else:
+            return None
         if isinstance(statement, ast.ImportFrom):
             return None if statement.level else f"{statement.module}.{alias.name}"
         return alias.name if alias.asname else node.id
+
+    def _by_star(self, name: str) -> str | None:
+        return None
 
     def old_name(self, node: ast.AST) -> str | None:
         """The last part of the full name, if it is one of the older libraries: ``"Parameters"``."""
@@ -122,12 +234,50 @@ class Script:
         return origin.rpartition(".")[2]
 
     def value(self, node: ast.AST | None) -> ast.AST | None:
-        """The expression that the script assigned to a name; any other expression is its own."""
-        seen: set[str] = set()
-        while isinstance(node, ast.Name) and node.id in self._assigned and node.id not in seen:
-            seen.add(node.id)
-            node = self._assigned[node.id]
+        """The expression that the script assigned to a name where it stands; any other expression is its own."""
+        seen: set[int] = set()
+        while isinstance(node, ast.Name) and id(node) not in seen:
+            seen.add(id(node))
+            found = self._assigned(node)
+            node = node if found is None else found
         return node
+
+    def _assigned(self, node: ast.Name) -> ast.expr | None:
+        """The value that a name got last before it stands somewhere; none if that is not clear."""
+        scope, bindings = self._found(node)
+        if id(node) not in self._scopes or not bindings[1:]:
+            return bindings[-1].value if bindings else None
+        own = self._scopes[id(node)]
+        while isinstance(own, _WITHIN) and own is not scope:
+            own = self._scopes[id(own)]
+        place = node.lineno, node.col_offset
+        before = [one for one in bindings if one.end <= place]
+        if own is not scope or not before or not self._is_decided(node, scope, before[-1]):
+            return None
+        for loop in self.above(node, ast.For, ast.AsyncFor, ast.While):  # the round before may have changed it
+            if loop is scope or before[-1].statement in self._blocks(loop):
+                break
+            if any(one.end > place and one.statement in self._blocks(loop) for one in bindings):
+                return None
+        return before[-1].value
+
+    def _blocks(self, node: ast.AST) -> set[ast.AST]:
+        return {one for one in ast.walk(node) if isinstance(one, ast.stmt) and one is not node}
+
+    def _is_decided(self, node: ast.AST, scope: ast.AST, binding: _Binding) -> bool:
+        """Whether a name has the value of a binding before it on every way that leads to where it stands."""
+        statement = binding.statement
+        if statement is None or (above := self._above.get(id(statement))) is None:
+            return True
+        while isinstance(above, (ast.With, ast.AsyncWith)) and above is not scope:
+            statement, above = above, self._above[id(above)]
+        if above is scope:
+            return True
+        below = next(
+            (one for one in itertools.chain([node], self.above(node, ast.AST)) if self._above.get(id(one)) is above),
+            None,
+        )
+        return any(isinstance(part, list) and statement in part and below in part for part in vars(above).values())
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
         """The call that made the object that an expression is, as far as the script tells: ``Trial(…)``."""
@@ -147,7 +297,9 @@ class Script:
 
     def bases(self, cls: ast.ClassDef) -> set[str]:
         """Names of the classes of older libraries from which a class derives, also by others of the script."""
-        own = {one.name: one for one in self.nodes if isinstance(one, ast.ClassDef) and one.name != cls.name}
+        if id(cls) in self._bases:
+            return self._bases[id(cls)]
+        own = {one.name: one for one in self.nodes_of(ast.ClassDef) if one.name != cls.name}
         found, left, seen = set(), [*cls.bases], {cls.name}
         while left:
             base = left.pop()
@@ -156,26 +308,26 @@ class Script:
             elif isinstance(base, ast.Name) and base.id in own.keys() - seen:
                 seen.add(base.id)
                 left += own[base.id].bases
+        self._bases[id(cls)] = found
         return found
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of functions and classes of older libraries, by the last part of their names."""
-        for node in self.nodes:
-            if isinstance(node, ast.Call) and self.old_name(node.func) in names:
-                yield node
+        for name in names:
+            yield from self.calls_by_name.get(name, ())
 
     def methods(self, classes: Iterable[str], *names: str) -> Iterator[ast.Call]:
         """Calls of methods of objects of some classes."""
         wanted = frozenset(classes)
-        for node in self.nodes:
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        for node in self.nodes_of(ast.Call):
+            if not isinstance(node.func, ast.Attribute) or node.func.attr not in names:
                 continue
-            if node.func.attr in names and self.made_by(node.func.value) in wanted:
+            if self.made_by(node.func.value) in wanted:
                 yield node
 
     def uses(self, name: str) -> list[ast.Name]:
         """Where a name is read."""
-        return [node for node in self.nodes if isinstance(node, ast.Name) and node.id == name]
+        return self._named.get(name, [])
 
     def is_tried(self, statement: ast.AST) -> bool:
         """Whether an import may fail: within ``try`` with an ``except``."""
@@ -205,7 +357,11 @@ class Script:
 
     def of(self, node: ast.AST) -> str:
         """The text of a node."""
-        return self.text[self.start(node) : self.end(node)]
+        if id(node) not in self._scopes:
+            return self.text[self.start(node) : self.end(node)]
+        if id(node) not in self._texts:
+            self._texts[id(node)] = self.text[self.start(node) : self.end(node)]
+        return self._texts[id(node)]
 
     def replaced(self, node: ast.AST, text: str) -> Edit:
         """The change of a node into something else."""
@@ -345,6 +501,30 @@ def _applied(text: str, edits: Iterable[Edit]) -> str:
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + re.sub("\r?\n", end, edit.text) + text[edit.end :]
     return text
+
+
+def _scopes(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
+    """Each node, by its id, with the module, class, function or comprehension whose names it reads and sets."""
+    left: list[tuple[ast.AST, ast.AST]] = [(one, tree) for one in tree.body]
+    while left:
+        node, scope = left.pop()
+        yield id(node), scope
+        outside: list[ast.AST] = []  # what is computed before there is the scope
+        if isinstance(node, _FUNCTIONS):
+            outside = [*node.args.defaults, *(one for one in node.args.kw_defaults if one)]
+        elif isinstance(node, ast.ClassDef):
+            outside = [*node.bases, *node.keywords]
+        elif isinstance(node, _WITHIN):
+            outside = [node.generators[0].iter]
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            outside += node.decorator_list
+        is_scope = isinstance(node, (*_FUNCTIONS, ast.ClassDef, *_WITHIN))
+        for child in ast.iter_child_nodes(node):
+            below = [child]
+            if isinstance(child, (ast.arguments, ast.comprehension)):
+                yield id(child), node if is_scope else scope
+                below = [*ast.iter_child_nodes(child)]
+            left += [(one, node if is_scope and one not in outside else scope) for one in below]
 
 
 def _is_text(node: ast.AST) -> bool:
