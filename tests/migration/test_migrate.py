@@ -189,6 +189,46 @@ def test_ends_of_lines_and_every_character_are_kept(end, mark, tmp_path):
     assert text.count("\n") == text.count(end)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'print(p.fixed.training.own, p["fixed.training.own"])',
+            'print(p.fixed.training.extra.own, p["fixed.training.extra.own"])',
+        ),
+        (
+            'p["fixed"]["training"]["own"]; p.nested_get("own")',
+            'p["fixed"]["training"]["extra"]["own"]; p.nested_get("own")',
+        ),
+        ("print(trainer.own)", None),
+        ("if 'own' in p.fixed.training: pass", None),
+        ("training['own']", None),
+    ],
+)
+def test_what_reads_a_setting_is_changed_with_it_or_neither(before, after):
+    head = _WANTED + 'p = Parameters({"training": {%s}})\nE(p, m)\n'
+    text = head % '"num_epochs": 1, "own": 2' + before
+    assert [one.line for one in findings(Script(text))] == [2]
+    assert migrated(Script(text)) == (text if after is None else head % '"num_epochs": 1, "extra": {"own": 2}' + after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a,  # b, c\n  pass_state=True)", "a,  # b, c\n  )"),
+        ("a, pass_state=True,  # b, c\n  d=1)", "a,  # b, c\n  d=1)"),
+        ("a,  # b, c\n  pass_state=True,  # d, e\n  f=1)", "a,  # b, c\n  # d, e\n  f=1)"),
+        ("a  # b, c\n  , pass_state=True)", "a  # b, c\n  )"),
+        ("pass_state=True, a=1)", "a=1)"),
+        ("(a), pass_state=True)", "(a))"),
+        ("a,  # b, c\n  pass_state=True\n  # d\n)", "a,  # b, c\n  # d\n)"),
+    ],
+)
+def test_comments_stay_where_an_argument_goes(before, after):
+    head = "from delira import Trial\nTrial("
+    assert migrated(Script(head + before)) == head + after
+
+
 # ------------------------------------------------------------------ the command
 
 

@@ -257,10 +257,13 @@ def _settings(script: Script) -> Iterator[Finding]:
             form = '"extra": {{{}}}' if isinstance(place, ast.Dict) else "extra={{{}}}"
             text = form.format(", ".join(f'"{one.name}": {script.of(one.value)}' for one in unknown))
             edits = [Edit(unknown[0].start, unknown[0].end, text)]
-            edits += [Edit(script.text.rindex(",", 0, one.start), one.end, "") for one in unknown[1:]]
+            edits += [script.without_part(place, one.start, one.end) for one in unknown[1:]]
+            readings = [_readings(script, place, one.name) for one in unknown]
+            is_safe = None not in readings
+            edits += [edit for some in readings for edit in some or ()]
             for one in unknown:
                 why = f"there is no setting {one.name!r}; what only your closure needs is an entry of extra"
-                yield Finding(script.line_at(one.start), "refused", why, tuple(edits))
+                yield Finding(script.line_at(one.start), "refused", why, tuple(edits) if is_safe else ())
     for call in script.calls("BaseDataManager", "DataManager"):
         data = script.value(script.node(call, 0, "data"))
         if isinstance(data, ast.Dict) or (data is not None and _is(script, data, "Dataset")):
@@ -269,6 +272,37 @@ def _settings(script: Script) -> Iterator[Finding]:
                     why = f"a data manager of a dataset takes no {one.name}, which nothing read"
                     edit = script.without_keyword(call, one.name)
                     yield Finding(script.line_at(one.start), "refused", why, (edit,))
+
+
+def _readings(script: Script, place: ast.Call | ast.Dict, name: str) -> list[Edit] | None:
+    """The changes of what reads a setting that is in ``extra`` then; none if that is not clear."""
+    edits = []
+    for node in script.nodes_of(ast.Attribute, ast.Constant):
+        if isinstance(node, ast.Attribute):
+            if node.attr != name or script.origin(node) is not None:
+                continue
+            owner, added = node.value, ".extra"
+        else:
+            text, above = str(getattr(node, "value", "")), next(script.above(node, ast.AST))
+            is_asked = isinstance(above, ast.Call) and script.of(above.func).endswith(".nested_get")
+            if not f".{text}".endswith(f".{name}") or isinstance(above, ast.Dict) or is_asked:
+                continue
+            if not isinstance(above, ast.Subscript):
+                return None
+            owner, added = above.value, '["extra"]'
+            if text != name:
+                if not text.endswith(f"training.{name}") or not script.of(node)[:-1].endswith(name):
+                    return None
+                end = script.end(node) - len(name) - 1
+                edits.append(Edit(end, end, "extra."))
+                continue
+        is_training = getattr(owner, "attr", "") == "training" or (
+            isinstance(owner, ast.Subscript) and script.of(owner.slice).strip("'\"").endswith("training")
+        )
+        if isinstance(place, ast.Call) or not is_training or next(script.above(node, ast.JoinedStr), None):
+            return None
+        edits.append(Edit(script.end(owner), script.end(owner), added))
+    return edits
 
 
 #: experiments and trainers that have one GPU for now

@@ -22,6 +22,8 @@ _Node = TypeVar("_Node", bound=ast.AST)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 #: what has names of its own, and is computed where it stands
 _WITHIN = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+#: a comma, and what may have commas that are none
+_COMMA = re.compile(r"#[^\n]*|,")
 #: methods of a trial that return it
 _FLUENT = ("with_", "for_", "to", "cuda", "cpu", "train", "eval", "load_state_dict", "replay")
 
@@ -389,11 +391,22 @@ class Script:
     def without_keyword(self, call: ast.Call, name: str) -> Edit:
         """The change that takes an argument away from a call, with the comma beside it."""
         keyword = next(one for one in call.keywords if one.arg == name)
-        given = sorted([*call.args, *call.keywords], key=self.start)
-        number = given.index(keyword)
-        if number:
-            return Edit(self.text.rindex(",", 0, self.start(keyword)), self.end(keyword), "")
-        return Edit(self.start(keyword), self.start(given[1]) if given[1:] else self.end(keyword), "")
+        return self.without_part(call, self.start(keyword), self.end(keyword))
+
+    def without_part(self, node: ast.Call | ast.Dict, start: int, end: int) -> Edit:
+        """The change that takes an argument of a call, or an entry of a dictionary, away, and no comment."""
+        parts = node.values if isinstance(node, ast.Dict) else [*node.args, *node.keywords]
+        before = max((place for place in map(self.end, parts) if place <= start), default=start)
+        comma = next((one.start() for one in _COMMA.finditer(self.text, before, start) if one[0] == ","), None)
+        if comma is not None and "#" not in self.text[comma:start]:
+            return Edit(comma, end, "")
+        after = re.compile(r"[\s\\]*,[ \t]*").match(self.text, end)
+        end = after.end() if after else end
+        line = self._starts[self.line_at(start) - 1]
+        rest = re.compile(r"[ \t]*\r?\n").match(self.text, end)
+        if rest and not self.text[line:start].strip():
+            return Edit(line, rest.end(), "")
+        return Edit(start, end, "")
 
     def without(self, statement: ast.AST) -> Edit:
         """The change that takes a statement away, with its line if it is alone there."""
