@@ -7,7 +7,7 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from delira.errors import ConfigError
@@ -39,6 +39,10 @@ class Edit(NamedTuple):
         """Whether both cannot be made at once: they are of one place, and not the same."""
         is_beside = self.start == other.start or (self.start < other.end and other.start < self.end)
         return is_beside and self != other
+
+    def moved(self, by: int) -> "Edit":
+        """The same change of a text that begins elsewhere."""
+        return Edit(self.start + by, self.end + by, self.text)
 
 
 class Finding(NamedTuple):
@@ -448,29 +452,47 @@ class Script:
     def changed(self, findings: Iterable[Finding]) -> str:
         """The text after the changes of findings; of two changes of the same place the first is made."""
         made: list[Finding] = []
-        edits: list[Edit] = []
+        edits: list[Edit] = []  # in the order of the text
         for finding in findings:
-            if not any(one.meets(other) for one in finding.edits for other in edits):
+            if not any(one.meets(other) for one in finding.edits for other in _beside(edits, one)):
                 made.append(finding)
-                edits += [edit for edit in finding.edits if edit not in edits]
+                for edit in finding.edits:
+                    if edit not in _beside(edits, edit):
+                        bisect.insort(edits, edit)
         try:
             after = Script(_applied(self.text, edits), self.name)
         except ConfigError:  # what was meant as a change makes no Python, and is left to the user
-            good = [one for one in made if made[1:] and self.changed([one]) != self.text]
+            good = [one for one in made if made[1:] and self._is_python(one.edits)]
             return self.changed(good) if len(good) < len(made) else self.text
         lines = dict.fromkeys(line for finding in made for line in finding.imports)
-        return after._with_imports([*lines], {name for finding in made for name in finding.drops})
+        drops = {name for finding in made for name in finding.drops}
+        return _applied(after.text, after._edits_of_imports([*lines], drops - after._names_left()))
 
-    def _with_imports(self, lines: list[str], unwanted: set[str]) -> str:
-        """The text with more import statements, and without those names that nothing uses any more."""
-        unused = unwanted - ({node.id for node in self.nodes if isinstance(node, ast.Name)} - {*self.defined})
-        there = {(ast.unparse(import_of(statement, [alias]))) for statement, alias, _ in self.imports}
+    def _names_left(self, edits: Iterable[Edit] = ()) -> set[str]:
+        """Names that a script uses, and does not define, once changes are made."""
+        spans, texts = [(edit.start, edit.end) for edit in edits], [edit.text for edit in edits]
+        words = {word for text in texts for word in re.findall(r"\w+", text)}
+        defined = {name for text in texts for name in re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)}
+        stay = {
+            name
+            for name, nodes in self._named.items()
+            if not edits or not all(any(a <= self.start(one) < b for a, b in spans) for one in nodes)
+        }
+        return (words | stay) - {*self.defined} - defined
+
+    def _edits_of_imports(self, lines: list[str], unused: set[str]) -> list[Edit]:
+        """The changes that add import statements, and take away names that nothing uses any more."""
+        there = (
+            {(ast.unparse(import_of(statement, [alias]))) for statement, alias, _ in self.imports} if lines else set()
+        )
         lines = sorted({*lines} - there, key=lambda line: (line.startswith("from"), line.lower()))
         edits = []
-        for statement in {id(one): one for one, _, _ in self.imports}.values():
+        for statement in {id(one): one for one, _, name in self.imports if name in unused}.values():
             gone = [alias for one, alias, name in self.imports if one is statement and name in unused]
             kept = [alias for alias in statement.names if alias not in gone]
-            if not gone:
+            own_lines = [self._own_line(alias) for alias in gone]
+            if kept and None not in own_lines and "(" in self.of(statement):
+                edits += [edit for edit in own_lines if edit is not None]
                 continue
             added, lines = (lines, []) if statement in self._head() else ([], lines)
             of_same = f"from {getattr(statement, 'module', None)} import "
@@ -483,7 +505,13 @@ class Script:
         if lines:
             place = self._place_of_imports()
             edits.append(Edit(place, place, "".join(f"{line}\n" for line in lines)))
-        return _applied(self.text, edits)
+        return edits
+
+    def _own_line(self, alias: ast.alias) -> Edit | None:
+        """The change that takes away the line of a name that is imported there alone."""
+        start, end = self._starts[alias.lineno - 1], self._starts[alias.lineno]
+        is_alone = re.fullmatch(r"[ \t]*,?[ \t]*(#.*)?\r?\n", self.text[self.end(alias) : end])
+        return None if self.text[start : self.start(alias)].strip() or not is_alone else Edit(start, end, "")
 
     def _head(self) -> list[ast.stmt]:
         """The import statements at the beginning, where only text stands before."""
@@ -500,8 +528,62 @@ class Script:
 
     def shown(self, finding: Finding) -> list[str]:
         """The lines that the change of one finding takes away and adds, marked by ``-`` and ``+``."""
-        pair = self.text.splitlines(), self.changed([finding]).splitlines()
-        return [line for line in difflib.ndiff(*pair) if line.startswith(("- ", "+ "))]
+        edits = [*dict.fromkeys(finding.edits)]
+        if not self._is_python(edits):
+            return []
+        if finding.drops or finding.imports:
+            unused = {*finding.drops} - self._names_left(edits)
+            edits += self._edits_of_imports([*dict.fromkeys(finding.imports)], unused)
+        pairs = [(self.text, self.changed([finding]))]
+        if len(edits) < 2 or not any(one.meets(other) for one, other in itertools.combinations(edits, 2)):
+            pairs = self._pairs(edits, self._lines_of)
+        lines = [(old.splitlines(), new.splitlines()) for old, new in pairs]
+        return [line for pair in lines for line in difflib.ndiff(*pair) if line.startswith(("- ", "+ "))]
+
+    def _pairs(self, edits: Iterable[Edit], span: Callable[[Edit], tuple[int, int]]) -> list[tuple[str, str]]:
+        """The parts of the text that changes touch, before and after."""
+        found: list[tuple[int, int, list[Edit]]] = []
+        for edit in sorted(edits):
+            start, end = span(edit)
+            some = [edit]
+            if found and start < found[-1][1]:
+                start, before, others = found.pop()
+                end, some = max(before, end), [*others, edit]
+            found.append((start, end, some))
+        return [
+            (self.text[start:end], _applied(self.text[start:end], [edit.moved(-start) for edit in some]))
+            for start, end, some in found
+        ]
+
+    def _lines_of(self, edit: Edit) -> tuple[int, int]:
+        """Where the lines of a change begin and end."""
+        last = self.line_at(max(edit.start, edit.end - 1))
+        return self._starts[self.line_at(edit.start) - 1], self._starts[min(last, len(self._starts) - 1)]
+
+    def _statements_of(self, edit: Edit) -> tuple[int, int]:
+        """Where the statements of the module, of which a change is a part, begin and end."""
+        start, end = self._lines_of(edit)
+        for one in self._tops[bisect.bisect_left(self._tops, (0, edit.start), key=lambda top: (0, top[1])) :]:
+            if one[0] > edit.end:
+                break
+            start, end = min(start, one[0]), max(end, one[1])
+        return start, end
+
+    @functools.cached_property
+    def _tops(self) -> list[tuple[int, int]]:
+        """Where the lines of each statement of the module begin and end."""
+        firsts = [
+            min([one.lineno, *(each.lineno for each in getattr(one, "decorator_list", ()))]) for one in self.tree.body
+        ]
+        lasts = [one.end_lineno or one.lineno for one in self.tree.body]
+        return [(self._starts[first - 1], self._starts[last]) for first, last in zip(firsts, lasts, strict=True)]
+
+    def _is_python(self, edits: Iterable[Edit]) -> bool:
+        """Whether the text is Python after changes."""
+        edits = [*edits]
+        return all(map(_is_parsed, (new for _, new in self._pairs(edits, self._statements_of)))) or _is_parsed(
+            _applied(self.text, edits).removeprefix(_MARK)
+        )
 
     def line_at(self, offset: int) -> int:
         """The number of the line, from 1, in which a character is."""
@@ -511,9 +593,26 @@ class Script:
 def _applied(text: str, edits: Iterable[Edit]) -> str:
     """The text after changes of places that do not overlap, with the ends of lines that it has."""
     end = "\r\n" if "\r\n" in text else "\n"
-    for edit in sorted(edits, reverse=True):
-        text = text[: edit.start] + re.sub("\r?\n", end, edit.text) + text[edit.end :]
-    return text
+    parts, place = [], 0
+    for edit in sorted(edits):
+        parts += [text[place : edit.start], re.sub("\r?\n", end, edit.text)]
+        place = edit.end
+    return "".join([*parts, text[place:]])
+
+
+def _beside(edits: Sequence[Edit], edit: Edit) -> Sequence[Edit]:
+    """Those of some changes, which are in the order of the text, that may be of the place of another one."""
+    number = bisect.bisect_left(edits, edit)
+    after = bisect.bisect_left(edits, (edit.end + 1,), number)
+    return edits[max(number - 2, 0) : after + 1]
+
+
+def _is_parsed(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _scopes(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
