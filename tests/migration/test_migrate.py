@@ -3,12 +3,14 @@
 import json
 import re
 import runpy
+import time
 from pathlib import Path
 
 import pytest
 
 from delira.cli.main import main
 from delira.cli.migrate import findings, migrated
+from delira.cli.migrate.refused import REFUSED
 from delira.cli.migrate.source import Script
 from delira.compat.names import GONE
 from delira.errors import DeliraError
@@ -232,6 +234,15 @@ def test_comments_stay_where_an_argument_goes(before, after):
 # ------------------------------------------------------------------ the command
 
 
+def test_a_long_script_takes_seconds():
+    block = "class C{0}(DataManager): pass\nd{0} = DataManager({{}}, my=1)\nE(p, m, own{0}=2).run(d{0})\n"
+    script = Script(f"{_WANTED}from delira.data_loading import DataManager\n" + "".join(map(block.format, range(300))))
+    begin = time.perf_counter()
+    found = [one for rule in REFUSED for one in rule(script)]
+    assert len(found) == len([one for one in found if script.shown(one)]) == 600
+    assert time.perf_counter() - begin < 10  # 1 s, where nothing else runs
+
+
 def test_nothing_of_a_script_is_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "script.py"
@@ -273,6 +284,28 @@ def test_a_line_that_only_its_author_can_change_is_told_and_stays(tmp_path, caps
     assert main(["migrate", str(script), "--write"]) == 1
     assert "1 left for you" in capsys.readouterr().out
     assert script.read_text() == "import torchbearer.variational as v\n"
+
+
+def test_every_change_is_made_by_one_call(tmp_path, capsys):
+    script = tmp_path / "old.py"
+    names = GONE["delira.utils", "delira.utils.imageops"].keys() | GONE["delira.utils.dict_reductions",].keys()
+    names |= {"ResNet18", "BaseBackend", "WriterLoggingBackend", "Logger", "register_logger", "unregister_logger"}
+    homes = {name: modules[0] for modules, gone in GONE.items() for name in gone}
+    script.write_text("".join(f"from {homes[name]} import {name}\n" for name in sorted(names)) + "Logger(f, g)\n")
+    assert main(["migrate", str(script), "--write"]) == 0
+    assert f"{len(names)} changes made\n" in capsys.readouterr().out
+    assert main(["migrate", str(script)]) == 0
+
+
+def test_a_notebook_is_refused_with_the_command_that_makes_a_script_of_it(tmp_path, capsys):
+    for name, text in (
+        ("a.ipynb", '{"cells": []}'),
+        ("a.py", '{"cells": []}'),
+        ("b.py", "%matplotlib inline\nx = 1\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        assert main(["migrate", str(tmp_path / name)]) == 2
+        assert "jupyter nbconvert --to script" in capsys.readouterr().err
 
 
 def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):

@@ -534,8 +534,9 @@ class Script:
         if finding.drops or finding.imports:
             unused = {*finding.drops} - self._names_left(edits)
             edits += self._edits_of_imports([*dict.fromkeys(finding.imports)], unused)
-        pairs = [(self.text, self.changed([finding]))]
-        if len(edits) < 2 or not any(one.meets(other) for one, other in itertools.combinations(edits, 2)):
+        if any(one.meets(other) for one, other in itertools.combinations(edits, 2)):
+            pairs = [(self.text, self.changed([finding]))]
+        else:
             pairs = self._pairs(edits, self._lines_of)
         lines = [(old.splitlines(), new.splitlines()) for old, new in pairs]
         return [line for pair in lines for line in difflib.ndiff(*pair) if line.startswith(("- ", "+ "))]
