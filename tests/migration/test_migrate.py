@@ -89,6 +89,11 @@ def test_every_name_that_is_gone_is_in_a_script(name):
     ("before", "after"),
     [
         ("import torchbearer as tb, sys\n", "import delira as tb, sys\n"),
+        ("from torchbearer . callbacks import *\n", "from delira.callbacks import *\n"),
+        ("from torchbearer.\\\n    callbacks import Best\n", "from delira.callbacks import Best\n"),
+        ("from torchbearer import *\nTrial(a, pass_state=True)\n", "from delira import *\nTrial(a)\n"),
+        ("from delira.models import *\nf(DataParallelPyTorchNetwork(n))\n", "from delira.models import *\nf(n)\n"),
+        ("import a, torchbearer.b, torchbearer  #\n", "import a, delira as torchbearer, delira as torchbearer  #\n"),
         ("from torchbearer import Trial as T\n", "from delira import Trial as T\n"),
         ("def f():\n    import torchbearer\n    f()\n", "def f():\n    import delira as torchbearer\n    f()\n"),
         ("x = 1; from torchbearer import Trial; y = 2\n", "x = 1; from delira import Trial; y = 2\n"),
@@ -128,6 +133,8 @@ def test_names_are_changed_where_they_are_used(before, after):
         "try:\n    import torchbearer\nexcept ImportError:\n    torchbearer = None\n",
         "class Own:\n    def at_epoch_end(self, trainer):\n        return {'stop_training': True}\n",
         "import delira\nimport delira.utils\n'torchbearer.Trial'\n# import torchbearer\n",
+        "from delira import *\nclass Trial: pass\nTrial(pass_state=True)\nfrom delira.callbacks import *\n"
+        "ModelCheckpoint('m', monitor='val_off', save_best_only=False)\n",
     ],
 )
 def test_other_names_are_left_alone(text):
@@ -148,6 +155,7 @@ _WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTor
         'p["fixed.training.lr_sched_cls"] = f()\n',
         'T(n, "t", {}, o, {}, {}, {}, s, lr_scheduler_params={"a": 1})\n',
         'import yaml\nT(n, "t", **yaml.load(f), lr_scheduler_params={"a": 1})\n',
+        "from delira.callbacks import *\nfrom torch.optim.lr_scheduler import *\nStepLR(o, last_epoch=-1)\n",
         # no callbacks of delira
         "class Meter:\n    def at_epoch_end(self, total):\n        return {'n': 3}\n",
         "from keras.callbacks import Callback\nclass C(Callback):\n    def at_epoch_end(self, b): return {'n': 3}\n",
@@ -167,6 +175,9 @@ def test_what_is_not_sure_is_not_told(text):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        ("from torchbearer import Trial, X, Y, Z\n", 2),
+        ("from delira.training import *\ntr = PyTorchNetworkTrainer(n, own=1)\n", 3),
+        ("from torch.optim import *\nfrom delira.callbacks import *\nBest('a', pickle_module=p)\n", 4),
         ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nE(p, m).run(d, callbacks=[C()])\n", 3),
         ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nc = C()\nt = T(n)\nt.register_callback(c)\n", 3),
         ("def f():\n training = []\ntraining = {'own': 1}\nE(Parameters({'training': training}), m)\n", 4),

@@ -37,15 +37,19 @@ def _monitors(script: Script) -> Iterator[Finding]:
         first = call.args[0] if call.args and script.old_name(call.func) == "EarlyStopping" else None
         monitor = given.get("monitor", given.get("monitor_key", first))
         is_auto = "mode" not in given or script.of(given["mode"]).strip("'\"") == "auto"
-        is_last = script.old_name(call.func) == "ModelCheckpoint" and "save_best_only" not in given
+        is_best = script.old_name(call.func) != "ModelCheckpoint" or _is_true(given.get("save_best_only"))
         is_open = bool(call.args[3:]) or any(one.arg is None for one in call.keywords)
-        if not isinstance(monitor, ast.Constant) or is_open or not is_auto or is_last:
+        if not isinstance(monitor, ast.Constant) or is_open or not is_auto or not is_best:
             continue
         if isinstance(monitor.value, str) and named_direction(monitor.value) is None and is_unknown(monitor.value):
             is_of_trial = not (script.origin(call.func) or "").startswith("delira.training")
             said = "max" if "acc" in monitor.value and is_of_trial else "min"
             why = f"nothing says whether large values of {monitor.value!r} are good; the older library took {said!r}"
             yield Finding(call.lineno, "refused", why, (script.with_keyword(call, "mode", f'"{said}"'),))
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return node is not None and not (isinstance(node, ast.Constant) and not node.value)
 
 
 _SCHEDULES = "LambdaLR StepLR MultiStepLR ExponentialLR CosineAnnealingLR ReduceLROnPlateau CyclicLR"

@@ -4,24 +4,44 @@ import ast
 import bisect
 import difflib
 import functools
+import importlib
 import io
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from delira.cli.migrate.scopes import Scopes
 from delira.errors import ConfigError
+from delira.frameworks import NAMES
+from delira.utils.lazy import for_old_scripts
 
 #: what some editors write before the text
 _MARK = "\ufeff"
 #: the packages whose names are looked for
 OLD = ("delira", "torchbearer")
+#: whose names are read of the library, besides those of older versions
+_PACKAGES = (
+    "delira",
+    *(
+        f"delira.{name}"
+        for name in (
+            "callbacks",
+            "data_loading",
+            "experiments",
+            "io",
+            "logging",
+            "metrics",
+            "models",
+            "state",
+            "training",
+            "utils",
+        )
+    ),
+)
 #: an import statement that is longer gets a line for each name
 _LONG = 88
 _Node = TypeVar("_Node", bound=ast.AST)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-#: what has names of its own, and is computed where it stands
-_WITHIN = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 #: a comma, and what may have commas that are none
 _COMMA = re.compile(r"#[^\n]*|,")
 #: methods of a trial that return it
@@ -67,21 +87,6 @@ class Finding(NamedTuple):
     """Import statements that the change needs."""
 
 
-class _Binding(NamedTuple):
-    """One place where a name gets a value."""
-
-    end: tuple[int, int]
-    """Line and column from which on it has it."""
-
-    statement: ast.AST | None
-    """The statement; none for an argument of a function, which has its value from the beginning."""
-
-    value: ast.expr | None = None
-    """The value, if it stands there."""
-
-    imported: tuple[ast.Import | ast.ImportFrom, ast.alias] | None = None
-
-
 class Script:
     """A script for an older library, which is read and never run.
 
@@ -109,7 +114,7 @@ class Script:
         self._starts = [*itertools.accumulate(map(len, lines), initial=len(text) - sum(map(len, lines)))]
         self._lines = [line.encode() for line in lines]
         self.nodes = [*ast.walk(self.tree)]
-        self._above = {id(child): node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        self._scopes = Scopes(self.tree, self.nodes)
         #: every import statement, with the name that the script has for what it imports
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
         for node in self.nodes:
@@ -117,11 +122,11 @@ class Script:
                 self.imports += [(node, alias, alias.asname or alias.name.partition(".")[0]) for alias in node.names]
         #: import statement and alias by the name that the script has for it
         self.imported = {name: (node, alias) for node, alias, name in self.imports}
+        #: modules whose names are all imported
+        self._stars = [str(node.module) for node, _, name in self.imports if name == "*" and not node.level]  # type: ignore[union-attr]
         self._of_kinds: dict[tuple[type[ast.AST], ...], list[Any]] = {}
         self._texts: dict[int, str] = {}
         self._bases: dict[int, set[str]] = {}
-        self._scopes = dict(_scopes(self.tree))
-        self._bound = self._bindings()
         #: what the script defines at its top
         self.defined = {one.name: one for one in self.tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
 
@@ -149,63 +154,7 @@ class Script:
             found.setdefault(node.id, []).append(node)
         return found
 
-    def _bindings(self) -> dict[tuple[int, str], list[_Binding]]:
-        """Scope and name -> where it gets a value, in the order of the text."""
-        found: dict[tuple[int, str], list[_Binding]] = {}
-        elsewhere = {
-            (id(self._scopes[id(one)]), name): self._scopes[id(self._scopes[id(one)])]
-            if isinstance(one, ast.Nonlocal)
-            else self.tree
-            for one in self.nodes
-            if isinstance(one, (ast.Global, ast.Nonlocal))
-            for name in one.names
-        }
-        for node in self.nodes:
-            for name, binding in self._bound_by(node):
-                scope = self._scopes[id(node)]
-                while isinstance(self._above[id(node)], ast.NamedExpr) and isinstance(scope, _WITHIN):
-                    scope = self._scopes[id(scope)]
-                scope = elsewhere.get((id(scope), name), scope)
-                found.setdefault((id(scope), name), []).append(binding)
-        for bindings in found.values():
-            bindings.sort(key=lambda binding: binding.end)
-        return found
-
-    def _bound_by(self, node: ast.AST) -> Iterator[tuple[str, _Binding]]:
-        """The names that a node gives a value."""
-        if isinstance(node, ast.arg):
-            yield node.arg, _Binding((node.lineno, node.col_offset), None)
-            return
-        if not isinstance(node, (ast.Name, ast.stmt, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-            return
-        end = node.end_lineno or 0, node.end_col_offset or 0
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for alias in node.names:
-                yield alias.asname or alias.name.partition(".")[0], _Binding(end, node, None, (node, alias))
-        elif isinstance(node, ast.Name):
-            above = self._above[id(node)]
-            is_value = isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
-            if isinstance(node.ctx, ast.Load) or (isinstance(above, ast.AnnAssign) and above.value is None):
-                return
-            if is_value:
-                end = above.end_lineno or 0, above.end_col_offset or 0  # type: ignore[attr-defined]
-            statement = next(self.above(node, ast.stmt), None)
-            yield node.id, _Binding(end, statement, above.value if is_value else None)  # type: ignore[attr-defined]
-        elif isinstance(name := getattr(node, "name", None), str):
-            is_block = isinstance(node, ast.stmt)
-            yield name, _Binding((node.lineno, node.col_offset), node if is_block else next(self.above(node, ast.stmt)))
-
     # ------------------------------------------------------------------ what names mean
-
-    def _found(self, node: ast.Name) -> tuple[ast.AST, list[_Binding]]:
-        """The scope to which a name belongs where it stands, and where it gets values there."""
-        scope = self._scopes.get(id(node), self.tree)
-        is_own = True
-        while True:
-            bindings = self._bound.get((id(scope), node.id), [])
-            if scope is self.tree or (bindings and (is_own or not isinstance(scope, ast.ClassDef))):
-                return scope, bindings
-            is_own, scope = is_own and isinstance(scope, _WITHIN), self._scopes[id(scope)]
 
     def origin(self, node: ast.AST) -> str | None:
         """The full name of what an expression names by an import, e.g. ``"delira.training.Parameters"``."""
@@ -214,8 +163,8 @@ class Script:
             return None if home is None else f"{home}.{node.attr}"
         if not isinstance(node, ast.Name):
             return None
-        if id(node) in self._scopes:
-            bindings = self._found(node)[1]
+        if node in self._scopes:
+            bindings = self._scopes.bindings(node)[1]
             found = [one for one in bindings if one.imported]
             before = [one for one in found if one.end <= (node.lineno, node.col_offset)]
             if not found:
@@ -230,7 +179,21 @@ class Script:
         return alias.name if alias.asname else node.id
 
     def _by_star(self, name: str) -> str | None:
+        """The full name of what an import of all names of a module gives."""
+        for module in reversed(self._stars):
+            if name in names_of(module):
+                return f"{module}.{name}"
+            if module.partition(".")[0] not in OLD:  # which may have it, too
+                return None
         return None
+
+    def by_star(self) -> dict[str, list[ast.Name]]:
+        """Full names of what imports of all names give, and where they are used."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.nodes_of(ast.Name) if self._stars else ():
+            if not self._scopes.bindings(node)[1] and (full := self._by_star(node.id)) is not None:
+                found.setdefault(full, []).append(node)
+        return found
 
     def old_name(self, node: ast.AST) -> str | None:
         """The last part of the full name, if it is one of the older libraries: ``"Parameters"``."""
@@ -244,46 +207,9 @@ class Script:
         seen: set[int] = set()
         while isinstance(node, ast.Name) and id(node) not in seen:
             seen.add(id(node))
-            found = self._assigned(node)
+            found = self._scopes.assigned(node)
             node = node if found is None else found
         return node
-
-    def _assigned(self, node: ast.Name) -> ast.expr | None:
-        """The value that a name got last before it stands somewhere; none if that is not clear."""
-        scope, bindings = self._found(node)
-        if id(node) not in self._scopes or not bindings[1:]:
-            return bindings[-1].value if bindings else None
-        own = self._scopes[id(node)]
-        while isinstance(own, _WITHIN) and own is not scope:
-            own = self._scopes[id(own)]
-        place = node.lineno, node.col_offset
-        before = [one for one in bindings if one.end <= place]
-        if own is not scope or not before or not self._is_decided(node, scope, before[-1]):
-            return None
-        for loop in self.above(node, ast.For, ast.AsyncFor, ast.While):  # the round before may have changed it
-            if loop is scope or before[-1].statement in self._blocks(loop):
-                break
-            if any(one.end > place and one.statement in self._blocks(loop) for one in bindings):
-                return None
-        return before[-1].value
-
-    def _blocks(self, node: ast.AST) -> set[ast.AST]:
-        return {one for one in ast.walk(node) if isinstance(one, ast.stmt) and one is not node}
-
-    def _is_decided(self, node: ast.AST, scope: ast.AST, binding: _Binding) -> bool:
-        """Whether a name has the value of a binding before it on every way that leads to where it stands."""
-        statement = binding.statement
-        if statement is None or (above := self._above.get(id(statement))) is None:
-            return True
-        while isinstance(above, (ast.With, ast.AsyncWith)) and above is not scope:
-            statement, above = above, self._above[id(above)]
-        if above is scope:
-            return True
-        below = next(
-            (one for one in itertools.chain([node], self.above(node, ast.AST)) if self._above.get(id(one)) is above),
-            None,
-        )
-        return any(isinstance(part, list) and statement in part and below in part for part in vars(above).values())
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
         """The call that made the object that an expression is, as far as the script tells: ``Trial(…)``."""
@@ -342,10 +268,7 @@ class Script:
 
     def above(self, node: ast.AST, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
         """The nodes of some kinds around one, from the inside out."""
-        while (found := self._above.get(id(node))) is not None:
-            if isinstance(found, kinds):
-                yield found
-            node = found
+        return self._scopes.above(node, *kinds)
 
     # ------------------------------------------------------------------ where it is, and how it changes
 
@@ -363,7 +286,7 @@ class Script:
 
     def of(self, node: ast.AST) -> str:
         """The text of a node."""
-        if id(node) not in self._scopes:
+        if node not in self._scopes:
             return self.text[self.start(node) : self.end(node)]
         if id(node) not in self._texts:
             self._texts[id(node)] = self.text[self.start(node) : self.end(node)]
@@ -417,7 +340,9 @@ class Script:
         start, end = self.start(statement), self.end(statement)
         line, after = self._starts[self.line_at(start) - 1], self._starts[min(self.line_at(end), len(self._starts) - 1)]
         block = next(
-            part for part in vars(self._above[id(statement)]).values() if isinstance(part, list) and statement in part
+            part
+            for part in vars(next(self.above(statement, ast.AST))).values()
+            if isinstance(part, list) and statement in part
         )
         if len(block) == 1 or self.text[line:start].strip() or re.match(r"[ \t]*[^\s#]", self.text[end:after]):
             return Edit(start, end, "pass")
@@ -616,28 +541,27 @@ def _is_parsed(text: str) -> bool:
     return True
 
 
-def _scopes(tree: ast.Module) -> Iterator[tuple[int, ast.AST]]:
-    """Each node, by its id, with the module, class, function or comprehension whose names it reads and sets."""
-    left: list[tuple[ast.AST, ast.AST]] = [(one, tree) for one in tree.body]
-    while left:
-        node, scope = left.pop()
-        yield id(node), scope
-        outside: list[ast.AST] = []  # what is computed before there is the scope
-        if isinstance(node, _FUNCTIONS):
-            outside = [*node.args.defaults, *(one for one in node.args.kw_defaults if one)]
-        elif isinstance(node, ast.ClassDef):
-            outside = [*node.bases, *node.keywords]
-        elif isinstance(node, _WITHIN):
-            outside = [node.generators[0].iter]
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            outside += node.decorator_list
-        is_scope = isinstance(node, (*_FUNCTIONS, ast.ClassDef, *_WITHIN))
-        for child in ast.iter_child_nodes(node):
-            below = [child]
-            if isinstance(child, (ast.arguments, ast.comprehension)):
-                yield id(child), node if is_scope else scope
-                below = [*ast.iter_child_nodes(child)]
-            left += [(one, node if is_scope and one not in outside else scope) for one in below]
+@functools.cache
+def names_of(module: str) -> frozenset[str]:
+    """What ``from … import *`` gives of a module of an older library, no framework imported."""
+    if module.partition(".")[0] not in OLD:
+        return frozenset()
+    names, module = for_old_scripts("names"), today(module)
+    shown = [homes.get(module, {}) for homes in (names.MODULES, names.FURTHER)]
+    found = {one.partition("=")[0] for homes in shown for text in homes.values() for one in text.split()}
+    found |= {name for modules, gone in names.GONE.items() if module in modules for name in gone}
+    if module in _PACKAGES:
+        found |= {*dir(importlib.import_module(module))}
+        found |= {name for of in NAMES.values() for name in of.get(module.removeprefix("delira."), ())}
+    return frozenset(name for name in found if not name.startswith("_"))
+
+
+def today(full: str) -> str:
+    """A full name as it is in delira: of torchbearer, or by the module that callbacks had."""
+    for old, new in (("torchbearer", "delira"), ("delira.training.callbacks", "delira.callbacks")):
+        if full == old or full.startswith(f"{old}."):
+            full = new + full.removeprefix(old)
+    return full
 
 
 def _is_text(node: ast.AST) -> bool:
