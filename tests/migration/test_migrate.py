@@ -48,6 +48,7 @@ def test_the_lines_of_a_script_that_need_a_change_are_found_and_no_others(path):
     script = Script(text_of(path))
     found = findings(script)
     assert {(finding.line, finding.kind) for finding in found} == marked(script.text)
+    assert 1 <= len(marked(script.text)) <= 5
     assert all(finding.why and script.shown(finding) for finding in found)
 
 
