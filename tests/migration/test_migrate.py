@@ -157,6 +157,8 @@ _WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTor
         'T(n, "t", {}, o, {}, {}, {}, s, lr_scheduler_params={"a": 1})\n',
         'import yaml\nT(n, "t", **yaml.load(f), lr_scheduler_params={"a": 1})\n',
         "from delira.callbacks import *\nfrom torch.optim.lr_scheduler import *\nStepLR(o, last_epoch=-1)\n",
+        "import torch\nfrom delira.data_loading import DataManager\nf = torch.nn.BCELoss(), torch.nn.CrossEntropyLoss()\n"
+        "DataManager({'data': x, 'label': np.zeros(4, int)})\nDataManager({'data': x, 'label': y.astype('int')})\n",
         # no callbacks of delira
         "class Meter:\n    def at_epoch_end(self, total):\n        return {'n': 3}\n",
         "from keras.callbacks import Callback\nclass C(Callback):\n    def at_epoch_end(self, b): return {'n': 3}\n",
@@ -181,6 +183,28 @@ def test_what_is_not_sure_is_not_told(text):
         ("from torch.optim import *\nfrom delira.callbacks import *\nBest('a', pickle_module=p)\n", 4),
         ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nE(p, m).run(d, callbacks=[C()])\n", 3),
         ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nc = C()\nt = T(n)\nt.register_callback(c)\n", 3),
+        (
+            "import torch\nfrom delira.data_loading import *\nf = torch.nn.BCELoss()\ny = np.zeros((4, 1), dtype=int)\n"
+            "BaseDataManager({'data': x, 'label': y})\n",
+            6,
+        ),
+        (
+            "import torch\nfrom delira.data_loading import *\nf = torch.nn.BCELoss()\ny = np.array([[0], [1]])\n"
+            "BaseDataManager({'data': x, 'label': y})\nBaseDataManager({'data': x, 'label': np.array([[0.5]])})\n",
+            6,
+        ),
+        ("from delira.training import DeliraConfig as C\nE(C(fixed_training={'own': 1}), m)\n", 3),
+        (
+            "def d(a, b): ...\nm = {'d': d}\nE(p, m, val_score_key='d', val_score_mode='lowest')\n"
+            "E(p, m, val_score_key='d')\n",
+            5,
+        ),
+        ("import delira.callbacks as c\nc.StepLR(2, 0.1, -1)\nc.LambdaLR(f, 1)\n", 3),
+        (
+            "import delira\nclass C(delira.Callback):\n def at_epoch_end(self, t): return {'a': 1} if f() else {}\n",
+            4,
+        ),
+        ("k = dict(logdir='a')\nT(n, logging_kwargs=k)\n", 2),
         ("def f():\n training = []\ntraining = {'own': 1}\nE(Parameters({'training': training}), m)\n", 4),
         ("e = 1\ne = E(p)\nwith f():\n    e.run(foo=2)\ne = 3\n", 5),
     ],

@@ -64,6 +64,10 @@ _TAKEN_AWAY = {
 }
 
 
+#: schedule -> the place that last_epoch had
+_LAST_EPOCH = {"StepLR": 2, "MultiStepLR": 2, "CosineAnnealingLR": 2, "ExponentialLR": 1, "LambdaLR": 1}
+
+
 def _arguments(script: Script) -> Iterator[Finding]:
     """Arguments that are gone."""
     for names, arguments in _TAKEN_AWAY.items():
@@ -73,6 +77,13 @@ def _arguments(script: Script) -> Iterator[Finding]:
                     why = f"{script.old_name(call.func)} takes no {one.name}; what it said is so"
                     edit = script.without_keyword(call, one.name)
                     yield Finding(script.line_at(one.start), "refused", why, (edit,))
+
+    for name, place in _LAST_EPOCH.items():
+        for call in script.calls(name):
+            if len(call.args) == place + 1 and script.of(last := call.args[place]) == "-1":
+                why = f"{name} takes no last_epoch; what it said is so"
+                edit = script.without_part(call, script.start(last), script.end(last))
+                yield Finding(last.lineno, "refused", why, (edit,))
 
 
 def _accuracies(script: Script) -> Iterator[Finding]:
@@ -95,6 +106,9 @@ def _returned(script: Script) -> Iterator[Finding]:
         for node in ast.walk(method):
             if not isinstance(node, ast.Return) or next(script.above(node, ast.FunctionDef, ast.Lambda)) is not method:
                 continue
+            branches = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else []
+            if any(_entries(script, one).keys() - {"stop_training"} for one in branches):
+                yield Finding(node.lineno, "refused", "a callback returns stop_training alone, no attributes")
             entries = _entries(script, node.value)
             unknown = {key: text for key, text in entries.items() if key != "stop_training"}
             if not unknown:
@@ -212,9 +226,10 @@ def _places_of_settings(script: Script) -> Iterator[tuple[ast.Call | ast.Dict, t
             elif name.endswith(_TRAINER):
                 yield node, _OF_TRAINERS
     if _has(script, _EXPERIMENT):
-        for call in script.calls("Parameters"):
-            for given in [*call.args, *(one.value for one in call.keywords)]:
-                for key, value in _pairs(script.value(given)):
+        for call in script.calls("Parameters", "DeliraConfig"):
+            named = [(str(one.arg).removeprefix("fixed_"), one.value) for one in call.keywords]
+            for given in [*call.args, *(value for _, value in named)]:
+                for key, value in [*_pairs(script.value(given)), *named]:
                     training = script.value(value)
                     if key == "training" and isinstance(training, ast.Dict):
                         yield training, (*SETTINGS, *RUN_NAMES)
@@ -300,7 +315,7 @@ def _readings(script: Script, place: ast.Call | ast.Dict, name: str) -> list[Edi
                 end = script.end(node) - len(name) - 1
                 edits.append(Edit(end, end, "extra."))
                 continue
-        is_training = getattr(owner, "attr", "") == "training" or (
+        is_training = getattr(owner, "attr", "") in ("training", "fixed_training") or (
             isinstance(owner, ast.Subscript) and script.of(owner.slice).strip("'\"").endswith("training")
         )
         if isinstance(place, ast.Call) or not is_training or next(script.above(node, ast.JoinedStr), None):
@@ -331,9 +346,10 @@ def _log_folders(script: Script) -> Iterator[Finding]:
     """The folder of TensorBoard, as its writers called it once."""
     for place, _ in _places_of_settings(script):
         for one in _given(script, place):
-            for entry in _given(script, one.value) if one.name == "logging_kwargs" else ():
+            for entry in _given(script, script.value(one.value) or one.value) if one.name == "logging_kwargs" else ():
                 if entry.name == "logdir":
-                    edit = Edit(entry.start, entry.start + len('"logdir"'), '"log_dir"')
+                    start = script.text.index("logdir", entry.start)
+                    edit = Edit(start, start + len("logdir"), "log_dir")
                     yield Finding(script.line_at(entry.start), "refused", "it is called log_dir", (edit,))
 
 
@@ -384,7 +400,7 @@ def _is_closed(script: Script, place: ast.Call | ast.Dict) -> bool:
 def _scores(script: Script) -> Iterator[Finding]:
     """A score that is a function of the script, of which nobody knows whether it should be small."""
     for call in script.nodes:
-        if not isinstance(call, ast.Call) or "val_score_mode" in script.text:
+        if not isinstance(call, ast.Call) or _says_mode(script, call):
             continue
         is_train = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
         if is_train and _is(script, call.func.value, _TRAINER, "train"):  # type: ignore[attr-defined]
@@ -398,6 +414,17 @@ def _scores(script: Script) -> Iterator[Finding]:
             why = f"nothing says whether small or large values of {name!r} are good; the older library took the {mode}"
             edit = script.with_keyword(call, "val_score_mode", f'"{mode}"')
             yield Finding(call.lineno, "refused", why, (edit,))
+
+
+def _says_mode(script: Script, call: ast.Call) -> bool:
+    """Whether a call, or settings or runs that may be those of its experiment, say which scores are good."""
+    if {"val_score_mode", None} & {one.arg for one in call.keywords}:
+        return True
+    others = [one for one in script.nodes_of(ast.Call) if isinstance(one.func, ast.Attribute)]
+    runs = [one for one in others if one.func.attr in ("run", "resume", "kfold", "setup")]  # type: ignore[attr-defined]
+    told = [one.value for one in script.nodes_of(ast.Constant)] + [one.attr for one in script.nodes_of(ast.Attribute)]
+    in_runs = any(one.arg == "val_score_mode" for run in runs for one in run.keywords)
+    return in_runs or any(str(one).endswith("val_score_mode") for one in told)
 
 
 # ------------------------------------------------------------------ calls of experiments
@@ -484,7 +511,8 @@ def _by_function(script: Script, call: ast.Call, name: str) -> Finding:
 
 def _labels(script: Script) -> Iterator[Finding]:
     """Whole numbers as targets of losses that take no whole numbers."""
-    if not any(name in ("BCELoss", "BCEWithLogitsLoss", "HuberLoss") for name in _names_of_calls(script)):
+    losses = {*_names_of_calls(script)}
+    if not losses & {"BCELoss", "BCEWithLogitsLoss", "HuberLoss"} or losses & {"CrossEntropyLoss", "NLLLoss"}:
         return
     for call in script.calls("BaseDataManager", "DataManager"):
         for key, value in _pairs(script.value(script.node(call, 0, "data"))):
@@ -503,12 +531,17 @@ def _names_of_calls(script: Script) -> Iterator[str]:
 def _is_whole(script: Script, node: ast.expr) -> bool:
     """Whether an array is made as one of whole numbers."""
     made = script.value(node)
+    words = r"\b(u?int(8|16|32|64)?|bool_?)\b"
     if not isinstance(made, ast.Call):
-        return False
-    words = r"\bu?int(8|16|32|64)?\b"
-    if isinstance(made.func, ast.Attribute) and made.func.attr == "astype":
-        return bool(made.args) and re.search(words, script.of(made.args[0])) is not None
-    return re.fullmatch(rf".*{words}", script.of(made.func)) is not None
+        return isinstance(made, ast.Compare)
+    name = script.of(made.func).rpartition(".")[2]
+    dtype = script.node(made, 0 if name == "astype" else 99, "dtype")
+    if dtype is not None or name == "astype":
+        return dtype is not None and re.search(words, script.of(dtype)) is not None
+    if name in ("array", "asarray") and len(made.args) == 1 and isinstance(made.args[0], ast.List):
+        numbers = [one for one in ast.walk(made.args[0]) if not isinstance(one, (ast.List, ast.Load))]
+        return all(isinstance(one, ast.Constant) and isinstance(one.value, int) for one in numbers)
+    return name == "randint" or re.fullmatch(words, name) is not None
 
 
 # ------------------------------------------------------------------ what nodes are
