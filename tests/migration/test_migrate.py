@@ -157,7 +157,7 @@ _WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTor
         'T(n, "t", {}, o, {}, {}, {}, s, lr_scheduler_params={"a": 1})\n',
         'import yaml\nT(n, "t", **yaml.load(f), lr_scheduler_params={"a": 1})\n',
         "from delira.callbacks import *\nfrom torch.optim.lr_scheduler import *\nStepLR(o, last_epoch=-1)\n",
-        "import torch\nfrom delira.data_loading import DataManager\nf = torch.nn.BCELoss(), torch.nn.CrossEntropyLoss()\n"
+        "import torch\nfrom delira.data_loading import *\na = torch.nn.BCELoss(), torch.nn.CrossEntropyLoss()\n"
         "DataManager({'data': x, 'label': np.zeros(4, int)})\nDataManager({'data': x, 'label': y.astype('int')})\n",
         # no callbacks of delira
         "class Meter:\n    def at_epoch_end(self, total):\n        return {'n': 3}\n",
