@@ -3,12 +3,14 @@
 import json
 import re
 import runpy
+import time
 from pathlib import Path
 
 import pytest
 
 from delira.cli.main import main
 from delira.cli.migrate import findings, migrated
+from delira.cli.migrate.refused import REFUSED
 from delira.cli.migrate.source import Script
 from delira.compat.names import GONE
 from delira.errors import DeliraError
@@ -46,6 +48,7 @@ def test_the_lines_of_a_script_that_need_a_change_are_found_and_no_others(path):
     script = Script(text_of(path))
     found = findings(script)
     assert {(finding.line, finding.kind) for finding in found} == marked(script.text)
+    assert 1 <= len(marked(script.text)) <= 5
     assert all(finding.why and script.shown(finding) for finding in found)
 
 
@@ -87,6 +90,11 @@ def test_every_name_that_is_gone_is_in_a_script(name):
     ("before", "after"),
     [
         ("import torchbearer as tb, sys\n", "import delira as tb, sys\n"),
+        ("from torchbearer . callbacks import *\n", "from delira.callbacks import *\n"),
+        ("from torchbearer.\\\n    callbacks import Best\n", "from delira.callbacks import Best\n"),
+        ("from torchbearer import *\nTrial(a, pass_state=True)\n", "from delira import *\nTrial(a)\n"),
+        ("from delira.models import *\nf(DataParallelPyTorchNetwork(n))\n", "from delira.models import *\nf(n)\n"),
+        ("import a, torchbearer.b, torchbearer  #\n", "import a, delira as torchbearer, delira as torchbearer  #\n"),
         ("from torchbearer import Trial as T\n", "from delira import Trial as T\n"),
         ("def f():\n    import torchbearer\n    f()\n", "def f():\n    import delira as torchbearer\n    f()\n"),
         ("x = 1; from torchbearer import Trial; y = 2\n", "x = 1; from delira import Trial; y = 2\n"),
@@ -103,8 +111,8 @@ def test_every_name_that_is_gone_is_in_a_script(name):
             "def f(s):\n    g()\n",
         ),
         (
-            "class C:\n    def at_epoch_end(self, t):\n        if f(): return dict(a=1)\n        else: return\n",
-            "class C:\n    def at_epoch_end(self, t):\n        if f(): t.a = 1; return\n        else: return\n",
+            "import delira as d\nclass C(d.Callback):\n def at_iter_end(s, t):\n  if f: return dict(a=1)\n  else: g\n",
+            "import delira as d\nclass C(d.Callback):\n def at_iter_end(s, t):\n  if f: t.a = 1; return\n  else: g\n",
         ),
         (
             "from delira.logging import Logger, log\nx = Logger((own))\n",
@@ -126,11 +134,83 @@ def test_names_are_changed_where_they_are_used(before, after):
         "try:\n    import torchbearer\nexcept ImportError:\n    torchbearer = None\n",
         "class Own:\n    def at_epoch_end(self, trainer):\n        return {'stop_training': True}\n",
         "import delira\nimport delira.utils\n'torchbearer.Trial'\n# import torchbearer\n",
+        "from delira import *\nclass Trial: pass\nTrial(pass_state=True)\nfrom delira.callbacks import *\n"
+        "ModelCheckpoint('m', monitor='val_off', save_best_only=False)\n",
     ],
 )
 def test_other_names_are_left_alone(text):
     assert findings(Script(text)) == []
     assert migrated(Script(text)) == text
+
+
+_WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTorchNetworkTrainer as T\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the class of a schedule stands elsewhere
+        'p = Parameters({"training": {"lr_sched_params": {"a": 1}}}, {"training": {"lr_sched_cls": s}})\nE(p, m)\n',
+        'e = E(p, m)\ne.run(d, lr_sched_params={"a": 1})\np.fixed.training.lr_sched_cls = f()\n',
+        'p = Parameters({"training": {"lr_sched_cls": None, "lr_sched_params": {"a": 1}}})\nE(p, m)\n'
+        'p["fixed.training.lr_sched_cls"] = f()\n',
+        'T(n, "t", {}, o, {}, {}, {}, s, lr_scheduler_params={"a": 1})\n',
+        'import yaml\nT(n, "t", **yaml.load(f), lr_scheduler_params={"a": 1})\n',
+        "from delira.callbacks import *\nfrom torch.optim.lr_scheduler import *\nStepLR(o, last_epoch=-1)\n",
+        "import torch\nfrom delira.data_loading import *\na = torch.nn.BCELoss(), torch.nn.CrossEntropyLoss()\n"
+        "DataManager({'data': x, 'label': np.zeros(4, int)})\nDataManager({'data': x, 'label': y.astype('int')})\n",
+        # no callbacks of delira
+        "class Meter:\n    def at_epoch_end(self, total):\n        return {'n': 3}\n",
+        "from keras.callbacks import Callback\nclass C(Callback):\n    def at_epoch_end(self, b): return {'n': 3}\n",
+        # names of other scopes, and of other branches
+        "from delira import Callback\nclass C(Callback):\n def at_epoch_end(self, t):\n  r = super().f(t)\n  return r\n"
+        "def g():\n r = {'lr': 3}\n return r\n",
+        "from delira import Callback\nclass C(Callback):\n def at_epoch_end(self, t):\n  r = {}\n  if t: r = {'a': 3}\n"
+        "  return r\n",
+        "def f(E):\n    E(p, m, foo=2)\n    e = 1\n    e.run(foo=2)\ne = E(p)\n",
+        "for r in s:\n    e.run(foo=2)\n    e = E(p)\ne = 2\n",
+    ],
+)
+def test_what_is_not_sure_is_not_told(text):
+    assert findings(Script(_WANTED + text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("from torchbearer import Trial, X, Y, Z\n", 2),
+        ("from delira.training import *\ntr = PyTorchNetworkTrainer(n, own=1)\n", 3),
+        ("from torch.optim import *\nfrom delira.callbacks import *\nBest('a', pickle_module=p)\n", 4),
+        ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nE(p, m).run(d, callbacks=[C()])\n", 3),
+        ("class C:\n def at_epoch_end(self, t): return {'n': 3}\nc = C()\nt = T(n)\nt.register_callback(c)\n", 3),
+        (
+            "import torch\nfrom delira.data_loading import *\nf = torch.nn.BCELoss()\ny = np.zeros((4, 1), dtype=int)\n"
+            "BaseDataManager({'data': x, 'label': y})\n",
+            6,
+        ),
+        (
+            "import torch\nfrom delira.data_loading import *\nf = torch.nn.BCELoss()\ny = np.array([[0], [1]])\n"
+            "BaseDataManager({'data': x, 'label': y})\nBaseDataManager({'data': x, 'label': np.array([[0.5]])})\n",
+            6,
+        ),
+        ("from delira.training import DeliraConfig as C\nE(C(fixed_training={'own': 1}), m)\n", 3),
+        (
+            "def d(a, b): ...\nm = {'d': d}\nE(p, m, val_score_key='d', val_score_mode='lowest')\n"
+            "E(p, m, val_score_key='d')\n",
+            5,
+        ),
+        ("import delira.callbacks as c\nc.StepLR(2, 0.1, -1)\nc.LambdaLR(f, 1)\n", 3),
+        (
+            "import delira\nclass C(delira.Callback):\n def at_epoch_end(self, t): return {'a': 1} if f() else {}\n",
+            4,
+        ),
+        ("k = dict(logdir='a')\nT(n, logging_kwargs=k)\n", 2),
+        ("def f():\n training = []\ntraining = {'own': 1}\nE(Parameters({'training': training}), m)\n", 4),
+        ("e = 1\ne = E(p)\nwith f():\n    e.run(foo=2)\ne = 3\n", 5),
+    ],
+)
+def test_what_is_sure_is_told(text, line):
+    assert [one.line for one in findings(Script(_WANTED + text))] == [line]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -147,7 +227,56 @@ def test_ends_of_lines_and_every_character_are_kept(end, mark, tmp_path):
     assert text.count("\n") == text.count(end)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'print(p.fixed.training.own, p["fixed.training.own"])',
+            'print(p.fixed.training.extra.own, p["fixed.training.extra.own"])',
+        ),
+        (
+            'p["fixed"]["training"]["own"]; p.nested_get("own")',
+            'p["fixed"]["training"]["extra"]["own"]; p.nested_get("own")',
+        ),
+        ("print(trainer.own)", None),
+        ("if 'own' in p.fixed.training: pass", None),
+        ("training['own']", None),
+    ],
+)
+def test_what_reads_a_setting_is_changed_with_it_or_neither(before, after):
+    head = _WANTED + 'p = Parameters({"training": {%s}})\nE(p, m)\n'
+    text = head % '"num_epochs": 1, "own": 2' + before
+    assert [one.line for one in findings(Script(text))] == [2]
+    assert migrated(Script(text)) == (text if after is None else head % '"num_epochs": 1, "extra": {"own": 2}' + after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a,  # b, c\n  pass_state=True)", "a,  # b, c\n  )"),
+        ("a, pass_state=True,  # b, c\n  d=1)", "a,  # b, c\n  d=1)"),
+        ("a,  # b, c\n  pass_state=True,  # d, e\n  f=1)", "a,  # b, c\n  # d, e\n  f=1)"),
+        ("a  # b, c\n  , pass_state=True)", "a  # b, c\n  )"),
+        ("pass_state=True, a=1)", "a=1)"),
+        ("(a), pass_state=True)", "(a))"),
+        ("a,  # b, c\n  pass_state=True\n  # d\n)", "a,  # b, c\n  # d\n)"),
+    ],
+)
+def test_comments_stay_where_an_argument_goes(before, after):
+    head = "from delira import Trial\nTrial("
+    assert migrated(Script(head + before)) == head + after
+
+
 # ------------------------------------------------------------------ the command
+
+
+def test_a_long_script_takes_seconds():
+    block = "class C{0}(DataManager): pass\nd{0} = DataManager({{}}, my=1)\nE(p, m, own{0}=2).run(d{0})\n"
+    script = Script(f"{_WANTED}from delira.data_loading import DataManager\n" + "".join(map(block.format, range(300))))
+    begin = time.perf_counter()
+    found = [one for rule in REFUSED for one in rule(script)]
+    assert len(found) == len([one for one in found if script.shown(one)]) == 600
+    assert time.perf_counter() - begin < 10  # 1 s, where nothing else runs
 
 
 def test_nothing_of_a_script_is_run(tmp_path, monkeypatch):
@@ -191,6 +320,28 @@ def test_a_line_that_only_its_author_can_change_is_told_and_stays(tmp_path, caps
     assert main(["migrate", str(script), "--write"]) == 1
     assert "1 left for you" in capsys.readouterr().out
     assert script.read_text() == "import torchbearer.variational as v\n"
+
+
+def test_every_change_is_made_by_one_call(tmp_path, capsys):
+    script = tmp_path / "old.py"
+    names = GONE["delira.utils", "delira.utils.imageops"].keys() | GONE["delira.utils.dict_reductions",].keys()
+    names |= {"ResNet18", "BaseBackend", "WriterLoggingBackend", "Logger", "register_logger", "unregister_logger"}
+    homes = {name: modules[0] for modules, gone in GONE.items() for name in gone}
+    script.write_text("".join(f"from {homes[name]} import {name}\n" for name in sorted(names)) + "Logger(f, g)\n")
+    assert main(["migrate", str(script), "--write"]) == 0
+    assert f"{len(names)} changes made\n" in capsys.readouterr().out
+    assert main(["migrate", str(script)]) == 0
+
+
+def test_a_notebook_is_refused_with_the_command_that_makes_a_script_of_it(tmp_path, capsys):
+    for name, text in (
+        ("a.ipynb", '{"cells": []}'),
+        ("a.py", '{"cells": []}'),
+        ("b.py", "%matplotlib inline\nx = 1\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        assert main(["migrate", str(tmp_path / name)]) == 2
+        assert "jupyter nbconvert --to script" in capsys.readouterr().err
 
 
 def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):

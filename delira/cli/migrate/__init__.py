@@ -1,6 +1,7 @@
 """``delira migrate``: the lines of an older script that need a change, with the change."""
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from delira.utils.files import publish_text
 
 #: what looks for lines, in the order in which changes are made
 RULES: tuple[Callable[[Script], Iterable[Finding]], ...] = (*REFUSED, *MEANINGS)
-#: a change may show the next one, e.g. of a call within another
-_ROUNDS = 20
+#: a change may show the next one, e.g. of a call within another; more rounds have no end
+_ROUNDS = 100
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -34,27 +35,45 @@ def run(options: argparse.Namespace) -> Answer:
     paths = [Path(path) for path in options.scripts]
     scripts = [read(path) for path in paths]  # all of them, before any is changed
     rows: list[dict[str, Any]] = []
+    left: list[dict[str, Any]] = []
     for path, script in zip(paths, scripts, strict=True):
-        rows += [
-            {"file": str(path), **finding._asdict(), "change": script.shown(finding)} for finding in findings(script)
-        ]
+        found = _rows(path, script, findings(script))
         if options.write and (text := migrated(script)) != script.text:
             target, mode = path.resolve(), path.stat().st_mode  # a link stays one, and a program can still be run
             publish_text(target, text)
             target.chmod(mode)
-    left = [row for row in rows if not (options.write and row["change"])]
+            stay = _rows(path, after := Script(text, script.name), findings(after))
+            known = {(row["kind"], row["why"]) for row in found if not row["change"]}
+            found += [row for row in stay if (row["kind"], row["why"]) not in known]  # that a change has shown
+            left += stay
+        else:
+            left += found
+        rows += found
     lines = ["\n".join([_told(row), *(f"    {line}" for line in row["change"]), ""]) for row in rows]
     lines.append(_summary(len(rows), len(left), options.write))
     told = [{key: row[key] for key in ("file", "line", "kind", "why", "change")} for row in rows]
     return Answer({"findings": told, "written": options.write}, "\n".join(lines), is_broken=bool(left))
 
 
+def _rows(path: Path, script: Script, found: Iterable[Finding]) -> list[dict[str, Any]]:
+    return [{"file": str(path), **finding._asdict(), "change": script.shown(finding)} for finding in found]
+
+
 def read(path: Path) -> Script:
     """Read a script, which is not run."""
     try:
-        return Script(path.read_bytes().decode(), str(path))
+        text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the script {str(path)!r} cannot be read: {error}") from error
+    if path.suffix == ".ipynb" or (text.lstrip().startswith("{") and re.search(r'"cells"\s*:\s*\[', text)):
+        raise ConfigError(f"{path} is a notebook; make a script of it by: jupyter nbconvert --to script {path}")
+    try:
+        return Script(text, str(path))
+    except ConfigError as error:
+        if re.search(r"^\s*[%!]", text, re.MULTILINE):
+            told = "a line with % or ! is one of a notebook: jupyter nbconvert --to script makes a script of that"
+            raise ConfigError(f"{error}; {told}") from error
+        raise
 
 
 def findings(script: Script) -> list[Finding]:
@@ -64,10 +83,12 @@ def findings(script: Script) -> list[Finding]:
 
 def migrated(script: Script) -> str:
     """The text of a script with every change made that can be."""
+    seen = {script.text}
     for _ in range(_ROUNDS):
         text = script.changed(findings(script))
-        if text == script.text:
+        if text in seen:  # nothing is changed, or back
             break
+        seen.add(text)
         script = Script(text, script.name)
     return script.text
 

@@ -2,12 +2,13 @@
 
 import ast
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import delira
-from delira.cli.migrate.source import Edit, Finding, Script, import_of
+from delira.cli.migrate.source import Edit, Finding, Script, import_of, today
 from delira.utils.lazy import for_old_scripts
 
 
@@ -74,23 +75,18 @@ def gone(script: Script) -> Iterator[Finding]:
     """Names that are gone, where they are imported or reached by their module."""
     for statement, alias, name in script.imports:
         if isinstance(statement, ast.ImportFrom) and not statement.level and not script.is_tried(statement):
-            full = _today(f"{statement.module}.{alias.name}")
+            full = today(f"{statement.module}.{alias.name}")
             if full in _gone():
                 yield _change(script, full, alias.lineno, script.uses(name), name)
     for node in script.nodes:
-        if isinstance(node, ast.Attribute) and (full := _today(script.origin(node) or "")) in _gone():
-            if any(_today(script.origin(one) or "") in _gone() for one in script.above(node, ast.Attribute)):
+        if isinstance(node, ast.Attribute) and (full := today(script.origin(node) or "")) in _gone():
+            if any(today(script.origin(one) or "") in _gone() for one in script.above(node, ast.Attribute)):
                 continue  # a module that has the name of its class
             root = next(one for one in ast.walk(node) if isinstance(one, ast.Name))
             yield _change(script, full, node.lineno, [node], root.id)
-
-
-def _today(full: str) -> str:
-    """A full name as it is in delira: of torchbearer, or by the module that callbacks had."""
-    for old, new in (("torchbearer", "delira"), ("delira.training.callbacks", "delira.callbacks")):
-        if full == old or full.startswith(f"{old}."):
-            full = new + full.removeprefix(old)
-    return full
+    for full, uses in script.by_star().items():
+        if (full := today(full)) in _gone():
+            yield _change(script, full, min(one.lineno for one in uses), uses, uses[0].id)
 
 
 def _change(script: Script, full: str, line: int, uses: Sequence[ast.expr], name: str) -> Finding:
@@ -225,6 +221,7 @@ def written_out(script: Script, name: str) -> tuple[list[Edit], list[str]]:
 
 def torchbearer(script: Script) -> Iterator[Finding]:
     """Imports of torchbearer, whose names delira has."""
+    edits: dict[int, list[Edit]] = {}
     for statement, alias, _ in script.imports:
         module = statement.module or "" if isinstance(statement, ast.ImportFrom) else alias.name
         if module.partition(".")[0] != "torchbearer" or script.is_tried(statement):
@@ -232,20 +229,26 @@ def torchbearer(script: Script) -> Iterator[Finding]:
         if _UNKNOWN & {*module.split("."), alias.name}:
             yield Finding(alias.lineno, "refused", f"{module} has {alias.name}, which delira has not")
             continue
+        some = edits.setdefault(id(statement), [])
         if isinstance(statement, ast.ImportFrom):
-            start = script.text.index(module, script.start(statement))
-            edit = Edit(start, start + len(module), _module(module))
+            written = re.compile(r"[\s\\]*\.[\s\\]*".join(module.split(".")))
+            place = written.search(script.text, script.start(statement) + len("from"))
+            some += [] if place is None else [Edit(place.start(), place.end(), _module(module))]
         elif alias.asname or "." not in module:
-            edit = script.replaced(alias, f"{_module(module)} as {alias.asname or module}")
+            as_name = alias.asname or module
+            some.append(script.replaced(alias, f"{_module(module)} as {as_name}"))
         else:
-            edit = script.replaced(alias, "delira as torchbearer")
-        yield Finding(statement.lineno, "refused", "delira has what torchbearer has", (edit,))
+            some.append(script.replaced(alias, "delira as torchbearer"))
+    for statement in {id(one): one for one, _, _ in script.imports}.values():
+        if some := edits.get(id(statement), []):
+            why = "delira has what torchbearer has"
+            yield Finding(statement.lineno, "refused", why, tuple(dict.fromkeys(some)))
 
 
 def _module(name: str) -> str:
     """The module of delira that has what one of torchbearer has."""
     names = for_old_scripts("names")
-    known, name = {*names.MODULES, *names.FURTHER, *names.SUBMODULES}, _today(name)
+    known, name = {*names.MODULES, *names.FURTHER, *names.SUBMODULES}, today(name)
     while name not in known and not (Path(delira.__path__[0], *name.split(".")[1:]) / "__init__.py").exists():
         name = name.rpartition(".")[0]
     return name

@@ -37,15 +37,19 @@ def _monitors(script: Script) -> Iterator[Finding]:
         first = call.args[0] if call.args and script.old_name(call.func) == "EarlyStopping" else None
         monitor = given.get("monitor", given.get("monitor_key", first))
         is_auto = "mode" not in given or script.of(given["mode"]).strip("'\"") == "auto"
-        is_last = script.old_name(call.func) == "ModelCheckpoint" and "save_best_only" not in given
+        is_best = script.old_name(call.func) != "ModelCheckpoint" or _is_true(given.get("save_best_only"))
         is_open = bool(call.args[3:]) or any(one.arg is None for one in call.keywords)
-        if not isinstance(monitor, ast.Constant) or is_open or not is_auto or is_last:
+        if not isinstance(monitor, ast.Constant) or is_open or not is_auto or not is_best:
             continue
         if isinstance(monitor.value, str) and named_direction(monitor.value) is None and is_unknown(monitor.value):
             is_of_trial = not (script.origin(call.func) or "").startswith("delira.training")
             said = "max" if "acc" in monitor.value and is_of_trial else "min"
             why = f"nothing says whether large values of {monitor.value!r} are good; the older library took {said!r}"
             yield Finding(call.lineno, "refused", why, (script.with_keyword(call, "mode", f'"{said}"'),))
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return node is not None and not (isinstance(node, ast.Constant) and not node.value)
 
 
 _SCHEDULES = "LambdaLR StepLR MultiStepLR ExponentialLR CosineAnnealingLR ReduceLROnPlateau CyclicLR"
@@ -60,6 +64,10 @@ _TAKEN_AWAY = {
 }
 
 
+#: schedule -> the place that last_epoch had
+_LAST_EPOCH = {"StepLR": 2, "MultiStepLR": 2, "CosineAnnealingLR": 2, "ExponentialLR": 1, "LambdaLR": 1}
+
+
 def _arguments(script: Script) -> Iterator[Finding]:
     """Arguments that are gone."""
     for names, arguments in _TAKEN_AWAY.items():
@@ -69,6 +77,13 @@ def _arguments(script: Script) -> Iterator[Finding]:
                     why = f"{script.old_name(call.func)} takes no {one.name}; what it said is so"
                     edit = script.without_keyword(call, one.name)
                     yield Finding(script.line_at(one.start), "refused", why, (edit,))
+
+    for name, place in _LAST_EPOCH.items():
+        for call in script.calls(name):
+            if len(call.args) == place + 1 and script.of(last := call.args[place]) == "-1":
+                why = f"{name} takes no last_epoch; what it said is so"
+                edit = script.without_part(call, script.start(last), script.end(last))
+                yield Finding(last.lineno, "refused", why, (edit,))
 
 
 def _accuracies(script: Script) -> Iterator[Finding]:
@@ -91,6 +106,9 @@ def _returned(script: Script) -> Iterator[Finding]:
         for node in ast.walk(method):
             if not isinstance(node, ast.Return) or next(script.above(node, ast.FunctionDef, ast.Lambda)) is not method:
                 continue
+            branches = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else []
+            if any(_entries(script, one).keys() - {"stop_training"} for one in branches):
+                yield Finding(node.lineno, "refused", "a callback returns stop_training alone, no attributes")
             entries = _entries(script, node.value)
             unknown = {key: text for key, text in entries.items() if key != "stop_training"}
             if not unknown:
@@ -104,10 +122,35 @@ def _returned(script: Script) -> Iterator[Finding]:
 
 def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str]]:
     """What hears events of a trainer, and what it calls the trainer."""
+    handed = _handed(script)
     for cls in script.nodes:
-        for method in cls.body if isinstance(cls, ast.ClassDef) else ():
+        if not isinstance(cls, ast.ClassDef):
+            continue
+        is_derived = any(name.endswith("Callback") or name == "EarlyStopping" for name in script.bases(cls))
+        if not is_derived and cls.name not in handed:
+            continue
+        for method in cls.body:
             if isinstance(method, ast.FunctionDef) and method.name in EVENTS and len(method.args.args) > 1:
                 yield method, method.args.args[1].arg
+
+
+def _handed(script: Script) -> set[str]:
+    """Names of the classes whose objects are given to experiments and trainers as callbacks."""
+    given = [
+        one.value
+        for place, _ in _places_of_settings(script)
+        for one in _given(script, place)
+        if one.name == "callbacks"
+    ]
+    for call in script.nodes:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            method, owner = call.func.attr, call.func.value
+            if any(_is(script, owner, kind, method) for kind in (_EXPERIMENT, _TRAINER)):
+                given += [one.value for one in call.keywords if one.arg == "callbacks"]
+                given += call.args[:1] if method == "register_callback" else []
+    parts = [part for one in given for part in ast.walk(script.value(one) or one)]
+    made = [script.value(part) for part in parts if isinstance(part, (ast.Call, ast.Name))]
+    return {script.of(one.func) for one in made if isinstance(one, ast.Call)}
 
 
 def _entries(script: Script, value: ast.expr | None) -> dict[str, str]:
@@ -183,9 +226,10 @@ def _places_of_settings(script: Script) -> Iterator[tuple[ast.Call | ast.Dict, t
             elif name.endswith(_TRAINER):
                 yield node, _OF_TRAINERS
     if _has(script, _EXPERIMENT):
-        for call in script.calls("Parameters"):
-            for given in [*call.args, *(one.value for one in call.keywords)]:
-                for key, value in _pairs(script.value(given)):
+        for call in script.calls("Parameters", "DeliraConfig"):
+            named = [(str(one.arg).removeprefix("fixed_"), one.value) for one in call.keywords]
+            for given in [*call.args, *(value for _, value in named)]:
+                for key, value in [*_pairs(script.value(given)), *named]:
                     training = script.value(value)
                     if key == "training" and isinstance(training, ast.Dict):
                         yield training, (*SETTINGS, *RUN_NAMES)
@@ -232,10 +276,13 @@ def _settings(script: Script) -> Iterator[Finding]:
             form = '"extra": {{{}}}' if isinstance(place, ast.Dict) else "extra={{{}}}"
             text = form.format(", ".join(f'"{one.name}": {script.of(one.value)}' for one in unknown))
             edits = [Edit(unknown[0].start, unknown[0].end, text)]
-            edits += [Edit(script.text.rindex(",", 0, one.start), one.end, "") for one in unknown[1:]]
+            edits += [script.without_part(place, one.start, one.end) for one in unknown[1:]]
+            readings = [_readings(script, place, one.name) for one in unknown]
+            is_safe = None not in readings
+            edits += [edit for some in readings for edit in some or ()]
             for one in unknown:
                 why = f"there is no setting {one.name!r}; what only your closure needs is an entry of extra"
-                yield Finding(script.line_at(one.start), "refused", why, tuple(edits))
+                yield Finding(script.line_at(one.start), "refused", why, tuple(edits) if is_safe else ())
     for call in script.calls("BaseDataManager", "DataManager"):
         data = script.value(script.node(call, 0, "data"))
         if isinstance(data, ast.Dict) or (data is not None and _is(script, data, "Dataset")):
@@ -244,6 +291,37 @@ def _settings(script: Script) -> Iterator[Finding]:
                     why = f"a data manager of a dataset takes no {one.name}, which nothing read"
                     edit = script.without_keyword(call, one.name)
                     yield Finding(script.line_at(one.start), "refused", why, (edit,))
+
+
+def _readings(script: Script, place: ast.Call | ast.Dict, name: str) -> list[Edit] | None:
+    """The changes of what reads a setting that is in ``extra`` then; none if that is not clear."""
+    edits = []
+    for node in script.nodes_of(ast.Attribute, ast.Constant):
+        if isinstance(node, ast.Attribute):
+            if node.attr != name or script.origin(node) is not None:
+                continue
+            owner, added = node.value, ".extra"
+        else:
+            text, above = str(getattr(node, "value", "")), next(script.above(node, ast.AST))
+            is_asked = isinstance(above, ast.Call) and script.of(above.func).endswith(".nested_get")
+            if not f".{text}".endswith(f".{name}") or isinstance(above, ast.Dict) or is_asked:
+                continue
+            if not isinstance(above, ast.Subscript):
+                return None
+            owner, added = above.value, '["extra"]'
+            if text != name:
+                if not text.endswith(f"training.{name}") or not script.of(node)[:-1].endswith(name):
+                    return None
+                end = script.end(node) - len(name) - 1
+                edits.append(Edit(end, end, "extra."))
+                continue
+        is_training = getattr(owner, "attr", "") in ("training", "fixed_training") or (
+            isinstance(owner, ast.Subscript) and script.of(owner.slice).strip("'\"").endswith("training")
+        )
+        if isinstance(place, ast.Call) or not is_training or next(script.above(node, ast.JoinedStr), None):
+            return None
+        edits.append(Edit(script.end(owner), script.end(owner), added))
+    return edits
 
 
 #: experiments and trainers that have one GPU for now
@@ -268,29 +346,61 @@ def _log_folders(script: Script) -> Iterator[Finding]:
     """The folder of TensorBoard, as its writers called it once."""
     for place, _ in _places_of_settings(script):
         for one in _given(script, place):
-            for entry in _given(script, one.value) if one.name == "logging_kwargs" else ():
+            for entry in _given(script, script.value(one.value) or one.value) if one.name == "logging_kwargs" else ():
                 if entry.name == "logdir":
-                    edit = Edit(entry.start, entry.start + len('"logdir"'), '"log_dir"')
+                    start = script.text.index("logdir", entry.start)
+                    edit = Edit(start, start + len("logdir"), "log_dir")
                     yield Finding(script.line_at(entry.start), "refused", "it is called log_dir", (edit,))
 
 
+#: what holds the class of a schedule, and how such classes, their modules and their callbacks are called
+_SCHEDULE_KEYS = ("lr_sched_cls", "lr_scheduler_cls")
+_SCHEDULE = re.compile(r"\w*LR|\w*LROnPlateau|\w*lr_sched\w*(?<!_params)|\w*Schedul\w*|\w+Callback(PyTorch)?")
+#: a trainer with more arguments by their places may have the class of a schedule among them
+_BEFORE_SCHEDULES = 6
+
+
 def _schedules(script: Script) -> Iterator[Finding]:
-    """Parameters of a schedule that is not there."""
+    """Parameters of a schedule that is nowhere in the script."""
+    if _names_a_schedule(script):
+        return
     for place, _ in _places_of_settings(script):
-        given = {one.name: one for one in _given(script, place)}
-        classes = [given[name].value for name in ("lr_sched_cls", "lr_scheduler_cls") if name in given]
-        has_none = all(isinstance(one, ast.Constant) and one.value is None for one in classes)
-        for name in ("lr_sched_params", "lr_scheduler_params"):
-            value = given[name].value if name in given else None
-            if has_none and isinstance(value, ast.Dict) and value.keys:
-                why = f"{name} has no effect without a schedule"
-                yield Finding(value.lineno, "refused", why, (script.replaced(value, "{}"),))
+        is_open = isinstance(place, ast.Call) and len(place.args) > _BEFORE_SCHEDULES
+        for one in [] if is_open or not _is_closed(script, place) else _given(script, place):
+            if one.name in ("lr_sched_params", "lr_scheduler_params") and getattr(one.value, "keys", None):
+                why = f"{one.name} has no effect without a schedule"
+                yield Finding(one.value.lineno, "refused", why, (script.replaced(one.value, "{}"),))
+
+
+def _names_a_schedule(script: Script) -> bool:
+    """Whether anything in a script may be the class of a schedule, or tell it."""
+    entries = [(one.arg, one.value) for one in script.nodes if isinstance(one, ast.keyword)]
+    entries += [pair for one in script.nodes for pair in _pairs(one)]
+    told = [(key, value) for key, value in entries if key in _SCHEDULE_KEYS]
+    if any(not isinstance(value, ast.Constant) or value.value is not None for _, value in told):
+        return True
+    keys = [one for one in script.nodes if isinstance(one, ast.Constant) and str(one.value).endswith(_SCHEDULE_KEYS)]
+    if len(keys) > len([one for one in script.nodes for key, _ in _pairs(one) if key in _SCHEDULE_KEYS]):
+        return True  # by a path, or an index
+    names = {str(getattr(one, "id", getattr(one, "attr", None))) for one in script.nodes}
+    names |= {part for _, alias, _ in script.imports for part in alias.name.split(".")}
+    return any(_SCHEDULE.fullmatch(name) for name in names - {"AbstractCallback"})
+
+
+def _is_closed(script: Script, place: ast.Call | ast.Dict) -> bool:
+    """Whether all that a call or a dictionary is given stands in the script."""
+    opened = (
+        [one.value for one in place.keywords if one.arg is None]
+        if isinstance(place, ast.Call)
+        else [value for key, value in zip(place.keys, place.values, strict=True) if key is None]
+    )
+    return all(isinstance(script.value(one), ast.Dict) for one in opened)
 
 
 def _scores(script: Script) -> Iterator[Finding]:
     """A score that is a function of the script, of which nobody knows whether it should be small."""
     for call in script.nodes:
-        if not isinstance(call, ast.Call) or "val_score_mode" in script.text:
+        if not isinstance(call, ast.Call) or _says_mode(script, call):
             continue
         is_train = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
         if is_train and _is(script, call.func.value, _TRAINER, "train"):  # type: ignore[attr-defined]
@@ -304,6 +414,17 @@ def _scores(script: Script) -> Iterator[Finding]:
             why = f"nothing says whether small or large values of {name!r} are good; the older library took the {mode}"
             edit = script.with_keyword(call, "val_score_mode", f'"{mode}"')
             yield Finding(call.lineno, "refused", why, (edit,))
+
+
+def _says_mode(script: Script, call: ast.Call) -> bool:
+    """Whether a call, or settings or runs that may be those of its experiment, say which scores are good."""
+    if {"val_score_mode", None} & {one.arg for one in call.keywords}:
+        return True
+    others = [one for one in script.nodes_of(ast.Call) if isinstance(one.func, ast.Attribute)]
+    runs = [one for one in others if one.func.attr in ("run", "resume", "kfold", "setup")]  # type: ignore[attr-defined]
+    told = [one.value for one in script.nodes_of(ast.Constant)] + [one.attr for one in script.nodes_of(ast.Attribute)]
+    in_runs = any(one.arg == "val_score_mode" for run in runs for one in run.keywords)
+    return in_runs or any(str(one).endswith("val_score_mode") for one in told)
 
 
 # ------------------------------------------------------------------ calls of experiments
@@ -390,7 +511,8 @@ def _by_function(script: Script, call: ast.Call, name: str) -> Finding:
 
 def _labels(script: Script) -> Iterator[Finding]:
     """Whole numbers as targets of losses that take no whole numbers."""
-    if not any(name in ("BCELoss", "BCEWithLogitsLoss", "HuberLoss") for name in _names_of_calls(script)):
+    losses = {*_names_of_calls(script)}
+    if not losses & {"BCELoss", "BCEWithLogitsLoss", "HuberLoss"} or losses & {"CrossEntropyLoss", "NLLLoss"}:
         return
     for call in script.calls("BaseDataManager", "DataManager"):
         for key, value in _pairs(script.value(script.node(call, 0, "data"))):
@@ -409,12 +531,17 @@ def _names_of_calls(script: Script) -> Iterator[str]:
 def _is_whole(script: Script, node: ast.expr) -> bool:
     """Whether an array is made as one of whole numbers."""
     made = script.value(node)
+    words = r"\b(u?int(8|16|32|64)?|bool_?)\b"
     if not isinstance(made, ast.Call):
-        return False
-    words = r"\bu?int(8|16|32|64)?\b"
-    if isinstance(made.func, ast.Attribute) and made.func.attr == "astype":
-        return bool(made.args) and re.search(words, script.of(made.args[0])) is not None
-    return re.fullmatch(rf".*{words}", script.of(made.func)) is not None
+        return isinstance(made, ast.Compare)
+    name = script.of(made.func).rpartition(".")[2]
+    dtype = script.node(made, 0 if name == "astype" else 99, "dtype")
+    if dtype is not None or name == "astype":
+        return dtype is not None and re.search(words, script.of(dtype)) is not None
+    if name in ("array", "asarray") and len(made.args) == 1 and isinstance(made.args[0], ast.List):
+        numbers = [one for one in ast.walk(made.args[0]) if not isinstance(one, (ast.List, ast.Load))]
+        return all(isinstance(one, ast.Constant) and isinstance(one.value, int) for one in numbers)
+    return name == "randint" or re.fullmatch(words, name) is not None
 
 
 # ------------------------------------------------------------------ what nodes are

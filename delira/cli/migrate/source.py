@@ -3,20 +3,47 @@
 import ast
 import bisect
 import difflib
+import functools
+import importlib
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from delira.cli.migrate.scopes import Scopes
 from delira.errors import ConfigError
+from delira.frameworks import NAMES
+from delira.utils.lazy import for_old_scripts
 
 #: what some editors write before the text
 _MARK = "\ufeff"
 #: the packages whose names are looked for
 OLD = ("delira", "torchbearer")
+#: whose names are read of the library, besides those of older versions
+_PACKAGES = (
+    "delira",
+    *(
+        f"delira.{name}"
+        for name in (
+            "callbacks",
+            "data_loading",
+            "experiments",
+            "io",
+            "logging",
+            "metrics",
+            "models",
+            "state",
+            "training",
+            "utils",
+        )
+    ),
+)
 #: an import statement that is longer gets a line for each name
 _LONG = 88
+_Node = TypeVar("_Node", bound=ast.AST)
+#: a comma, and what may have commas that are none
+_COMMA = re.compile(r"#[^\n]*|,")
 #: methods of a trial that return it
 _FLUENT = ("with_", "for_", "to", "cuda", "cpu", "train", "eval", "load_state_dict", "replay")
 
@@ -32,6 +59,10 @@ class Edit(NamedTuple):
         """Whether both cannot be made at once: they are of one place, and not the same."""
         is_beside = self.start == other.start or (self.start < other.end and other.start < self.end)
         return is_beside and self != other
+
+    def moved(self, by: int) -> "Edit":
+        """The same change of a text that begins elsewhere."""
+        return Edit(self.start + by, self.end + by, self.text)
 
 
 class Finding(NamedTuple):
@@ -83,22 +114,45 @@ class Script:
         self._starts = [*itertools.accumulate(map(len, lines), initial=len(text) - sum(map(len, lines)))]
         self._lines = [line.encode() for line in lines]
         self.nodes = [*ast.walk(self.tree)]
-        self._above = {id(child): node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        self._scopes = Scopes(self.tree, self.nodes)
         #: every import statement, with the name that the script has for what it imports
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
-        #: import statement and alias by the name that the script has for it
-        self.imported: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
-        self._assigned: dict[str, ast.expr] = {}
         for node in self.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for alias in node.names:
-                    name = alias.asname or alias.name.partition(".")[0]
-                    self.imports.append((node, alias, name))
-                    self.imported[name] = node, alias
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                self._assigned[node.targets[0].id] = node.value
+                self.imports += [(node, alias, alias.asname or alias.name.partition(".")[0]) for alias in node.names]
+        #: import statement and alias by the name that the script has for it
+        self.imported = {name: (node, alias) for node, alias, name in self.imports}
+        #: modules whose names are all imported
+        self._stars = [str(node.module) for node, _, name in self.imports if name == "*" and not node.level]  # type: ignore[union-attr]
+        self._of_kinds: dict[tuple[type[ast.AST], ...], list[Any]] = {}
+        self._texts: dict[int, str] = {}
+        self._bases: dict[int, set[str]] = {}
         #: what the script defines at its top
         self.defined = {one.name: one for one in self.tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+
+    # ------------------------------------------------------------------ what there is
+
+    def nodes_of(self, *kinds: type[_Node]) -> list[_Node]:
+        """All nodes of some kinds, from the outside in."""
+        if kinds not in self._of_kinds:
+            self._of_kinds[kinds] = [node for node in self.nodes if isinstance(node, kinds)]
+        return self._of_kinds[kinds]
+
+    @functools.cached_property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """Calls of functions and classes of older libraries, by the last part of their names."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.nodes_of(ast.Call):
+            if (name := self.old_name(call.func)) is not None:
+                found.setdefault(name, []).append(call)
+        return found
+
+    @functools.cached_property
+    def _named(self) -> dict[str, list[ast.Name]]:
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.nodes_of(ast.Name):
+            found.setdefault(node.id, []).append(node)
+        return found
 
     # ------------------------------------------------------------------ what names mean
 
@@ -107,12 +161,39 @@ class Script:
         if isinstance(node, ast.Attribute):
             home = self.origin(node.value)
             return None if home is None else f"{home}.{node.attr}"
-        if not isinstance(node, ast.Name) or node.id not in self.imported:
+        if not isinstance(node, ast.Name):
             return None
-        statement, alias = self.imported[node.id]
+        if node in self._scopes:
+            bindings = self._scopes.bindings(node)[1]
+            found = [one for one in bindings if one.imported]
+            before = [one for one in found if one.end <= (node.lineno, node.col_offset)]
+            if not found:
+                return None if bindings else self._by_star(node.id)
+            statement, alias = (before or found)[-1].imported  # type: ignore[misc]
+        elif node.id in self.imported:
+            statement, alias = self.imported[node.id]
+        else:
+            return None
         if isinstance(statement, ast.ImportFrom):
             return None if statement.level else f"{statement.module}.{alias.name}"
         return alias.name if alias.asname else node.id
+
+    def _by_star(self, name: str) -> str | None:
+        """The full name of what an import of all names of a module gives."""
+        for module in reversed(self._stars):
+            if name in names_of(module):
+                return f"{module}.{name}"
+            if module.partition(".")[0] not in OLD:  # which may have it, too
+                return None
+        return None
+
+    def by_star(self) -> dict[str, list[ast.Name]]:
+        """Full names of what imports of all names give, and where they are used."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.nodes_of(ast.Name) if self._stars else ():
+            if not self._scopes.bindings(node)[1] and (full := self._by_star(node.id)) is not None:
+                found.setdefault(full, []).append(node)
+        return found
 
     def old_name(self, node: ast.AST) -> str | None:
         """The last part of the full name, if it is one of the older libraries: ``"Parameters"``."""
@@ -122,11 +203,12 @@ class Script:
         return origin.rpartition(".")[2]
 
     def value(self, node: ast.AST | None) -> ast.AST | None:
-        """The expression that the script assigned to a name; any other expression is its own."""
-        seen: set[str] = set()
-        while isinstance(node, ast.Name) and node.id in self._assigned and node.id not in seen:
-            seen.add(node.id)
-            node = self._assigned[node.id]
+        """The expression that the script assigned to a name where it stands; any other expression is its own."""
+        seen: set[int] = set()
+        while isinstance(node, ast.Name) and id(node) not in seen:
+            seen.add(id(node))
+            found = self._scopes.assigned(node)
+            node = node if found is None else found
         return node
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
@@ -147,7 +229,9 @@ class Script:
 
     def bases(self, cls: ast.ClassDef) -> set[str]:
         """Names of the classes of older libraries from which a class derives, also by others of the script."""
-        own = {one.name: one for one in self.nodes if isinstance(one, ast.ClassDef) and one.name != cls.name}
+        if id(cls) in self._bases:
+            return self._bases[id(cls)]
+        own = {one.name: one for one in self.nodes_of(ast.ClassDef) if one.name != cls.name}
         found, left, seen = set(), [*cls.bases], {cls.name}
         while left:
             base = left.pop()
@@ -156,26 +240,26 @@ class Script:
             elif isinstance(base, ast.Name) and base.id in own.keys() - seen:
                 seen.add(base.id)
                 left += own[base.id].bases
+        self._bases[id(cls)] = found
         return found
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of functions and classes of older libraries, by the last part of their names."""
-        for node in self.nodes:
-            if isinstance(node, ast.Call) and self.old_name(node.func) in names:
-                yield node
+        for name in names:
+            yield from self.calls_by_name.get(name, ())
 
     def methods(self, classes: Iterable[str], *names: str) -> Iterator[ast.Call]:
         """Calls of methods of objects of some classes."""
         wanted = frozenset(classes)
-        for node in self.nodes:
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        for node in self.nodes_of(ast.Call):
+            if not isinstance(node.func, ast.Attribute) or node.func.attr not in names:
                 continue
-            if node.func.attr in names and self.made_by(node.func.value) in wanted:
+            if self.made_by(node.func.value) in wanted:
                 yield node
 
     def uses(self, name: str) -> list[ast.Name]:
         """Where a name is read."""
-        return [node for node in self.nodes if isinstance(node, ast.Name) and node.id == name]
+        return self._named.get(name, [])
 
     def is_tried(self, statement: ast.AST) -> bool:
         """Whether an import may fail: within ``try`` with an ``except``."""
@@ -184,10 +268,7 @@ class Script:
 
     def above(self, node: ast.AST, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
         """The nodes of some kinds around one, from the inside out."""
-        while (found := self._above.get(id(node))) is not None:
-            if isinstance(found, kinds):
-                yield found
-            node = found
+        return self._scopes.above(node, *kinds)
 
     # ------------------------------------------------------------------ where it is, and how it changes
 
@@ -205,7 +286,11 @@ class Script:
 
     def of(self, node: ast.AST) -> str:
         """The text of a node."""
-        return self.text[self.start(node) : self.end(node)]
+        if node not in self._scopes:
+            return self.text[self.start(node) : self.end(node)]
+        if id(node) not in self._texts:
+            self._texts[id(node)] = self.text[self.start(node) : self.end(node)]
+        return self._texts[id(node)]
 
     def replaced(self, node: ast.AST, text: str) -> Edit:
         """The change of a node into something else."""
@@ -233,18 +318,31 @@ class Script:
     def without_keyword(self, call: ast.Call, name: str) -> Edit:
         """The change that takes an argument away from a call, with the comma beside it."""
         keyword = next(one for one in call.keywords if one.arg == name)
-        given = sorted([*call.args, *call.keywords], key=self.start)
-        number = given.index(keyword)
-        if number:
-            return Edit(self.text.rindex(",", 0, self.start(keyword)), self.end(keyword), "")
-        return Edit(self.start(keyword), self.start(given[1]) if given[1:] else self.end(keyword), "")
+        return self.without_part(call, self.start(keyword), self.end(keyword))
+
+    def without_part(self, node: ast.Call | ast.Dict, start: int, end: int) -> Edit:
+        """The change that takes an argument of a call, or an entry of a dictionary, away, and no comment."""
+        parts = node.values if isinstance(node, ast.Dict) else [*node.args, *node.keywords]
+        before = max((place for place in map(self.end, parts) if place <= start), default=start)
+        comma = next((one.start() for one in _COMMA.finditer(self.text, before, start) if one[0] == ","), None)
+        if comma is not None and "#" not in self.text[comma:start]:
+            return Edit(comma, end, "")
+        after = re.compile(r"[\s\\]*,[ \t]*").match(self.text, end)
+        end = after.end() if after else end
+        line = self._starts[self.line_at(start) - 1]
+        rest = re.compile(r"[ \t]*\r?\n").match(self.text, end)
+        if rest and not self.text[line:start].strip():
+            return Edit(line, rest.end(), "")
+        return Edit(start, end, "")
 
     def without(self, statement: ast.AST) -> Edit:
         """The change that takes a statement away, with its line if it is alone there."""
         start, end = self.start(statement), self.end(statement)
         line, after = self._starts[self.line_at(start) - 1], self._starts[min(self.line_at(end), len(self._starts) - 1)]
         block = next(
-            part for part in vars(self._above[id(statement)]).values() if isinstance(part, list) and statement in part
+            part
+            for part in vars(next(self.above(statement, ast.AST))).values()
+            if isinstance(part, list) and statement in part
         )
         if len(block) == 1 or self.text[line:start].strip() or re.match(r"[ \t]*[^\s#]", self.text[end:after]):
             return Edit(start, end, "pass")
@@ -279,29 +377,47 @@ class Script:
     def changed(self, findings: Iterable[Finding]) -> str:
         """The text after the changes of findings; of two changes of the same place the first is made."""
         made: list[Finding] = []
-        edits: list[Edit] = []
+        edits: list[Edit] = []  # in the order of the text
         for finding in findings:
-            if not any(one.meets(other) for one in finding.edits for other in edits):
+            if not any(one.meets(other) for one in finding.edits for other in _beside(edits, one)):
                 made.append(finding)
-                edits += [edit for edit in finding.edits if edit not in edits]
+                for edit in finding.edits:
+                    if edit not in _beside(edits, edit):
+                        bisect.insort(edits, edit)
         try:
             after = Script(_applied(self.text, edits), self.name)
         except ConfigError:  # what was meant as a change makes no Python, and is left to the user
-            good = [one for one in made if made[1:] and self.changed([one]) != self.text]
+            good = [one for one in made if made[1:] and self._is_python(one.edits)]
             return self.changed(good) if len(good) < len(made) else self.text
         lines = dict.fromkeys(line for finding in made for line in finding.imports)
-        return after._with_imports([*lines], {name for finding in made for name in finding.drops})
+        drops = {name for finding in made for name in finding.drops}
+        return _applied(after.text, after._edits_of_imports([*lines], drops - after._names_left()))
 
-    def _with_imports(self, lines: list[str], unwanted: set[str]) -> str:
-        """The text with more import statements, and without those names that nothing uses any more."""
-        unused = unwanted - ({node.id for node in self.nodes if isinstance(node, ast.Name)} - {*self.defined})
-        there = {(ast.unparse(import_of(statement, [alias]))) for statement, alias, _ in self.imports}
+    def _names_left(self, edits: Iterable[Edit] = ()) -> set[str]:
+        """Names that a script uses, and does not define, once changes are made."""
+        spans, texts = [(edit.start, edit.end) for edit in edits], [edit.text for edit in edits]
+        words = {word for text in texts for word in re.findall(r"\w+", text)}
+        defined = {name for text in texts for name in re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)}
+        stay = {
+            name
+            for name, nodes in self._named.items()
+            if not edits or not all(any(a <= self.start(one) < b for a, b in spans) for one in nodes)
+        }
+        return (words | stay) - {*self.defined} - defined
+
+    def _edits_of_imports(self, lines: list[str], unused: set[str]) -> list[Edit]:
+        """The changes that add import statements, and take away names that nothing uses any more."""
+        there = (
+            {(ast.unparse(import_of(statement, [alias]))) for statement, alias, _ in self.imports} if lines else set()
+        )
         lines = sorted({*lines} - there, key=lambda line: (line.startswith("from"), line.lower()))
         edits = []
-        for statement in {id(one): one for one, _, _ in self.imports}.values():
+        for statement in {id(one): one for one, _, name in self.imports if name in unused}.values():
             gone = [alias for one, alias, name in self.imports if one is statement and name in unused]
             kept = [alias for alias in statement.names if alias not in gone]
-            if not gone:
+            own_lines = [self._own_line(alias) for alias in gone]
+            if kept and None not in own_lines and "(" in self.of(statement):
+                edits += [edit for edit in own_lines if edit is not None]
                 continue
             added, lines = (lines, []) if statement in self._head() else ([], lines)
             of_same = f"from {getattr(statement, 'module', None)} import "
@@ -314,7 +430,13 @@ class Script:
         if lines:
             place = self._place_of_imports()
             edits.append(Edit(place, place, "".join(f"{line}\n" for line in lines)))
-        return _applied(self.text, edits)
+        return edits
+
+    def _own_line(self, alias: ast.alias) -> Edit | None:
+        """The change that takes away the line of a name that is imported there alone."""
+        start, end = self._starts[alias.lineno - 1], self._starts[alias.lineno]
+        is_alone = re.fullmatch(r"[ \t]*,?[ \t]*(#.*)?\r?\n", self.text[self.end(alias) : end])
+        return None if self.text[start : self.start(alias)].strip() or not is_alone else Edit(start, end, "")
 
     def _head(self) -> list[ast.stmt]:
         """The import statements at the beginning, where only text stands before."""
@@ -331,8 +453,63 @@ class Script:
 
     def shown(self, finding: Finding) -> list[str]:
         """The lines that the change of one finding takes away and adds, marked by ``-`` and ``+``."""
-        pair = self.text.splitlines(), self.changed([finding]).splitlines()
-        return [line for line in difflib.ndiff(*pair) if line.startswith(("- ", "+ "))]
+        edits = [*dict.fromkeys(finding.edits)]
+        if not self._is_python(edits):
+            return []
+        if finding.drops or finding.imports:
+            unused = {*finding.drops} - self._names_left(edits)
+            edits += self._edits_of_imports([*dict.fromkeys(finding.imports)], unused)
+        if any(one.meets(other) for one, other in itertools.combinations(edits, 2)):
+            pairs = [(self.text, self.changed([finding]))]
+        else:
+            pairs = self._pairs(edits, self._lines_of)
+        lines = [(old.splitlines(), new.splitlines()) for old, new in pairs]
+        return [line for pair in lines for line in difflib.ndiff(*pair) if line.startswith(("- ", "+ "))]
+
+    def _pairs(self, edits: Iterable[Edit], span: Callable[[Edit], tuple[int, int]]) -> list[tuple[str, str]]:
+        """The parts of the text that changes touch, before and after."""
+        found: list[tuple[int, int, list[Edit]]] = []
+        for edit in sorted(edits):
+            start, end = span(edit)
+            some = [edit]
+            if found and start < found[-1][1]:
+                start, before, others = found.pop()
+                end, some = max(before, end), [*others, edit]
+            found.append((start, end, some))
+        return [
+            (self.text[start:end], _applied(self.text[start:end], [edit.moved(-start) for edit in some]))
+            for start, end, some in found
+        ]
+
+    def _lines_of(self, edit: Edit) -> tuple[int, int]:
+        """Where the lines of a change begin and end."""
+        last = self.line_at(max(edit.start, edit.end - 1))
+        return self._starts[self.line_at(edit.start) - 1], self._starts[min(last, len(self._starts) - 1)]
+
+    def _statements_of(self, edit: Edit) -> tuple[int, int]:
+        """Where the statements of the module, of which a change is a part, begin and end."""
+        start, end = self._lines_of(edit)
+        for one in self._tops[bisect.bisect_left(self._tops, (0, edit.start), key=lambda top: (0, top[1])) :]:
+            if one[0] > edit.end:
+                break
+            start, end = min(start, one[0]), max(end, one[1])
+        return start, end
+
+    @functools.cached_property
+    def _tops(self) -> list[tuple[int, int]]:
+        """Where the lines of each statement of the module begin and end."""
+        firsts = [
+            min([one.lineno, *(each.lineno for each in getattr(one, "decorator_list", ()))]) for one in self.tree.body
+        ]
+        lasts = [one.end_lineno or one.lineno for one in self.tree.body]
+        return [(self._starts[first - 1], self._starts[last]) for first, last in zip(firsts, lasts, strict=True)]
+
+    def _is_python(self, edits: Iterable[Edit]) -> bool:
+        """Whether the text is Python after changes."""
+        edits = [*edits]
+        return all(map(_is_parsed, (new for _, new in self._pairs(edits, self._statements_of)))) or _is_parsed(
+            _applied(self.text, edits).removeprefix(_MARK)
+        )
 
     def line_at(self, offset: int) -> int:
         """The number of the line, from 1, in which a character is."""
@@ -342,9 +519,49 @@ class Script:
 def _applied(text: str, edits: Iterable[Edit]) -> str:
     """The text after changes of places that do not overlap, with the ends of lines that it has."""
     end = "\r\n" if "\r\n" in text else "\n"
-    for edit in sorted(edits, reverse=True):
-        text = text[: edit.start] + re.sub("\r?\n", end, edit.text) + text[edit.end :]
-    return text
+    parts, place = [], 0
+    for edit in sorted(edits):
+        parts += [text[place : edit.start], re.sub("\r?\n", end, edit.text)]
+        place = edit.end
+    return "".join([*parts, text[place:]])
+
+
+def _beside(edits: Sequence[Edit], edit: Edit) -> Sequence[Edit]:
+    """Those of some changes, which are in the order of the text, that may be of the place of another one."""
+    number = bisect.bisect_left(edits, edit)
+    after = bisect.bisect_left(edits, (edit.end + 1,), number)
+    return edits[max(number - 2, 0) : after + 1]
+
+
+def _is_parsed(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+@functools.cache
+def names_of(module: str) -> frozenset[str]:
+    """What ``from … import *`` gives of a module of an older library, no framework imported."""
+    if module.partition(".")[0] not in OLD:
+        return frozenset()
+    names, module = for_old_scripts("names"), today(module)
+    shown = [homes.get(module, {}) for homes in (names.MODULES, names.FURTHER)]
+    found = {one.partition("=")[0] for homes in shown for text in homes.values() for one in text.split()}
+    found |= {name for modules, gone in names.GONE.items() if module in modules for name in gone}
+    if module in _PACKAGES:
+        found |= {*dir(importlib.import_module(module))}
+        found |= {name for of in NAMES.values() for name in of.get(module.removeprefix("delira."), ())}
+    return frozenset(name for name in found if not name.startswith("_"))
+
+
+def today(full: str) -> str:
+    """A full name as it is in delira: of torchbearer, or by the module that callbacks had."""
+    for old, new in (("torchbearer", "delira"), ("delira.training.callbacks", "delira.callbacks")):
+        if full == old or full.startswith(f"{old}."):
+            full = new + full.removeprefix(old)
+    return full
 
 
 def _is_text(node: ast.AST) -> bool:

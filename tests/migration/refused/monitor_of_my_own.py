@@ -2,7 +2,7 @@
 
 import torch
 from torchbearer import Trial, metrics  # refused
-from torchbearer.callbacks import Best, EarlyStopping, ModelCheckpoint  # refused
+from torchbearer.callbacks import EarlyStopping, ModelCheckpoint  # refused
 
 x = torch.linspace(-1, 1, 16).reshape(8, 2)
 y = x @ torch.tensor([[1.0], [3.0]])
@@ -19,11 +19,10 @@ def off(y_pred, y_true):
 callbacks = [
     EarlyStopping("val_off", patience=2),  # refused
     EarlyStopping(monitor="val_off_by_acc", patience=3, mode="auto"),  # refused
-    Best("best_{epoch}.pt", monitor="val_off", save_model_params_only=True),  # refused
-    ModelCheckpoint("same_{epoch}.pt", monitor="val_off", save_best_only=True, save_model_params_only=True),  # refused
+    ModelCheckpoint("best_{epoch}.pt", monitor="val_off", save_best_only=True, save_model_params_only=True),  # refused
 ]
 trial = Trial(
-    model, optimizer, torch.nn.MSELoss(), metrics=["loss", off], callbacks=callbacks[:1] + callbacks[2:], verbose=0
+    model, optimizer, torch.nn.MSELoss(), metrics=["loss", off], callbacks=[callbacks[0], callbacks[2]], verbose=0
 )
 history = trial.with_train_generator([(x, y)]).with_val_generator([(x, y)]).run(2)
 w = 0.1 * 2 * x.T @ y / 8

@@ -1,4 +1,4 @@
-"""Settings that only the script itself reads: in the parameters, of a run, of an experiment, and of a trainer."""
+"""Settings that only the script itself reads: in the parameters, of a run, and of a trainer."""
 
 import numpy as np
 import torch
@@ -45,8 +45,8 @@ params = Parameters(
         },
     }
 )
-assert params.nested_get("my_weight") == 0.5 and params.nested_get("my_name") == "it"
-experiment = PyTorchExperiment(params, Net, name="own", save_path="runs", my_note="of it")  # refused
+assert params.fixed.training.my_weight == 0.5 and params.nested_get("my_name") == "it"
+experiment = PyTorchExperiment(params, Net, name="own", save_path="runs")
 network = experiment.run(data, my_number=4, my_other=5)  # refused
 np.testing.assert_allclose(network.dense.weight.detach().numpy().T, by_hand(3), rtol=1e-4)
 trainer = PyTorchNetworkTrainer(
