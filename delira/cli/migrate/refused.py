@@ -400,7 +400,7 @@ def _is_closed(script: Script, place: ast.Call | ast.Dict) -> bool:
 def _scores(script: Script) -> Iterator[Finding]:
     """A score that is a function of the script, of which nobody knows whether it should be small."""
     for call in script.nodes:
-        if not isinstance(call, ast.Call) or _says_mode(script, call):
+        if not isinstance(call, ast.Call):
             continue
         is_train = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
         if is_train and _is(script, call.func.value, _TRAINER, "train"):  # type: ignore[attr-defined]
@@ -410,7 +410,8 @@ def _scores(script: Script) -> Iterator[Finding]:
         else:
             continue
         name = key.value.removeprefix("val_") if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
-        if name and named_direction(name) is None and _is_own_metric(script, name):
+        is_unknown = bool(name) and named_direction(name) is None and _is_own_metric(script, name)
+        if is_unknown and not _says_mode(script, call):
             why = f"nothing says whether small or large values of {name!r} are good; the older library took the {mode}"
             edit = script.with_keyword(call, "val_score_mode", f'"{mode}"')
             yield Finding(call.lineno, "refused", why, (edit,))
