@@ -202,7 +202,7 @@ class MetricList:
         Returns
         -------
         dict
-            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.arrays.Lazy`). Of two
+            Values of the batch by name; those on a device are lazy (:class:`~delira.utils.late.Lazy`). Of two
             with the same name the later one is there.
         """
         values: dict[str, Any] = {}
