@@ -322,6 +322,69 @@ def test_a_fit_goes_on_from_the_weights_that_were_trained(keeps, tmp_path):
     assert [one["loss"] for one in second.run(4)] == [one["loss"] for one in whole]
 
 
+def test_weights_that_were_replaced_stay_of_their_fit(tmp_path):
+    class Fail(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 3:
+                raise ZeroDivisionError
+
+    def made(folder, *further):
+        worst = keras.callbacks.EarlyStopping("val_loss", mode="max", patience=9, restore_best_weights=True)
+        return trial(callbacks=[worst, *further], save_path=folder)
+
+    whole = made(tmp_path / "whole").run(5)
+    first = made(tmp_path / "parts", Fail())
+    first.run(2)
+    with pytest.raises(ZeroDivisionError):
+        first.run(5)  # its checkpoint of epoch 3 knows nothing of the weights of epoch 2
+    assert [one["loss"] for one in made(tmp_path / "parts", Fail()).history] == [one["loss"] for one in whole[:3]]
+    assert [one["loss"] for one in made(tmp_path / "parts").run(5)] == [one["loss"] for one in whole]
+
+    other = made(None)
+    other.run(2)
+    other.state["model"].set_weights([0 * weight for weight in other.state["model"].get_weights()])
+    other.run(3)
+    assert other.history[2]["loss"] == pytest.approx(np.log(2), rel=0.02)  # of weights that are 0
+
+
+BUILT_IN = {
+    "of classes": [
+        "AUC", "BinaryAccuracy", "BinaryCrossentropy", "BinaryIoU", "F1Score", "FBetaScore", "FalsePositives", "Hinge",
+        "Precision", "Recall", "TruePositives", "CategoricalAccuracy", "TopKCategoricalAccuracy",
+    ],
+    "of numbers": [
+        "CosineSimilarity", "KLDivergence", "LogCoshError", "Mean", "MeanAbsoluteError", "MeanSquaredError", "Poisson",
+        "MeanSquaredLogarithmicError", "R2Score", "RootMeanSquaredError", "Sum",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for names in BUILT_IN.values() for name in names])
+def test_every_metric_of_keras_is_joined_as_in_one_pass(name):
+    rng = np.random.default_rng(1)
+    pred = rng.uniform(0.05, 0.95, (30, 3)).astype("float32")
+    true = np.eye(3, dtype="float32")[rng.integers(0, 3, 30)] if name in BUILT_IN["of classes"] else pred[::-1].copy()
+    whole, first, second, late = (natives.KerasMetric(getattr(keras.metrics, name)()) for _ in range(4))
+    for one, part in ((whole, slice(None)), (first, slice(12)), (second, slice(12, None))):
+        one.process(State({Y_PRED: pred[part], Y_TRUE: true[part]}))
+    single = getattr(keras.metrics, name)()
+    single.update_state(*((pred,) if name in ("Mean", "Sum") else (true, pred)))
+    late.load_state_dict(first.state_dict())
+    late.process(State({Y_PRED: pred[12:], Y_TRUE: true[12:]}))
+    first.merge(second)
+    for one in (whole, first, late):
+        np.testing.assert_allclose(one.process_final(), np.asarray(single.result().numpy()), rtol=1e-4)
+
+
+def test_a_metric_that_cannot_go_on_is_no_number_of_nothing():
+    seen, late = (natives.KerasMetric(keras.metrics.F1Score()) for _ in range(2))
+    seen.process(State({Y_PRED: np.eye(3, dtype="float32"), Y_TRUE: np.eye(3, dtype="float32")}))
+    late.load_state_dict(seen.state_dict())
+    assert late.state_dict().keys() == seen.state_dict().keys()
+    with pytest.raises(ConfigError, match="has no variables before its first batch"):
+        late.process_final()
+
+
 def test_a_metric_whose_variables_come_late_goes_on_inside_an_epoch(tmp_path):
     targets = np.eye(2, dtype="float32")[y]
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
@@ -121,10 +122,22 @@ class KerasMetric(Streamed):
         self.metric.update_state(*given)
 
     def compute(self) -> Any:
+        """Return what the metric of Keras gives.
+
+        Raises
+        ------
+        ConfigError
+            If a checkpoint was written after the last batch of a pass, and its variables come with a first one.
+        """
+        if self._waiting:
+            raise ConfigError(
+                f"the metric {self.name!r} of Keras has no variables before its first batch, so it cannot go on after "
+                "the last one of a pass; continue from a checkpoint of an epoch's end, or of an earlier step"
+            )
         return self.metric.result()
 
     def state_dict(self) -> dict[str, Any]:
-        return {str(number): exact(one) for number, one in enumerate(self.metric.variables)}
+        return dict(self._waiting) or {str(number): exact(one) for number, one in enumerate(self.metric.variables)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if len(self.metric.variables) != len(state):  # others have the shapes of the first batch
@@ -147,7 +160,10 @@ class KerasMetric(Streamed):
                 f"the metric {self.name!r} is a class of its own, {type(self.metric).__name__}, and nobody knows how "
                 "two of it are joined"
             )
-        for own, theirs in zip(self.metric.variables, other.metric.variables, strict=True):
+        if len(self.metric.variables) < len(other.metric.variables):  # it has seen nothing yet
+            self.load_state_dict(other.state_dict())
+            return
+        for own, theirs in zip(self.metric.variables, other.metric.variables, strict=False):
             own.assign_add(theirs)
 
 
@@ -158,7 +174,8 @@ _INSTEAD = {
 }
 #: arguments that callbacks of Keras change when they begin
 _SETTLED = ("min_delta", "mode", "append")
-_TRAINED = "trained_weights"
+#: what is kept of weights that a callback has replaced at the end, and of those that it has put there
+_TRAINED, _RESTORED = "trained_weights", "restored_weights"
 #: of Keras -> hooks that tell them
 _OF_STEPS = {
     "train_batch_begin": "on_sample",
@@ -221,9 +238,10 @@ class KerasCallback(Callback):
         if (monitor := getattr(callback, "monitor", None)) and getattr(callback, "mode", "") == "auto":
             callback.mode = _mode_of(monitor, state) or "auto"
         memory, self._memory, self._failed = self._memory, {}, False
-        trained = (memory or {}).pop(_TRAINED, None)
-        if trained is not None:
+        trained, restored = ((memory or {}).pop(name, None) for name in (_TRAINED, _RESTORED))
+        if trained is not None and restored == _digest(state[MODEL]):  # else somebody has set others since
             state[MODEL].set_weights(trained)
+        self._trained = {}
         if memory is not None and isinstance(callback, keras.callbacks.CSVLogger):
             callback.append, memory = True, {}  # the file has the epochs so far, and its header
         callback.on_train_begin()
@@ -252,7 +270,7 @@ class KerasCallback(Callback):
             trained = state[MODEL].get_weights()
             self.callback.on_train_end(_logs(state) if METRICS in state else {})
             changed = not all(map(np.array_equal, trained, state[MODEL].get_weights()))
-            self._trained = {_TRAINED: trained} if changed else {}
+            self._trained = {_TRAINED: trained, _RESTORED: _digest(state[MODEL])} if changed else {}
         self._memory = self.state_dict()
 
     def _look_for_stop(self, state: State) -> None:
@@ -336,6 +354,11 @@ class ShownModel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model."""
         return self._model(*args, **kwargs)
+
+
+def _digest(model: keras.Model) -> str:
+    """The weights of a model as a text, by which others are told apart."""
+    return hashlib.sha256(b"".join(weight.tobytes() for weight in model.get_weights())).hexdigest()
 
 
 def _logs(state: State, **further: Any) -> dict[str, Any]:
