@@ -91,8 +91,19 @@ class Checkpoints:
 
     def copy(self) -> dict[str, Any]:
         """Collect everything from which the run can be continued, in copies that later training cannot change."""
-        with self.filled_state():
-            copied: dict[str, Any] = self._run.backend.arrays.snapshot(self.tree())
+        run, state = self._run, self._run.state
+        place = state.step_in_epoch, state.has_all_steps
+        if run.plan is None and not run.is_whole and state.step_in_epoch:
+            _log.warning(
+                "epoch %d was broken off after step %d: the state has the weights of then, and the epoch begins anew "
+                "where it is continued", state.epoch + 1, state.step_in_epoch,
+            )  # fmt: skip
+            state.step_in_epoch, state.has_all_steps = 0, False
+        try:
+            with self.filled_state():
+                copied: dict[str, Any] = run.backend.arrays.snapshot(self.tree())
+        finally:
+            state.step_in_epoch, state.has_all_steps = place
         return copied
 
     @contextlib.contextmanager

@@ -170,6 +170,7 @@ class Recorder(keras.callbacks.Callback):
         logs["twice"] = 2.0 * epoch
 
     def on_train_end(self, logs=None):
+        assert isinstance(self.model, keras.Model)
         self.told.append(("over", self.model(x[:1]).shape[0]))
 
 

@@ -45,9 +45,12 @@ class Broken(Exception):
 def build(backend, path, broken_at=None, metrics=("loss", "cat_acc"), **settings):
     net, optimizer, loss = parts(backend)
 
+    left = [broken_at]
+
     @on_step_training
     def break_off(state):
-        if broken_at == (state[EPOCH], state["t"]):
+        if left == [(state[EPOCH], state["t"])]:
+            left.clear()
             raise Broken(float(state[LOSS]))
 
     callbacks = [break_off] if broken_at else []
@@ -90,6 +93,22 @@ def test_inside_an_epoch(backend, broken_at, tmp_path):
     assert continued.trainer.state.global_step == 6 * broken_at[0] + broken_at[1]
     continued.run(3)
     assert_same(whole, continued)
+
+
+@pytest.mark.left_to_full("tensorflow")
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
+def test_by_a_state_of_after_an_exception(backend, caplog):
+    """Nothing of the half epoch is continued: its weights stay, and it begins anew, as where the same trial goes on."""
+    broken = build(backend, None, (1, 2))
+    with pytest.raises(Broken):
+        broken.run(2)
+    state = broken.state_dict()
+    assert "epoch 2 was broken off after step 3" in caplog.text
+    assert (state["epoch"], state["step"]) == (1, 0)
+    other = build(backend, None).load_state_dict(state)
+    assert [record["epoch"] for record in other.run(2)] == [1, 2]
+    broken.run(2)
+    assert_same(broken, other)
 
 
 @pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])

@@ -340,6 +340,11 @@ class ShownModel:
     def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer | None):
         self._model, self.optimizer, self.stop_training = model, optimizer, False
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class of the model, for callbacks that ask ``isinstance(self.model, keras.Model)``."""
+        return type(self._model)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._own:
             object.__setattr__(self, name, value)
