@@ -15,7 +15,7 @@ import delira
 SOURCE = Path(delira.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-BELOW_CONTRACT = {"errors", "state", "utils", "data_loading", "models", "logging", "metrics", "io"}
+BELOW_CONTRACT = {"errors", "state", "utils", "data_loading", "models", "logging", "metrics", "io", "inference"}
 BELOW_TRAINING = BELOW_CONTRACT | {"frameworks", "contract", "settings", "runs"}
 UP_TO_EXPERIMENTS = BELOW_TRAINING | {"callbacks", "training", "report", "experiments"}
 
@@ -32,8 +32,9 @@ ALLOWED = {
     "logging": {"errors", "utils"},
     "metrics": {"errors", "state", "utils"},
     "io": {"errors", "utils"},
+    "inference": {"errors", "utils"},
     "contract": {"errors", "frameworks", "state", "models", "io", "utils"},
-    "settings": {"errors", "utils", "metrics", "logging", "contract"},
+    "settings": {"errors", "utils", "metrics", "inference", "logging", "contract"},
     "runs": {"errors", "frameworks", "utils", "metrics", "io", "settings"},
     "callbacks": BELOW_TRAINING,
     "training": BELOW_TRAINING | {"callbacks"},

@@ -12,6 +12,7 @@ from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, Backend, CompileConfig, UpdateConfig
 from delira.errors import ConfigError, did_you_mean, expect, is_count, positive
+from delira.inference import Inference, TestTimeAugmentation, joined
 from delira.metrics import direction, scoring
 from delira.metrics.metric_set import in_form, is_in_reach
 from delira.metrics.tree import criteria
@@ -106,6 +107,12 @@ class TrainerConfig:
     val_freq: int = 1
     """Validate every ``val_freq`` epochs."""
 
+    val_inference: Inference | None = None
+    """How validation and test predict, e.g. :class:`delira.inference.SlidingWindow`; None: batches as they are."""
+
+    val_tta: TestTimeAugmentation | None = None
+    """The same in several positions, around ``val_inference``."""
+
     val_score_key: str | None = None
     """Validation metric or loss, with or without ``val_``, that decides which epoch is the best."""
 
@@ -138,6 +145,7 @@ class TrainerConfig:
         )
         _check_mappings(given)
         ids, device, convert = self.gpu_ids, self.device, self.convert_batch_to_npy_fn
+        way, tta, late = self.val_inference, self.val_tta, yaml_codec.Unresolved
         are_ids = isinstance(ids, Sequence) and not isinstance(ids, str) and all(map(is_count, ids))
         # PyTorch has objects for its devices
         is_device = device is None or (hasattr(device, "type") and hasattr(device, "index"))
@@ -148,6 +156,8 @@ class TrainerConfig:
             ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
             ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),
             ("convert_batch_to_npy_fn", convert, convert is None or callable(convert), "a function"),
+            ("val_inference", way, isinstance(way, Inference | late | None), "a way of prediction, e.g. SlidingWindow(64)"),
+            ("val_tta", tta, isinstance(tta, TestTimeAugmentation | late | None), "a TestTimeAugmentation(…)"),
             ("reduce_mode", self.reduce_mode, self.reduce_mode in REDUCTIONS, f"one of {REDUCTIONS}"),
         )
         seeding.check_seed(self.seed)
@@ -156,6 +166,11 @@ class TrainerConfig:
         self._check_names()
         self.check_score_key(self.val_score_key)
         self.direction_of(self.val_score_key, self.val_score_mode)
+
+    @property
+    def inference(self) -> Inference | None:
+        """How validation and test predict; None: batches go through the network as they are."""
+        return joined(self.val_tta, self.val_inference)
 
     @property
     def epoch_metrics(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+from delira.inference import Inference, TestTimeAugmentation
 from delira.settings.config import PART_CLASSES, PARTS, PLAIN, TrainerConfig
 
 
@@ -124,6 +125,8 @@ class _Everywhere(TypedDict, total=False):
     device: str | None
     num_threads: int | None
     val_freq: int | None
+    val_inference: Inference | None
+    val_tta: TestTimeAugmentation | None
     val_score_key: str | None
     val_score_mode: ScoreMode | None
     output: str | Mapping[str, str] | None

@@ -14,11 +14,13 @@ from delira.contract import Backend, Data, Network, named_outputs, select_inputs
 from delira.data_loading.dataset import Subset
 from delira.data_loading.transforms import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_functions, did_you_mean, if_given
+from delira.inference import Inference
 from delira.metrics import MetricSet, gather, scoring
 from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.epoch import Feed, batch_length, has_epochs
 from delira.training.outputs import OutputReadings, lost_rows
+from delira.utils.arrays import map_leaves, ops_of
 from delira.utils.frameworks import find_backend
 
 _log = logging.getLogger("delira")
@@ -108,6 +110,8 @@ class Predictor:
     seed = fold = 0
     #: ``"nan"`` or ``"raise"``: what to do about predictions that are not finite
     nonfinite_predictions = "nan"
+    #: the way of prediction, e.g. by windows; None: batches go through the network as they are
+    inference: Inference | None = None
     #: makes what computes the losses of a prediction; a trainer has it
     watch_losses: Callable[[], Any] | None = None
     _told: frozenset[str] = frozenset()
@@ -175,7 +179,7 @@ class Predictor:
         if isinstance(data, Mapping):
             batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.calls.evaluating(self.module):
-                return self.to_numpy(self.forward(self.feed.prepare(batch)))
+                return self.to_numpy(self._outputs(batch))
         check_data(data, "given")
         batch_size = batch_size if has_epochs(data) else None  # of batches that are there it would change no number
         watcher = None if self.watch_losses is None else self.watch_losses()
@@ -203,6 +207,31 @@ class Predictor:
             _tell_inputs(error, self.key_mapping, prepared)
             raise
         return named_outputs(self.module, outputs)
+
+    def _outputs(self, batch: Mapping[str, Any], prepared: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Predict a batch in the way that was asked for.
+
+        Parameters
+        ----------
+        batch
+            As it was loaded.
+        prepared
+            The same for the network, where somebody needs it; then the predictions are where it is.
+        """
+        if self.inference is None:
+            return self.forward(self.feed.prepare(batch) if prepared is None else prepared)
+        inputs = {*self.key_mapping.values()}
+        if missing := sorted(inputs - batch.keys()):
+            raise MissingKeyError(f"the network reads {missing[0]!r}, and the batch has {sorted(batch)}")
+        outputs = self.inference(self._called, batch, inputs)
+        if prepared is None:
+            return outputs
+        like = prepared[next(iter(self.key_mapping.values()))]
+        return map_leaves(lambda leaf: ops_of(like).asarray(leaf, like), outputs)  # type: ignore[no-any-return]
+
+    def _called(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """What the network says of a batch, on the host."""
+        return dict(self.backend.arrays.to_numpy(dict(self.forward(self.feed.prepare(batch)))))
 
     def to_numpy(self, predictions: Mapping[str, Any]) -> dict[str, Any]:
         """Predictions as numpy arrays."""
@@ -253,7 +282,8 @@ class Predictor:
         lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
         batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, epoch))
-        with self.backend.calls.evaluating(self.module), self.feed.opened(batches, verbose=verbose) as fed:
+        ahead = self.inference is None
+        with self.backend.calls.evaluating(self.module), self.feed.opened(batches, verbose=verbose, ahead=ahead) as fed:
             for batch, predictions in self._predicted(fed, watcher):
                 if metrics or keep_predictions:
                     arrays, host = self.read_entries(
@@ -281,15 +311,26 @@ class Predictor:
         """Yield the batches of a pass without learning with their predictions; ``scope`` is left between two."""
         for batch, ready in fed:
             with scope():
-                prepared = self.feed.prepare(batch) if ready is None else ready
-                if watcher is not None:
-                    prepared = watcher.before(prepared)
-                predictions = self.forward(prepared)
-                if watcher is not None:
-                    predictions = watcher.after(predictions, prepared, batch_length(batch))
+                if watcher is None:
+                    predictions = self._outputs(batch, ready)
+                else:
+                    given = self.feed.prepare(batch) if ready is None else ready
+                    prepared = watcher.before(given)
+                    self._refuse_changed(given, prepared)
+                    predictions = watcher.after(self._outputs(batch, prepared), prepared, batch_length(batch))
             if getattr(watcher, "is_enough", False):
                 return
             yield batch, predictions
+
+    def _refuse_changed(self, given: Mapping[str, Any], prepared: Mapping[str, Any]) -> None:
+        """Refuse inputs that a callback has made others of, where those of the batch are predicted."""
+        if self.inference is None:
+            return
+        if changed := [key for key in self.key_mapping.values() if prepared.get(key) is not given.get(key)]:
+            raise ConfigError(
+                f"a callback replaced the input {changed[0]!r} of a prediction that is made by {self.inference!r}, "
+                "which reads the batch as it was loaded; leave the callback out, or do it in the transforms"
+            )
 
     def _settled(self, metrics: Mapping[str, Any] | None, metric_keys: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """Return metrics that read outputs as earlier passes have told."""

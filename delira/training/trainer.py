@@ -232,7 +232,7 @@ class BaseNetworkTrainer(Predictor):
         super().__init__(placed, self.asked_mapping, config.convert_batch_to_npy_fn, prepare, backend=backend)
         # without preprocessing: a training gets its data behind it, and says what else is to go through it
         self.feed = Feed(backend, prepare, "Validate", objective.may_look_ahead)
-        self.readings = OutputReadings(config, backend)
+        self.readings, self.inference = OutputReadings(config, backend), config.inference
         optimizer, schedule = config.optimizer, config.schedule
         run.optimizers = backend.optimizers.build(
             network, optimizer.builder, optimizer.cls, optimizer.params, config.update
