@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from delira.errors import ConfigError, did_you_mean
 from delira.frameworks import framework_of
 from delira.state import PHASE, SELF, State
+from delira.utils.frameworks import backend_named
 
 if TYPE_CHECKING:
     from delira.training.trainer import BaseNetworkTrainer
@@ -497,8 +498,7 @@ def _of_framework(callback: object) -> Any:
     """A callback of a framework as one of ours; anything else as it is."""
     if isinstance(callback, type) or (name := framework_of(callback)) is None:
         return callback
-    backend = importlib.import_module(f"delira.backends.{name}.backend").BACKEND
-    return backend.natives.callback(callback)
+    return backend_named(name).natives.callback(callback)
 
 
 def _advice(callback: object) -> str:

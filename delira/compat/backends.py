@@ -1,6 +1,5 @@
 """Backends of networks that name none: that of their framework, or one of plain Python."""
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from delira.contract.checkpoints import optimizer_states
 from delira.errors import CheckpointError
 from delira.models.abstract_network import AbstractNetwork
 from delira.models.weights import check_named_weights
+from delira.utils.frameworks import backend_named
 
 #: package and name of a class -> the backend of networks that are derived from it; the first that fits
 _OF_FRAMEWORKS = {
@@ -29,7 +29,7 @@ def backend_of(cls: type) -> contract.Backend | None:
     bases = {(base.__module__.partition(".")[0], base.__name__) for base in cls.__mro__}
     for base, name in _OF_FRAMEWORKS.items():
         if base in bases:
-            found: contract.Backend = importlib.import_module(f"delira.backends.{name}.backend").BACKEND
+            found: contract.Backend = backend_named(name)
             return found
     return PLAIN
 

@@ -1,7 +1,7 @@
 """The role of a backend that takes and gives back the state of a training."""
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -45,6 +45,20 @@ class CheckpointsRole(Role):
     def read(self, path: Path) -> dict[str, Any]:
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
+
+    def arguments(self, tree: ByName, given: ByName, trusted: Iterable[Any] = ()) -> dict[str, Any]:
+        """Arguments of a network that is made for a checkpoint.
+
+        Parameters
+        ----------
+        tree
+            The checkpoint.
+        given
+            The arguments that it names, by name; what could not be read is no argument yet.
+        trusted
+            What the user trusts besides, where a part of the checkpoint is more than arrays.
+        """
+        return dict(given)
 
     def further_files(self, network: Network) -> Mapping[str, Callable[[BinaryIO, ByName], None]]:
         """What is written beside each checkpoint, for other programs: ending of the file -> writer of a tree.

@@ -117,7 +117,6 @@ class TestTimeAugmentation(Inference):
             means.add(undo(call(change(dict(batch)))))
         return means.result()
 
-
     def _predict(
         self, call: Call, batch: Arrays, inputs: Collection[str], position: tuple[tuple[int, ...], Any, Any]
     ) -> dict[str, Any]:
@@ -188,8 +187,7 @@ def _planes(given: Any) -> tuple[tuple[int, int], ...]:
     found = [_axes(plane) if isinstance(plane, (tuple, list)) else () for plane in planes]
     if any(len(plane) != 2 for plane in found):
         raise ConfigError(
-            f"TestTimeAugmentation: rotations are pairs of different axes in space, from 0, as [(0, 1)], got "
-            f"{given!r}"
+            f"TestTimeAugmentation: rotations are pairs of different axes in space, from 0, as [(0, 1)], got {given!r}"
         )
     return tuple((plane[0], plane[1]) for plane in found)
 

@@ -256,8 +256,10 @@ class _Sums:
         weight = weights[tuple(own)]
         for path, leaf in iterate_leaves(found):
             row = self._rows[path]
-            part = np.asarray(leaf)[(position, ..., *own)]
-            row[(..., *there)] += (part * weight).astype(row.dtype, copy=False)
+            read: tuple[Any, ...] = (position, ..., *own)
+            index: tuple[Any, ...] = (..., *there)
+            part = np.asarray(leaf)[read]
+            row[index] += (part * weight).astype(row.dtype, copy=False)
 
     def divide(self, starts: Sequence[Sequence[int]], weights: np.ndarray) -> None:
         """Make means of the sums.
@@ -277,7 +279,7 @@ class _Sums:
             inside = [x + self._before[0] - one for one in starts[0]]
             total = sum(of_planes[one] for one in inside if 0 <= one < self._sizes[0])
             for row in self._rows.values():
-                index = (..., x, *[slice(None)] * len(plane))
+                index: tuple[Any, ...] = (..., x, *[slice(None)] * len(plane))
                 row[index] = row[index] / total
 
 

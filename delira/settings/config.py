@@ -156,7 +156,7 @@ class TrainerConfig:
             ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
             ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),
             ("convert_batch_to_npy_fn", convert, convert is None or callable(convert), "a function"),
-            ("val_inference", way, isinstance(way, Inference | late | None), "a way of prediction, e.g. SlidingWindow(64)"),
+            ("val_inference", way, isinstance(way, Inference | late | None), "a way of prediction"),
             ("val_tta", tta, isinstance(tta, TestTimeAugmentation | late | None), "a TestTimeAugmentation(…)"),
             ("reduce_mode", self.reduce_mode, self.reduce_mode in REDUCTIONS, f"one of {REDUCTIONS}"),
         )

@@ -12,13 +12,15 @@ from delira import state as keys
 from delira.contract import Array, Backend, Network
 from delira.errors import CheckpointError
 from delira.io import checkpoint, container
+from delira.metrics import scoring
 from delira.training import checks
 from delira.training.epoch import can_be_entered, is_foreign_loader
 from delira.training.evaluation import AveragedWeights
 from delira.training.objective import Objective
 from delira.training.run import Run, TrainingState, Tree, generators_state
 from delira.training.saving import PhaseTimes, Saver
-from delira.utils import arrays, references
+from delira.utils import arrays, references, yaml_codec
+from delira.utils.files import mapping
 
 _log = logging.getLogger("delira")
 
@@ -82,12 +84,25 @@ class Checkpoints:
             "step": run.state.step_in_epoch,
             "state": run.state.to_tree(),
             "network": _describe(run.network),
+            "predicts": self._predicts(),
             "learned": sorted(run.learned_names),
             "format": checkpoint.FORMAT,
         }
         if losses := {name: state for name, loss in losses_with_state(run) if (state := dict(loss.state_dict()))}:
             own["losses"] = losses
         return joined(run.ranks.gather(own | self._averages.to_tree(own["model"])))
+
+    def _predicts(self) -> dict[str, Any]:
+        """What a network that is made of a checkpoint needs besides its weights, in plain values."""
+        run, config = self._run, self._run.config
+        metrics = config.bound(config.epoch_metrics, backend=run.backend)
+        known = config.known_outputs(metrics, scoring.keys_of(metrics, config.keys_of(metrics)), run.backend)
+        return {
+            "key_mapping": dict(run.key_mapping),
+            "inputs": dict(run.inputs),
+            "outputs": {name: [target, [*one[:6], [*one.classes]]] for name, (target, one) in known.items()},
+            "inference": json.dumps(yaml_codec.encode([config.val_inference, config.val_tta])),
+        }
 
     def copy(self) -> dict[str, Any]:
         """Collect everything from which the run can be continued, in copies that later training cannot change."""
@@ -169,6 +184,7 @@ class Checkpoints:
             if name in (kept := tree.get("losses", {})):
                 loss.load_state_dict(kept[name])
         run.state, run.running, self._shown = state, None, None
+        run.inputs = dict(mapping(mapping(tree.get("predicts")).get("inputs")))
         run.hook_state[keys.HISTORY] = state.history
         self._averages.recount()
         try:
@@ -458,10 +474,11 @@ def existing(path: Path, backend: Backend) -> Path:
 
 
 def _describe(network: Network) -> dict[str, Any]:
-    """Class and, where they are plain, arguments of a network."""
+    """Class and arguments of a network: those that are plain, and all of them as a text of tagged mappings."""
     arguments = dict(getattr(network, "init_kwargs", {}))
+    written = json.dumps(yaml_codec.encode(arguments))
     try:
         arguments = json.loads(json.dumps(arguments))
     except (TypeError, ValueError):
         arguments = {}
-    return {"class": references.class_on_disk(type(network)), "init_kwargs": arguments}
+    return {"class": references.class_on_disk(type(network)), "init_kwargs": arguments, "arguments": written}

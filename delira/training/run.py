@@ -264,6 +264,7 @@ class Run:
 
     network: Any = None
     key_mapping: dict[str, str]
+    inputs: dict[str, list[int]]  # entry of a batch that the network reads -> shape of a sample of the first batch
     optimizers: dict[str, Any]
     devices: Devices
     closure: Callable[..., Any]
@@ -303,7 +304,7 @@ class Run:
         self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
         self.ranks, self.stop_signals = ranks or _ALONE, StopSignals()
         self.save_path, self.callbacks = save_path, CallbackList(callbacks)
-        self._warned: set[str] = set()
+        self._warned, self.inputs = set[str](), {}
 
     def _set_fold(self, fold: int) -> None:
         self._fold = self.state.fold = check_fold(fold)
@@ -333,8 +334,7 @@ class Run:
     @property
     def weights(self) -> dict[str, Any]:
         """All weights of the network by name, without copying them."""
-        model: dict[str, Any] = self.backend.checkpoints.state_tree(self.network, {})["model"]
-        return model
+        return dict(self.backend.checkpoints.state_tree(self.network, {})["model"])
 
     @property
     def train_data(self) -> Any:

@@ -113,6 +113,7 @@ class TrainingStep:
         state.global_step += 1
         if state.step_in_epoch == 1:
             checks.check_step_names(step_metrics, step_losses)
+            _note_inputs(run, batch)
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
         running.losses.append(step_losses, n_samples, state.step_in_epoch, self.loss_weights(prepared))
         if running.over_epoch is not None and run.backend.calls.is_ready(run.network):
@@ -573,3 +574,9 @@ def _average(
         total = sum(known) if known is counts else 1
         averages[name] = sum(part[name] * count for part, count in zip(values, known, strict=True)) / total
     return averages
+
+
+def _note_inputs(run: Run, batch: Mapping[str, Any]) -> None:
+    """Keep which shapes the network learns from: whoever predicts with it later is told if they are others."""
+    entries = [] if run.inputs else [key for key in run.key_mapping.values() if hasattr(batch.get(key), "shape")]
+    run.inputs |= {key: [int(size) for size in batch[key].shape[1:]] for key in entries}

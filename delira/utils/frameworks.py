@@ -1,5 +1,6 @@
 """Which framework something comes from, and which backend a network belongs to; no framework is imported."""
 
+import importlib
 from typing import Any
 
 from delira.errors import NetworkError
@@ -17,6 +18,11 @@ def package_of(value: object) -> str:
 def is_of_framework(value: object) -> bool:
     """Return True if a framework's own package defines a class, a function, or the class of another object."""
     return package_of(value) in LIBRARIES
+
+
+def backend_named(name: str) -> Any:
+    """Return the verbs of one of delira's own backends, whose framework is imported."""
+    return importlib.import_module(f"delira.backends.{name}.backend").BACKEND
 
 
 def find_backend(network: object) -> Any:

@@ -1,15 +1,17 @@
 """Checkpoints of scikit-learn: the common container, with the estimator as skops writes it."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import sklearn
+from sklearn.base import clone
 
 from delira.contract import ByName, CheckpointsRole, Network
 from delira.errors import CheckpointError
 from delira.io import estimators
-from delira.utils.references import safe_repr
+from delira.utils.references import Unresolved, safe_repr
 
 
 class SklearnCheckpoints(CheckpointsRole):
@@ -35,11 +37,16 @@ class SklearnCheckpoints(CheckpointsRole):
         }
         return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
 
+    def arguments(self, tree: ByName, given: ByName, trusted: Iterable[Any] = ()) -> dict[str, Any]:
+        """The estimator is in the checkpoint itself."""
+        named = given.get("trusted")
+        trusted = {*trusted, *(named if isinstance(named, (list, tuple)) else ())}
+        estimator = estimators.load(_content(tree), {one for one in trusted if not isinstance(one, Unresolved)})
+        return {**given, "estimator": clone(estimator), "trusted": tuple(trusted)}
+
     def load_state_tree(self, tree: ByName, network: Network, optimizers: ByName) -> None:
-        model = tree.get("model", {})
-        content, shape = model.get("estimator"), model.get("label_shape")
-        if not isinstance(content, np.ndarray):
-            raise CheckpointError("it holds no estimator, so it is none of this backend")
+        model, content = tree.get("model", {}), _content(tree)
+        shape = model.get("label_shape")
         try:
             estimator = estimators.load(content, {*_trusted(network), *network.written})
         except CheckpointError as error:
@@ -58,6 +65,14 @@ class SklearnCheckpoints(CheckpointsRole):
         network.columns = model.get("columns")
         for fit in optimizers.values():
             fit.restart(is_done=self.backend.calls.is_ready(network))
+
+
+def _content(tree: ByName) -> np.ndarray:
+    """The estimator of a checkpoint, as it was written."""
+    content = tree.get("model", {}).get("estimator")
+    if not isinstance(content, np.ndarray):
+        raise CheckpointError("it holds no estimator, so it is none of this backend")
+    return content
 
 
 def check_writable(network: Network) -> None:

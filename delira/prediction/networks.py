@@ -1,0 +1,250 @@
+"""Networks of runs: read from a folder or a checkpoint, with what was fitted to their inputs."""
+
+import dataclasses
+import functools
+import inspect
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from delira.contract import Backend, Network
+from delira.data_loading.transforms import FittedPreprocessing, attach
+from delira.errors import CheckpointError, ConfigError, listed
+from delira.experiments.preprocessing import load_preprocessing
+from delira.frameworks import installed_backends
+from delira.io import checkpoint, container
+from delira.metrics.tree.criteria import Criterion
+from delira.runs import results
+from delira.runs.folder import RunFolder
+from delira.runs.stored_run import read_run
+from delira.training.outputs import read_outputs
+from delira.training.predictor import Predictor
+from delira.utils import references, yaml_codec
+from delira.utils.files import as_path, mapping, parse_json
+from delira.utils.frameworks import backend_named, find_backend
+
+_log = logging.getLogger("delira")
+
+MANIFEST = "manifest.json"
+#: names under which a training ends, those first that it would go on with as the best
+_LAST = ("best", "last")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredNetwork:
+    """What a checkpoint, and the folder of its fold, say of a network."""
+
+    path: Path
+    """The checkpoint."""
+    tree: Mapping[str, Any]
+    """What is in it."""
+    network: Network
+    """With its weights, in evaluation mode."""
+    preprocessing: FittedPreprocessing | None
+    """What was fitted on the training part of the fold."""
+
+    @functools.cached_property
+    def _predicts(self) -> Mapping[str, Any]:
+        return mapping(self.tree.get("predicts"))  # older checkpoints have none
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """Entry of a batch that the network reads -> shape of a sample that it learned from; empty: not known."""
+        return {str(name): tuple(shape) for name, shape in mapping(self._predicts.get("inputs")).items()}
+
+    @property
+    def outputs(self) -> dict[str, Criterion]:
+        """What is known of the outputs by losses, settings, and what the training has seen of them."""
+        known = {name: one for name, (_, one) in (read_outputs(self._predicts.get("outputs")) or {}).items()}
+        told = mapping(mapping(self.tree.get("state")).get("outputs"))
+        seen = {name: mapping(one).get("output") for name, one in told.items()}
+        return {name: one if one.output else one._replace(output=seen.get(name)) for name, one in known.items()}
+
+    def predictor(self) -> Predictor:
+        """What predicts with it."""
+        key_mapping = mapping(self._predicts.get("key_mapping")) or None
+        return Predictor(self.network, key_mapping, preprocessing=self.preprocessing)
+
+
+def load_network(
+    path: str | Path,
+    objects: Mapping[str, Any] | None = None,
+    *,
+    network: Network = None,
+    trusted: Iterable[Any] = (),
+) -> Any:
+    """Make the network of a run again, with the weights that were tested, or would be.
+
+    Its class and arguments are in the checkpoint; the class is looked up, nothing of the file is executed. What was
+    fitted to its inputs (``preprocessing=``) comes with it, and is done by whatever predicts with it.
+
+    Parameters
+    ----------
+    path
+        A run folder with one fold, the folder of a fold, or a checkpoint file.
+    objects
+        Classes and functions by name, ``{"Net": Net}``, where they are not imported under their names.
+    network
+        One that was made already, and gets the weights: for modules whose arguments nobody has kept.
+    trusted
+        As of :func:`delira.training.load_preprocessing`.
+
+    Returns
+    -------
+    AbstractNetwork
+        In evaluation mode, on the CPU.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such run or checkpoint, or several folds, or the class or an argument is not found.
+    CheckpointError
+        If the file is damaged, or its weights do not fit.
+    """
+    return read_network(path, objects, network=network, trusted=trusted).network
+
+
+def read_network(
+    path: str | Path,
+    objects: Mapping[str, Any] | None = None,
+    *,
+    network: Network = None,
+    trusted: Iterable[Any] = (),
+) -> StoredNetwork:
+    """Read a network and what is known of it; see :func:`load_network`."""
+    given = as_path(path, "path")
+    file = given if given.is_file() else _chosen(_fold_of(given))
+    container.verify_zip(file)
+    backend = _backend_of(file)
+    tree = container.read_tree(file) if backend is None else backend.checkpoints.read(file)
+    checkpoint.check_format(file, tree)
+    made = _made(file, tree, objects, trusted) if network is None else network
+    backend = find_backend(made)
+    backend.checkpoints.load_state_tree({"model": tree["model"]}, made, {})
+    backend.calls.set_evaluating(made)
+    fitted = None
+    folder = file.parent.parent if file.parent.name == "checkpoints" else file.parent
+    if (folder / results.PREPROCESSING).is_file():
+        fitted = load_preprocessing(folder, trusted)
+        attach(made, fitted)
+    return StoredNetwork(path=file, tree=tree, network=made, preprocessing=fitted)
+
+
+def fold_folders(path: str | Path) -> dict[int, Path]:
+    """The folders of the folds of a run, by number.
+
+    Parameters
+    ----------
+    path
+        Of the run, or the folder above it: then its newest run.
+    """
+    return {number: folder for number, folder in read_run(path).fold_folders.items() if _checkpoints(folder)}
+
+
+def _fold_of(path: Path) -> Path:
+    """The folder of a fold, of whatever a user has at hand."""
+    if path.name == "checkpoints" and path.is_dir():
+        path = path.parent
+    if (path / "checkpoints").is_dir():
+        return path
+    if not path.exists():
+        raise ConfigError(f"there is no run, fold or checkpoint {str(path)!r}")
+    folds = fold_folders(path)
+    if len(folds) == 1:
+        return next(iter(folds.values()))
+    if not folds:
+        raise ConfigError(f"there is no network in {str(path)!r}: no fold of the run has a checkpoint")
+    names = listed([folder.name for folder in folds.values()], 5)
+    first = next(iter(folds.values()))
+    raise ConfigError(
+        f"the run {str(first.parent)!r} has a network for each fold ({names}); name one, e.g. {str(first)!r}, or take "
+        "all of them as one model: delira.load_ensemble(path)"
+    )
+
+
+def _checkpoints(folder: Path) -> dict[str, Path]:
+    """The checkpoints of a fold, by name."""
+    found = sorted((folder / "checkpoints").glob("checkpoint_*"))
+    endings = tuple(backend.checkpoint_suffix for backend in _known_backends())
+    named: dict[str, Path] = {}
+    for path in found:
+        name = path.name.removeprefix("checkpoint_")
+        ending = next((one for one in endings if name.endswith(one)), path.suffix)
+        if path.is_file() and ending not in (".damaged", ""):
+            named.setdefault(name.removesuffix(ending), path)
+    return named
+
+
+def _known_backends() -> list[Backend]:
+    """The longest endings first, as one may end with another."""
+    backends = [backend_named(name) for name in installed_backends() if name.startswith("torch")]
+    return sorted(backends, key=lambda backend: -len(backend.checkpoint_suffix))
+
+
+def _backend_of(file: Path) -> Backend | None:
+    """The backend whose files end so; None: the common container."""
+    return next((one for one in _known_backends() if file.name.endswith(one.checkpoint_suffix)), None)
+
+
+def _chosen(folder: Path) -> Path:
+    """The checkpoint with the weights that were tested, as far as anybody knows; else the best; else the last."""
+    found = _checkpoints(folder)
+    if not found:
+        raise ConfigError(f"there is no checkpoint in {str(folder)!r}")
+    return next((found[name] for name in _LAST if name in found), next(reversed(found.values())))
+
+
+def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None, trusted: Iterable[Any]) -> Network:
+    """A network of the class and the arguments that a checkpoint, and the manifest of its run, name."""
+    described = mapping(tree.get("network"))
+    name = described.get("class")
+    if not isinstance(name, str):
+        raise CheckpointError(f"{file} does not say of which class its network is; pass network=, made by yourself")
+    cls = references.find(name, objects)
+    module, _, qualname = name.partition(":")
+    if not isinstance(cls, type):
+        short = qualname.rpartition(".")[2]
+        raise ConfigError(
+            f"{file} is of the network {qualname} of the module {module}, which is not imported; import it before, or "
+            f"pass objects={{{short!r}: {short}}}"
+        )
+    written = described.get("arguments")  # older checkpoints have plain ones alone
+    own = mapping(parse_json(written) if isinstance(written, str) else described.get("init_kwargs"))
+    # what an experiment has called the class with, also where that hands nothing on to delira
+    given = yaml_codec.decode({**_model_params(file), **own}, objects)
+    arguments = find_backend(cls).checkpoints.arguments(tree, given, trusted)
+    if unresolved := yaml_codec.find_unresolved(arguments):
+        cures = "; ".join(f"for {key!r}: {references.cure(one)}" for key, one in unresolved.items())
+        raise ConfigError(
+            f"{file}: arguments of {qualname} are not known ({cures}); or pass network=, made by yourself"
+        )
+    if not arguments and (lacking := _optional(cls)):
+        _log.warning(
+            "%s keeps no arguments of the network %s, so it is made with the defaults of %s; a network hands its "
+            "arguments on: super().__init__(%s)", file, qualname, ", ".join(lacking),
+            ", ".join(f"{one}={one}" for one in lacking),
+        )  # fmt: skip
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        error.add_note(
+            f"while {qualname} was made of the arguments {arguments!r:.200} that {file} has; a network hands all of "
+            "its arguments on: super().__init__(**arguments). Else pass network=, made by yourself"
+        )
+        raise
+
+
+def _model_params(file: Path) -> Mapping[str, Any]:
+    """What the manifest of a run says of the arguments of its networks."""
+    parents = [parent for parent in file.absolute().parents[:3] if (parent / MANIFEST).is_file()]
+    if not parents:
+        return {}
+    manifest = RunFolder(parents[0]).read_manifest()
+    return mapping(manifest.get("model_params"))
+
+
+def _optional(cls: type) -> list[str]:
+    """Arguments of a class that have defaults."""
+    parameters = [*inspect.signature(cls).parameters.values()]
+    return [one.name for one in parameters if one.default is not one.empty]
