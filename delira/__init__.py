@@ -9,4 +9,11 @@ from delira.utils.seeding import seed_all
 #: the version, by the rules of docs/versioning.md
 __version__ = "1.0.0.dev0"
 
-__getattr__, __dir__, __all__ = public_names(__name__, {"delira.trial": "Trial"})
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "delira.inference": "SlidingWindow TestTimeAugmentation",
+        "delira.prediction": "Ensemble load_ensemble load_network predict",
+        "delira.trial": "Trial",
+    },
+)

@@ -42,14 +42,16 @@ ALLOWED = {
     "experiments": BELOW_TRAINING | {"callbacks", "training", "report"},
     "trial": BELOW_TRAINING | {"callbacks", "training"},
     "execution": UP_TO_EXPERIMENTS,
+    "prediction": UP_TO_EXPERIMENTS,
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
     "compat": UP_TO_EXPERIMENTS,
-    "cli": UP_TO_EXPERIMENTS | {"__init__", "execution"},
+    "cli": UP_TO_EXPERIMENTS | {"__init__", "execution", "prediction"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {
-    "experiments": {"execution"},  # an experiment hands its folds out
+    "experiments": {"execution", "prediction"},  # an experiment hands its folds out, and a result predicts
+    "runs": {"prediction"},  # a fold gives its network
 }
 #: backend -> the backend it builds on
 PARENTS = {"torchscript": "torch"}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+    from delira.prediction import Ensemble
     from delira.report.examples import Examples
 
 
@@ -407,6 +408,26 @@ class KFoldResult:
         from delira.report.sections import export
 
         return export(self, folder, formats)
+
+    def ensemble(self, weights: Sequence[float] | None = None, combine: str | None = None, **how: Any) -> "Ensemble":
+        """Take the folds as one model for new data.
+
+        Parameters
+        ----------
+        weights, combine
+            What each counts, and how they are combined; see :class:`delira.Ensemble`.
+        **how
+            ``folds``: numbers of some of them; else as of :func:`delira.load_ensemble`.
+        """
+        from delira.prediction.ensemble import of_result
+
+        return of_result(self, weights, combine, **how)
+
+    def predict(self, data: Any, **how: Any) -> Any:
+        """Predict new data by all folds together; see :func:`delira.predict`."""
+        from delira.prediction import predict
+
+        return predict(self, data, **how)
 
     @property
     def is_training(self) -> bool:

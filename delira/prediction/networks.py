@@ -13,6 +13,7 @@ from delira.data_loading.transforms import FittedPreprocessing, attach
 from delira.errors import CheckpointError, ConfigError, listed
 from delira.experiments.preprocessing import load_preprocessing
 from delira.frameworks import installed_backends
+from delira.inference import Inference, SlidingWindow, TestTimeAugmentation, joined
 from delira.io import checkpoint, container
 from delira.metrics.tree.criteria import Criterion
 from delira.runs import results
@@ -60,6 +61,23 @@ class StoredNetwork:
         told = mapping(mapping(self.tree.get("state")).get("outputs"))
         seen = {name: mapping(one).get("output") for name, one in told.items()}
         return {name: one if one.output else one._replace(output=seen.get(name)) for name, one in known.items()}
+
+    @property
+    def inference(self) -> Inference | None:
+        """How the validation of its training predicted; None: batches went through the network as they are."""
+        written = self._predicts.get("inference")
+        if not isinstance(written, str):
+            return None
+        ways = yaml_codec.decode(
+            parse_json(written), {one.__name__: one for one in (SlidingWindow, TestTimeAugmentation)}
+        )
+        if unresolved := yaml_codec.find_unresolved({"inference": ways}):
+            cures = "; ".join(references.cure(one) for one in unresolved.values())
+            raise ConfigError(
+                f"{self.path}: how its validation predicted is not known ({cures}); say inference= and tta="
+            )
+        way, tta = ways
+        return joined(tta, way)
 
     def predictor(self) -> Predictor:
         """What predicts with it."""
@@ -212,7 +230,7 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
     written = described.get("arguments")  # older checkpoints have plain ones alone
     own = mapping(parse_json(written) if isinstance(written, str) else described.get("init_kwargs"))
     # what an experiment has called the class with, also where that hands nothing on to delira
-    given = yaml_codec.decode({**_model_params(file), **own}, objects)
+    given = yaml_codec.decode({**model_params(file), **own}, objects)
     arguments = find_backend(cls).checkpoints.arguments(tree, given, trusted)
     if unresolved := yaml_codec.find_unresolved(arguments):
         cures = "; ".join(f"for {key!r}: {references.cure(one)}" for key, one in unresolved.items())
@@ -235,7 +253,7 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
         raise
 
 
-def _model_params(file: Path) -> Mapping[str, Any]:
+def model_params(file: Path) -> Mapping[str, Any]:
     """What the manifest of a run says of the arguments of its networks."""
     parents = [parent for parent in file.absolute().parents[:3] if (parent / MANIFEST).is_file()]
     if not parents:

@@ -130,6 +130,14 @@ class FoldResult:
         file = None if self.path is None else Path(self.path) / PREPROCESSING
         return file if file is not None and file.is_file() else None
 
+    def load_network(self, objects: Mapping[str, Any] | None = None, **how: Any) -> Any:
+        """Return the network of the fold, with the weights that were tested; see :func:`delira.load_network`."""
+        from delira.prediction import load_network
+
+        if self.path is None:
+            raise ConfigError(f"fold {self.fold} has no folder, so its network is not kept")
+        return load_network(self.path, objects, **how)
+
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())
         n_val = 0 if self.val_indices is None else len(self.val_indices)

@@ -1,0 +1,201 @@
+"""The networks of several folds as one model."""
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.errors import CheckpointError, ConfigError
+from delira.experiments.result import KFoldResult
+from delira.prediction.model import Combined, Member
+from delira.prediction.networks import MANIFEST, fold_folders, model_params, read_network
+from delira.prediction.predicting import Predictions, predict
+from delira.runs.results import PREPROCESSING
+from delira.utils.files import (
+    as_path,
+    make_folder,
+    parse_json,
+    publish_copy,
+    publish_text,
+    read_bytes,
+    sealed,
+    unsealed,
+)
+
+#: of an ensemble that was saved
+FILE, FORMAT = "ensemble.json", 1
+
+
+class Ensemble(Combined):
+    """The networks of several folds, of one run or more, as one model for new data.
+
+    Every member gets what was fitted in its own training done to its inputs. See :class:`Combined` for the arguments.
+
+    Examples
+    --------
+    >>> ensemble = result.ensemble()  # doctest: +SKIP
+    >>> predictions = ensemble.predict({"data": images})  # doctest: +SKIP
+    >>> predictions["pred"], predictions["spread"]["pred"]["entropy"]  # doctest: +SKIP
+    """
+
+    def predict(self, data: Any, **how: Any) -> Predictions:
+        """Predict new data; see :func:`delira.predict`."""
+        return predict(self, data, **how)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the members and how they are combined into one folder, from which :func:`load_ensemble` reads them.
+
+        Parameters
+        ----------
+        path
+            The folder; made if it does not exist. One with an ensemble in it is refused.
+
+        Raises
+        ------
+        ConfigError
+            If there is an ensemble already.
+        """
+        folder = as_path(path, "path")
+        if (folder / FILE).exists():
+            raise ConfigError(f"there is an ensemble in {str(folder)!r} already; name another folder")
+        names = []
+        for number, member in enumerate(self.members):
+            source = member.load().path
+            own = folder / f"member_{number:02d}" / "checkpoints"
+            make_folder(own)
+            publish_copy(source, own / source.name)
+            before = source.parent.parent if source.parent.name == "checkpoints" else source.parent
+            if (before / PREPROCESSING).is_file():
+                publish_copy(before / PREPROCESSING, own.parent / PREPROCESSING)
+            publish_text(own.parent / MANIFEST, json.dumps({"model_params": model_params(source)}) + "\n")
+            names.append({"name": member.name, "checkpoint": str((own / source.name).relative_to(folder))})
+        content = {
+            "format": FORMAT,
+            "members": names,
+            "weights": self.weights,
+            "combine": self.combine,
+            "spread": self.spread,
+        }
+        publish_text(folder / FILE, json.dumps(sealed(content), indent=1) + "\n")  # last: then all is there
+        return folder
+
+
+def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are together
+    path: str | Path | Sequence[str | Path],
+    weights: Sequence[float] | None = None,
+    combine: str | None = None,
+    *,
+    folds: Iterable[int] | None = None,
+    objects: Mapping[str, Any] | None = None,
+    trusted: Iterable[Any] = (),
+    spread: bool | None = None,
+    at_once: bool = True,
+) -> Ensemble:
+    """Take the folds of a run as one model, or read one that was saved.
+
+    Parameters
+    ----------
+    path
+        A run folder, or the folder above it: then its newest run; a folder that :meth:`Ensemble.save` wrote; or several
+        runs over the same classes, or folds of them.
+    weights, combine, spread, at_once
+        As of :class:`Ensemble`; of one that was saved those it had, unless they are given.
+    folds
+        Numbers of the folds that are members; None: all that have a checkpoint.
+    objects, trusted
+        As of :func:`load_network`.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such run, fold or class.
+    CheckpointError
+        If a member is missing or damaged, naming it.
+    """
+    paths = [path] if isinstance(path, (str, Path)) else [*path]
+    chosen = None if folds is None else [*folds]
+    files: dict[str, Path] = {}
+    stored: Mapping[str, Any] = {}
+    for one in map(Path, paths):
+        if (one / FILE).is_file():
+            stored, found = _stored(one), _members_in(one)
+        elif (one / "checkpoints").is_dir() or one.is_file():
+            found = {one.name: one}
+        else:
+            found = {f"fold_{number:02d}": folder for number, folder in _of_run(one, chosen).items()}
+        for name, folder in found.items():
+            files[name if name not in files else str(folder)] = folder
+    members = [
+        Member(name, functools.partial(read_network, file, objects, trusted=trusted)) for name, file in files.items()
+    ]
+    kept = stored if len(paths) == 1 else {}
+    return Ensemble(
+        members,
+        kept.get("weights") if weights is None else weights,
+        kept.get("combine") if combine is None else combine,
+        spread=bool(kept.get("spread", True)) if spread is None else spread,
+        at_once=at_once,
+    )
+
+
+def of_result(
+    result: KFoldResult,
+    weights: Sequence[float] | None = None,
+    combine: str | None = None,
+    *,
+    folds: Iterable[int] | None = None,
+    **how: Any,
+) -> Ensemble:
+    """Take the folds of a result as one model; see :func:`load_ensemble`.
+
+    Raises
+    ------
+    ConfigError
+        If a fold has no folder, or is not in the result.
+    """
+    chosen = [fold.fold for fold in result.folds] if folds is None else [*folds]
+    by_number = {fold.fold: fold for fold in result.folds}
+    if unknown := [number for number in chosen if number not in by_number]:
+        raise ConfigError(f"folds={chosen}: the result has no fold {unknown[0]}; it has {sorted(by_number)}")
+    if lost := [number for number in chosen if by_number[number].path is None]:
+        raise ConfigError(f"fold {lost[0]} of the result has no folder, so its network is not kept")
+    paths = [Path(str(by_number[number].path)) for number in chosen]
+    return load_ensemble(paths[0] if len(paths) == 1 else paths, weights, combine, **how)
+
+
+def _of_run(path: Path, chosen: Sequence[int] | None) -> dict[int, Path]:
+    found = fold_folders(path)
+    if not found:
+        raise ConfigError(f"there is no network in {str(path)!r}: no fold of the run has a checkpoint")
+    if missing := [number for number in chosen or () if number not in found]:
+        raise ConfigError(
+            f"folds={chosen}: the run {str(path)!r} has no checkpoint of fold {missing[0]}; it has {sorted(found)}"
+        )
+    return {number: folder for number, folder in found.items() if chosen is None or number in chosen}
+
+
+def _stored(folder: Path) -> Mapping[str, Any]:
+    """What the file of an ensemble says."""
+    try:
+        content = unsealed(parse_json(read_bytes(folder / FILE)))
+        if content["format"] != FORMAT:
+            raise CheckpointError(
+                f"{folder / FILE} has the format {content['format']!r}; this version of delira reads {FORMAT}"
+            )
+        return {name: content[name] for name in ("members", "weights", "combine", "spread")}
+    except (LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / FILE} is damaged: {error}") from error
+
+
+def _members_in(folder: Path) -> dict[str, Path]:
+    """The checkpoints of an ensemble that was saved."""
+    found = {}
+    for member in _stored(folder)["members"]:
+        path = folder / str(member["checkpoint"])
+        if folder.resolve() not in path.resolve().parents:
+            raise CheckpointError(f"{folder / FILE} names {str(path)!r}, which is outside of its folder")
+        if not path.is_file():
+            raise CheckpointError(f"the member {member['name']!r} of the ensemble {str(folder)!r} is missing: {path}")
+        found[str(member["name"])] = path
+    return found

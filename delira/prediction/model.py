@@ -1,0 +1,308 @@
+"""What predicts: one network, or several as one."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from delira.contract import Network
+from delira.errors import ConfigError, DataError, check_choice, check_flags
+from delira.inference import Inference, joined
+from delira.metrics.tree.criteria import Criterion
+from delira.prediction.networks import StoredNetwork
+from delira.prediction.outputs import as_labels, as_probabilities, axis_of, entropy_of
+from delira.training.predictor import Predictor
+from delira.utils.arrays import iterate_leaves, map_leaves
+
+#: ways to make one prediction of several
+COMBINE = ("probabilities", "logits", "votes", "mean")
+#: entry of predictions with how far the members differ
+SPREAD = "spread"
+
+
+class Model(Protocol):
+    """Predicts batches."""
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Entry of a batch -> shape of a sample that it learned from; empty: not known."""
+
+    @property
+    def outputs(self) -> Mapping[str, Criterion]:
+        """What is known of the outputs."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """Entries of a batch that it reads."""
+
+    @property
+    def inference(self) -> Inference | None:
+        """How the validation of its training predicted."""
+
+    def predict_batch(self, batch: Mapping[str, Any], inference: Inference | None) -> dict[str, Any]:
+        """Predict a batch of arrays of shape ``(B, ...)``."""
+
+
+class OneNetwork:
+    """A network that predicts.
+
+    Parameters
+    ----------
+    predictor
+        What predicts with it.
+    stored
+        What its checkpoint says of it; None: there is none.
+    """
+
+    def __init__(self, predictor: Predictor, stored: StoredNetwork | None = None):
+        self.predictor = predictor
+        self.inputs: Mapping[str, tuple[int, ...]] = {} if stored is None else stored.inputs
+        self.outputs: Mapping[str, Criterion] = {} if stored is None else stored.outputs
+        self.inference = predictor.inference if stored is None else stored.inference
+        self.reads = [*predictor.key_mapping.values()]
+
+    @classmethod
+    def of(cls, network: Network) -> "OneNetwork":
+        """One of a network that is there already."""
+        return cls(Predictor(network))
+
+    def predict_batch(self, batch: Mapping[str, Any], inference: Inference | None) -> dict[str, Any]:
+        """Predict a batch of arrays of shape ``(B, ...)``."""
+        self.predictor.inference = inference
+        return dict(self.predictor.predict(batch))
+
+
+@dataclasses.dataclass
+class Member:
+    """One of the networks of an ensemble."""
+
+    name: str
+    """In messages, e.g. ``"fold_00"``."""
+    load: Callable[[], StoredNetwork]
+    """Makes it of its checkpoint."""
+
+    @functools.cached_property
+    def kept(self) -> OneNetwork:
+        """The network, which stays in memory."""
+        return self.loaded()
+
+    def loaded(self) -> OneNetwork:
+        """The network, for once."""
+        stored = self.load()
+        return OneNetwork(stored.predictor(), stored)
+
+
+class Combined:
+    """Several networks as one model.
+
+    Parameters
+    ----------
+    members
+        The networks.
+    weights
+        What each counts; None: all alike.
+    combine
+        ``"probabilities"``: the mean of probabilities, which logits are made into; ``"logits"``: the mean of what the
+        networks say, before; ``"votes"``: the share of the members that say a class; ``"mean"``: of numbers. None: of
+        probabilities where losses or settings say that outputs are logits or probabilities, else the mean.
+    spread
+        Whether predictions have an entry ``"spread"``, for each output that is combined: ``"sd"``, the standard
+        deviation over members, of its shape; of classes also ``"entropy"`` of the combined probabilities in nats, and
+        ``"disagreement"``, the share of members that do not say the class that most say; both without the axis of
+        classes that exclude each other.
+    at_once
+        Whether all members stay in memory; else each is loaded for each case.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        weights: Sequence[float] | None = None,
+        combine: str | None = None,
+        *,
+        spread: bool = True,
+        at_once: bool = True,
+    ):
+        if not members:
+            raise ConfigError("an ensemble has at least one member, got none")
+        check_choice(self, (None, *COMBINE), combine=combine)
+        check_flags(self, spread=spread, at_once=at_once)
+        self.members, self.combine, self.spread, self.at_once = list(members), combine, spread, at_once
+        self.weights = _normalised(weights, len(self.members))
+
+    def __repr__(self) -> str:
+        names = ", ".join(member.name for member in self.members)
+        return f"{type(self).__name__}({len(self.members)} members: {names}; combine={self.combine!r})"
+
+    @property
+    def _first(self) -> OneNetwork:
+        return self.members[0].kept if self.at_once else self._facts
+
+    @functools.cached_property
+    def _facts(self) -> OneNetwork:
+        return self.members[0].loaded()
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Entry of a batch -> shape of a sample that the first member learned from."""
+        return self._first.inputs
+
+    @property
+    def outputs(self) -> Mapping[str, Criterion]:
+        """What is known of the outputs, after they were combined."""
+        said = {"probabilities": "probabilities", "votes": "probabilities"}
+        return {
+            name: known._replace(output=said.get(self._way_of(known), known.output))
+            for name, known in self._first.outputs.items()
+        }
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """Entries of a batch that the members read."""
+        return self._first.reads
+
+    @property
+    def inference(self) -> Inference | None:
+        """How the validation of the first member predicted."""
+        return self._first.inference
+
+    def _way_of(self, known: Criterion | None) -> str:
+        """How an output is combined."""
+        if self.combine is not None:
+            return self.combine
+        return "probabilities" if known is not None and known.output in ("logits", "probabilities") else "mean"
+
+    def predict_batch(self, batch: Mapping[str, Any], inference: Inference | None) -> dict[str, Any]:
+        """Predict a batch by all members; each does to it what was fitted in its own training.
+
+        Raises
+        ------
+        DataError
+            If a member has other outputs than the first, naming both.
+        """
+        space = max((np.shape(batch[key])[2:] for key in self.reads if key in batch), key=len, default=())
+        sums: dict[str, _Output] = {}
+        for number, member in enumerate(self.members):
+            one = member.kept if self.at_once else member.loaded()
+            said = {
+                ".".join(map(str, path)): leaf for path, leaf in iterate_leaves(one.predict_batch(batch, inference))
+            }
+            if number and said.keys() != sums.keys():
+                raise DataError(
+                    f"the member {member.name!r} has the outputs {sorted(said)}, and {self.members[0].name!r} has "
+                    f"{sorted(sums)}; the members of an ensemble have the same"
+                )
+            for name, array in said.items():
+                if not number:
+                    known = one.outputs.get(name)
+                    sums[name] = _Output(name, known, self._way_of(known), axis_of(array, space, known), self.spread)
+                sums[name].add(array, self.weights[number], (member.name, self.members[0].name))
+        combined = {name: one.result() for name, one in sums.items()}
+        spread = {name: one.spread(combined[name]) for name, one in sums.items()} if self.spread else {}
+        return {**combined, **({SPREAD: spread} if spread else {})}
+
+
+class _Output:
+    """The weighted mean, and the spread, of one output over members."""
+
+    def __init__(self, name: str, known: Criterion | None, way: str, axis: int | None, spread: bool):
+        self._name, self._known, self._way, self._axis, self._spread = name, known, way, axis, spread
+        self._mean: Any = None
+        self._squares: Any = None
+        self._votes: Any = None
+        self._weight = 0.0
+        self._is_exclusive = False
+
+    @property
+    def _is_of_classes(self) -> bool:
+        return self._way in ("probabilities", "votes") or (
+            self._way == "logits" and self._known is not None and self._known.output in ("logits", "probabilities")
+        )
+
+    def add(self, array: Any, weight: float, names: tuple[str, str]) -> None:
+        """Add what one member says."""
+        array = np.asarray(array)
+        if array.dtype.kind not in "fiub":
+            raise DataError(f"the output {self._name!r} is of {array.dtype}, of which no mean is made")
+        is_of_each = self._known is not None and self._known.kind == "binary"
+        self._is_exclusive = self._axis is not None and array.shape[self._axis] > 1 and not is_of_each
+        votes = self._votes_of(array) if self._way == "votes" or (self._spread and self._is_of_classes) else None
+        value = array
+        if self._way == "probabilities":
+            value = as_probabilities(array, self._axis, self._known, self._name)
+        elif self._way == "votes" and votes is not None:
+            value = votes if self._is_exclusive else votes[1]
+        if self._mean is None:
+            dtype = np.result_type(value.dtype, np.float32)
+            self._mean = np.zeros(value.shape, dtype)
+            self._squares = np.zeros(value.shape, dtype) if self._spread else None
+        if value.shape != self._mean.shape:
+            own, first = value.shape[1:], self._mean.shape[1:]
+            raise DataError(
+                f"the output {self._name!r} of {names[0]!r} has the shape {own} for a case, and that of {names[1]!r} "
+                f"{first}; the members of an ensemble have the same classes"
+            )
+        # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
+        self._weight += weight
+        step = value - self._mean
+        if self._squares is not None:
+            self._squares += weight * (1 - weight / self._weight) * step**2
+        self._mean += step * np.asarray(weight / self._weight, self._mean.dtype)
+        if votes is not None and self._spread:
+            self._votes = votes if self._votes is None else self._votes + votes
+
+    def _votes_of(self, array: np.ndarray) -> np.ndarray:
+        """What one member says as votes: of classes where their scores are, of yes and no in front."""
+        labels = as_labels(array, self._axis, self._known, self._name)
+        if not self._is_exclusive or self._axis is None:
+            return np.stack([labels == 0, labels == 1]).astype(np.float32)
+        numbers = np.arange(array.shape[self._axis]).reshape(
+            [-1 if one == self._axis else 1 for one in range(array.ndim)]
+        )
+        return np.asarray(np.expand_dims(labels, self._axis) == numbers, dtype=np.float32)
+
+    def result(self) -> np.ndarray:
+        """What the members say together."""
+        return np.asarray(self._mean)
+
+    def spread(self, combined: np.ndarray) -> dict[str, np.ndarray]:
+        """How far they differ."""
+        found = {"sd": np.sqrt(self._squares / self._weight)}
+        if not self._is_of_classes:
+            return found
+        probabilities = combined
+        if self._way == "logits":
+            probabilities = as_probabilities(combined, self._axis, self._known, self._name)
+        found["entropy"] = entropy_of(probabilities, self._axis if self._is_exclusive else None)
+        classes = self._axis if self._is_exclusive else 0
+        total = self._votes.sum(axis=classes)
+        found["disagreement"] = 1 - self._votes.max(axis=classes) / total
+        return found
+
+
+def _normalised(weights: Sequence[float] | None, number: int) -> list[float]:
+    if weights is None:
+        return [1 / number] * number
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (number,) or not np.isfinite(found).all() or (found < 0).any() or not found.sum():
+        raise ConfigError(f"weights are one number of at least 0 for each of the {number} members, got {weights!r}")
+    return [*(found / found.sum()).tolist()]
+
+
+def way_of(model: Model, inference: Any, tta: Any) -> Inference | None:
+    """How a model predicts: as it was asked for, else as the validation of its training did."""
+    asked = model.inference if inference == "trained" else inference
+    if asked is not None and not isinstance(asked, Inference):
+        raise ConfigError(
+            f"inference must be a way of prediction, e.g. SlidingWindow(64), 'trained' or None, got {asked!r}"
+        )
+    if tta is not None and not isinstance(tta, Inference):
+        raise ConfigError(f"tta must be a TestTimeAugmentation, got {tta!r}")
+    return joined(tta, asked)
+
+
+def without_samples(outputs: Mapping[str, Any], position: int) -> dict[str, Any]:
+    """The outputs of one case of a batch."""
+    return dict(map_leaves(lambda leaf: np.asarray(leaf)[position], dict(outputs)))
