@@ -28,6 +28,9 @@ NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
 #: endings of the names of classes that frameworks have alike
 ENDINGS = ("PyTorch", "Tf", "Jax")
 
+#: endings of checkpoints that need their framework to be read, the longest first -> backend
+CHECKPOINTS = {"_trainer_state.pt": "torchscript", ".pt": "torch"}
+
 #: packages, as pip knows them, whose versions tell what a backend computed with
 DISTRIBUTIONS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax")
 #: what is imported first, before the second, where the third is installed: both bring a LLVM of their own, and

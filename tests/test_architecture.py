@@ -35,14 +35,14 @@ ALLOWED = {
     "inference": {"errors", "utils"},
     "contract": {"errors", "frameworks", "state", "models", "io", "utils"},
     "settings": {"errors", "utils", "metrics", "inference", "logging", "contract"},
-    "runs": {"errors", "frameworks", "utils", "metrics", "io", "settings"},
+    "runs": {"__init__", "errors", "frameworks", "utils", "metrics", "io", "settings"},
     "callbacks": BELOW_TRAINING,
     "training": BELOW_TRAINING | {"callbacks"},
     "report": {"errors", "utils", "metrics", "runs"},
-    "experiments": BELOW_TRAINING | {"callbacks", "training", "report"},
+    "experiments": BELOW_TRAINING | {"__init__", "callbacks", "training", "report"},
     "trial": BELOW_TRAINING | {"callbacks", "training"},
     "execution": UP_TO_EXPERIMENTS,
-    "prediction": UP_TO_EXPERIMENTS,
+    "prediction": UP_TO_EXPERIMENTS | {"__init__"},
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
     "compat": UP_TO_EXPERIMENTS,
@@ -50,8 +50,7 @@ ALLOWED = {
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {
-    "experiments": {"execution", "prediction"},  # an experiment hands its folds out, and a result predicts
-    "runs": {"prediction"},  # a fold gives its network
+    "experiments": {"execution"},  # an experiment hands its folds out
 }
 #: backend -> the backend it builds on
 PARENTS = {"torchscript": "torch"}
@@ -86,6 +85,9 @@ MANY_ARGUMENTS = {
     "callbacks/tensorboard.py TensorBoard.__init__": HISTORIC,
     "callbacks/tensorboard.py TensorBoardText.__init__": HISTORIC,
     "trial/data.py FluentData.with_data": HISTORIC,
+    "inference/windows.py SlidingWindow.__init__": "settings of one method, as others who have it call them",
+    "prediction/predicting.py predict": "one door for all sources and data",
+    "prediction/ensemble.py load_ensemble": "where the members are, and what they are together",
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+import delira
 from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
 from delira.experiments.stored_result import read_result
 from delira.metrics import gather, metric_set
@@ -409,25 +410,13 @@ class KFoldResult:
 
         return export(self, folder, formats)
 
-    def ensemble(self, weights: Sequence[float] | None = None, combine: str | None = None, **how: Any) -> "Ensemble":
-        """Take the folds as one model for new data.
-
-        Parameters
-        ----------
-        weights, combine
-            What each counts, and how they are combined; see :class:`delira.Ensemble`.
-        **how
-            ``folds``: numbers of some of them; else as of :func:`delira.load_ensemble`.
-        """
-        from delira.prediction.ensemble import of_result
-
-        return of_result(self, weights, combine, **how)
+    def ensemble(self, *how: Any, **further: Any) -> "Ensemble":
+        """Take the folds as one model for new data, with the arguments of :func:`delira.load_ensemble` but the path."""
+        return delira.load_ensemble(self, *how, **further)
 
     def predict(self, data: Any, **how: Any) -> Any:
         """Predict new data by all folds together; see :func:`delira.predict`."""
-        from delira.prediction import predict
-
-        return predict(self, data, **how)
+        return delira.predict(self, data, **how)
 
     @property
     def is_training(self) -> bool:

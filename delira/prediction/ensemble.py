@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import delira
 from delira.errors import CheckpointError, ConfigError
 from delira.experiments.result import KFoldResult
 from delira.prediction.model import Combined, Member
 from delira.prediction.networks import MANIFEST, fold_folders, model_params, read_network
-from delira.prediction.predicting import Predictions, predict
 from delira.runs.results import PREPROCESSING
 from delira.utils.files import (
     as_path,
@@ -39,9 +39,9 @@ class Ensemble(Combined):
     >>> predictions["pred"], predictions["spread"]["pred"]["entropy"]  # doctest: +SKIP
     """
 
-    def predict(self, data: Any, **how: Any) -> Predictions:
+    def predict(self, data: Any, **how: Any) -> Any:
         """Predict new data; see :func:`delira.predict`."""
-        return predict(self, data, **how)
+        return delira.predict(self, data, **how)
 
     def save(self, path: str | Path) -> Path:
         """Write the members and how they are combined into one folder, from which :func:`load_ensemble` reads them.
@@ -82,7 +82,7 @@ class Ensemble(Combined):
 
 
 def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are together
-    path: str | Path | Sequence[str | Path],
+    path: str | Path | KFoldResult | Sequence[str | Path | KFoldResult],
     weights: Sequence[float] | None = None,
     combine: str | None = None,
     *,
@@ -97,8 +97,8 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     Parameters
     ----------
     path
-        A run folder, or the folder above it: then its newest run; a folder that :meth:`Ensemble.save` wrote; or several
-        runs over the same classes, or folds of them.
+        A result of ``kfold``; a run folder, or the folder above it: then its newest run; a folder that
+        :meth:`Ensemble.save` wrote; or several of these over the same classes, or folds of them.
     weights, combine, spread, at_once
         As of :class:`Ensemble`; of one that was saved those it had, unless they are given.
     folds
@@ -113,8 +113,10 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     CheckpointError
         If a member is missing or damaged, naming it.
     """
-    paths = [path] if isinstance(path, (str, Path)) else [*path]
     chosen = None if folds is None else [*folds]
+    paths: list[str | Path] = []
+    for one in [path] if isinstance(path, (str, Path, KFoldResult)) else path:
+        paths += _of_result(one, chosen) if isinstance(one, KFoldResult) else [one]
     files: dict[str, Path] = {}
     stored: Mapping[str, Any] = {}
     for one in map(Path, paths):
@@ -139,29 +141,15 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     )
 
 
-def of_result(
-    result: KFoldResult,
-    weights: Sequence[float] | None = None,
-    combine: str | None = None,
-    *,
-    folds: Iterable[int] | None = None,
-    **how: Any,
-) -> Ensemble:
-    """Take the folds of a result as one model; see :func:`load_ensemble`.
-
-    Raises
-    ------
-    ConfigError
-        If a fold has no folder, or is not in the result.
-    """
-    chosen = [fold.fold for fold in result.folds] if folds is None else [*folds]
-    by_number = {fold.fold: fold for fold in result.folds}
-    if unknown := [number for number in chosen if number not in by_number]:
-        raise ConfigError(f"folds={chosen}: the result has no fold {unknown[0]}; it has {sorted(by_number)}")
-    if lost := [number for number in chosen if by_number[number].path is None]:
+def _of_result(result: KFoldResult, chosen: Sequence[int] | None) -> list[str | Path]:
+    """The folders of folds of a result."""
+    folds = {fold.fold: fold for fold in result.folds}
+    if unknown := [number for number in chosen or () if number not in folds]:
+        raise ConfigError(f"folds={chosen}: the result has no fold {unknown[0]}; it has {sorted(folds)}")
+    found = [fold for number, fold in folds.items() if chosen is None or number in chosen]
+    if lost := [fold.fold for fold in found if fold.path is None]:
         raise ConfigError(f"fold {lost[0]} of the result has no folder, so its network is not kept")
-    paths = [Path(str(by_number[number].path)) for number in chosen]
-    return load_ensemble(paths[0] if len(paths) == 1 else paths, weights, combine, **how)
+    return [Path(str(fold.path)) for fold in found]
 
 
 def _of_run(path: Path, chosen: Sequence[int] | None) -> dict[int, Path]:

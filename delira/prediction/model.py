@@ -18,8 +18,12 @@ from delira.utils.arrays import iterate_leaves, map_leaves
 
 #: ways to make one prediction of several
 COMBINE = ("probabilities", "logits", "votes", "mean")
+#: of outputs that are labels: the one that most members say, of several the least
+LABELS = "labels"
 #: entry of predictions with how far the members differ
 SPREAD = "spread"
+#: of probabilities that add up to one
+_TOLERANCE = 1e-3
 
 
 class Model(Protocol):
@@ -106,7 +110,8 @@ class Combined:
     combine
         ``"probabilities"``: the mean of probabilities, which logits are made into; ``"logits"``: the mean of what the
         networks say, before; ``"votes"``: the share of the members that say a class; ``"mean"``: of numbers. None: of
-        probabilities where losses or settings say that outputs are logits or probabilities, else the mean.
+        probabilities where losses, settings or the values say that outputs are logits or probabilities, else the mean.
+        Of outputs that are labels it is always the one that most members say.
     spread
         Whether predictions have an entry ``"spread"``, for each output that is combined: ``"sd"``, the standard
         deviation over members, of its shape; of classes also ``"entropy"`` of the combined probabilities in nats, and
@@ -168,8 +173,10 @@ class Combined:
         """How the validation of the first member predicted."""
         return self._first.inference
 
-    def _way_of(self, known: Criterion | None) -> str:
-        """How an output is combined."""
+    def _way_of(self, known: Criterion | None, array: Any = None) -> str:
+        """How an output is combined; of labels there is no mean."""
+        if array is not None and np.asarray(array).dtype.kind not in "fc":
+            return LABELS
         if self.combine is not None:
             return self.combine
         return "probabilities" if known is not None and known.output in ("logits", "probabilities") else "mean"
@@ -196,8 +203,10 @@ class Combined:
                 )
             for name, array in said.items():
                 if not number:
-                    known = one.outputs.get(name)
-                    sums[name] = _Output(name, known, self._way_of(known), axis_of(array, space, known), self.spread)
+                    known = _read_off(one.outputs.get(name), array, space)
+                    sums[name] = _Output(
+                        name, known, self._way_of(known, array), axis_of(array, space, known), self.spread
+                    )
                 sums[name].add(array, self.weights[number], (member.name, self.members[0].name))
         combined = {name: one.result() for name, one in sums.items()}
         spread = {name: one.spread(combined[name]) for name, one in sums.items()} if self.spread else {}
@@ -214,6 +223,7 @@ class _Output:
         self._votes: Any = None
         self._weight = 0.0
         self._is_exclusive = False
+        self._labels: list[tuple[np.ndarray, float]] = []
 
     @property
     def _is_of_classes(self) -> bool:
@@ -224,8 +234,9 @@ class _Output:
     def add(self, array: Any, weight: float, names: tuple[str, str]) -> None:
         """Add what one member says."""
         array = np.asarray(array)
-        if array.dtype.kind not in "fiub":
-            raise DataError(f"the output {self._name!r} is of {array.dtype}, of which no mean is made")
+        if self._way == LABELS:
+            self._labels.append((array, weight))
+            return
         is_of_each = self._known is not None and self._known.kind == "binary"
         self._is_exclusive = self._axis is not None and array.shape[self._axis] > 1 and not is_of_each
         votes = self._votes_of(array) if self._way == "votes" or (self._spread and self._is_of_classes) else None
@@ -265,10 +276,22 @@ class _Output:
 
     def result(self) -> np.ndarray:
         """What the members say together."""
-        return np.asarray(self._mean)
+        return self._most(0) if self._way == LABELS else np.asarray(self._mean)
+
+    def _most(self, part: int) -> np.ndarray:
+        """The label that most members say, or the share of those that say another one."""
+        stacked = np.stack([label for label, _ in self._labels])
+        classes, numbers = np.unique(stacked, return_inverse=True)
+        numbers = numbers.reshape(stacked.shape)
+        weights = np.array([weight for _, weight in self._labels])
+        weights /= weights.sum()
+        votes = np.stack([np.tensordot(weights, numbers == one, 1) for one in range(len(classes))])
+        return np.asarray(1 - votes.max(0) if part else classes[votes.argmax(0)])
 
     def spread(self, combined: np.ndarray) -> dict[str, np.ndarray]:
         """How far they differ."""
+        if self._way == LABELS:
+            return {"disagreement": self._most(1)}
         found = {"sd": np.sqrt(self._squares / self._weight)}
         if not self._is_of_classes:
             return found
@@ -280,6 +303,17 @@ class _Output:
         total = self._votes.sum(axis=classes)
         found["disagreement"] = 1 - self._votes.max(axis=classes) / total
         return found
+
+
+def _read_off(known: Criterion | None, array: Any, space: tuple[int, ...]) -> Criterion | None:
+    """What is known of an output whose values alone say that they are probabilities of classes."""
+    values = np.asarray(array)
+    axis = axis_of(values, space, known)
+    if known is None or known.output is not None or values.dtype.kind != "f" or axis is None or values.shape[axis] < 2:
+        return known
+    sums = values.sum(axis)
+    are_shares = bool(np.isfinite(sums).all() and (values >= 0).all() and np.abs(sums - 1).max() < _TOLERANCE)
+    return known._replace(output="probabilities") if are_shares else known
 
 
 def _normalised(weights: Sequence[float] | None, number: int) -> list[float]:

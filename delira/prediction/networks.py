@@ -12,7 +12,7 @@ from delira.contract import Backend, Network
 from delira.data_loading.transforms import FittedPreprocessing, attach
 from delira.errors import CheckpointError, ConfigError, listed
 from delira.experiments.preprocessing import load_preprocessing
-from delira.frameworks import installed_backends
+from delira.frameworks import CHECKPOINTS
 from delira.inference import Inference, SlidingWindow, TestTimeAugmentation, joined
 from delira.io import checkpoint, container
 from delira.metrics.tree.criteria import Criterion
@@ -28,6 +28,8 @@ from delira.utils.frameworks import backend_named, find_backend
 _log = logging.getLogger("delira")
 
 MANIFEST = "manifest.json"
+#: endings of what lies beside checkpoints for other programs
+_BESIDE = (".ptj", ".safetensors")
 #: names under which a training ends, those first that it would go on with as the best
 _LAST = ("best", "last")
 
@@ -183,26 +185,25 @@ def _fold_of(path: Path) -> Path:
 
 def _checkpoints(folder: Path) -> dict[str, Path]:
     """The checkpoints of a fold, by name."""
-    found = sorted((folder / "checkpoints").glob("checkpoint_*"))
-    endings = tuple(backend.checkpoint_suffix for backend in _known_backends())
+    found = [path for path in sorted((folder / "checkpoints").glob("checkpoint_*")) if path.is_file()]
     named: dict[str, Path] = {}
     for path in found:
-        name = path.name.removeprefix("checkpoint_")
-        ending = next((one for one in endings if name.endswith(one)), path.suffix)
-        if path.is_file() and ending not in (".damaged", ""):
-            named.setdefault(name.removesuffix(ending), path)
+        ending = _ending_of(path)
+        is_beside = any(path.name.endswith(one) for one in (".damaged", *_BESIDE))
+        if not is_beside:
+            named.setdefault(path.name.removeprefix("checkpoint_").removesuffix(ending), path)
     return named
 
 
-def _known_backends() -> list[Backend]:
-    """The longest endings first, as one may end with another."""
-    backends = [backend_named(name) for name in installed_backends() if name.startswith("torch")]
-    return sorted(backends, key=lambda backend: -len(backend.checkpoint_suffix))
+def _ending_of(path: Path) -> str:
+    return next((one for one in CHECKPOINTS if path.name.endswith(one)), path.suffix)
 
 
 def _backend_of(file: Path) -> Backend | None:
     """The backend whose files end so; None: the common container."""
-    return next((one for one in _known_backends() if file.name.endswith(one.checkpoint_suffix)), None)
+    name = CHECKPOINTS.get(_ending_of(file))
+    backend: Backend | None = None if name is None else backend_named(name)
+    return backend
 
 
 def _chosen(folder: Path) -> Path:

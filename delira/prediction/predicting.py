@@ -14,8 +14,9 @@ from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.metrics import gather
 from delira.prediction.cases import Case, Unreadable, cases_of, check_inputs
+from delira.prediction.ensemble import FILE, load_ensemble
 from delira.prediction.model import Combined, Model, OneNetwork, way_of
-from delira.prediction.networks import read_network
+from delira.prediction.networks import fold_folders, read_network
 from delira.prediction.outputs import KINDS, Kept, kept_as
 from delira.prediction.written import Folder
 from delira.runs.results import FoldResult
@@ -196,12 +197,10 @@ def as_model(source: Any, objects: Mapping[str, Any] | None = None) -> Model:
     ConfigError
         If it cannot.
     """
-    from delira.prediction import ensemble as ensembles
-
     if isinstance(source, (Combined, OneNetwork)):
         return source
     if isinstance(source, KFoldResult):
-        return ensembles.of_result(source, objects=objects)
+        return load_ensemble(source, objects=objects)
     if isinstance(source, FoldResult):
         if source.path is None:
             raise ConfigError(f"{source!r} has no folder, so its network is not kept")
@@ -212,18 +211,16 @@ def as_model(source: Any, objects: Mapping[str, Any] | None = None) -> Model:
         return OneNetwork(source)
     if isinstance(source, (str, Path)):
         path = Path(source)
-        if (path / ensembles.FILE).is_file() or _is_of_folds(path):
-            return ensembles.load_ensemble(path, objects=objects)
+        if (path / FILE).is_file() or _is_of_folds(path):
+            return load_ensemble(path, objects=objects)
         stored = read_network(path, objects)
         return OneNetwork(stored.predictor(), stored)
     if isinstance(source, Sequence) and not isinstance(source, str):
-        return ensembles.load_ensemble(source, objects=objects)
+        return load_ensemble(source, objects=objects)
     return _of_network(source)
 
 
 def _is_of_folds(path: Path) -> bool:
-    from delira.prediction.networks import fold_folders
-
     if not path.is_dir() or (path / "checkpoints").is_dir() or path.name == "checkpoints":
         return False
     return len(fold_folders(path)) > 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import delira
 from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, listed
 from delira.io.container import read_tree, write_tree
 from delira.metrics.gather import LIMIT_BYTES
@@ -132,11 +133,9 @@ class FoldResult:
 
     def load_network(self, objects: Mapping[str, Any] | None = None, **how: Any) -> Any:
         """Return the network of the fold, with the weights that were tested; see :func:`delira.load_network`."""
-        from delira.prediction import load_network
-
         if self.path is None:
             raise ConfigError(f"fold {self.fold} has no folder, so its network is not kept")
-        return load_network(self.path, objects, **how)
+        return delira.load_network(self.path, objects, **how)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())

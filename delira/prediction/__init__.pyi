@@ -1,0 +1,13 @@
+from delira.prediction.ensemble import Ensemble as Ensemble
+from delira.prediction.ensemble import load_ensemble as load_ensemble
+from delira.prediction.networks import load_network as load_network
+from delira.prediction.predicting import predict as predict
+from delira.prediction.predicting import Prediction as Prediction
+
+__all__ = [
+    "Ensemble",
+    "Prediction",
+    "load_ensemble",
+    "load_network",
+    "predict",
+]
