@@ -13,6 +13,7 @@ from delira.cli.migrate.objects import (
     function_of,
     histories,
     is_apart,
+    is_changed,
     is_of_05,
     is_within,
     kinds_of,
@@ -35,7 +36,7 @@ from delira.cli.migrate.objects import (
     with_runs,
 )
 from delira.cli.migrate.source import Edit, Finding, Script
-from delira.cli.migrate.written import Holder, closed, entry, items, text_of
+from delira.cli.migrate.written import Holder, closed, entry, items, text_of, unpacked
 from delira.metrics.direction import named_direction
 from delira.utils.binding import role_of
 
@@ -361,9 +362,7 @@ def seeds(script: Script) -> Iterator[Finding]:
     found: dict[int, list[Edit]] = {}
     for maker, runs in with_runs(script) if sown else ():
         holders = settings_of(script, maker, runs)
-        is_open = any(one.arg is None for call in (maker, *runs) for one in call.keywords) or any(
-            settings(script, "seed")
-        )
+        is_open = any(unpacked(call) for call in (maker, *runs)) or any(settings(script, "seed"))
         if not runs or told(holders or [maker, *runs], "seed", "random_seed") or (holders is None and is_open):
             continue
         scope, start, end = scope_of(script, runs[0]), script.start(runs[0]), script.start(runs[-1])
@@ -388,9 +387,11 @@ def _can_be_given(script: Script, sown: ast.Call, run: ast.Call, maker: ast.Call
         return False
     if isinstance(seed, ast.Constant):
         return type(seed.value) is int
-    given = script.scopes.bindings(seed)
-    is_near = isinstance(seed, ast.Name) and scope_of(script, maker) is scope_of(script, sown)
-    return is_near and len(given) == 1 and given[0].is_before(maker)
+    is_own = script.scopes.place(seed) is None  # not self.seed, which any method may change
+    name = seed.value if isinstance(seed, ast.Attribute) and is_own else seed  # of args.seed
+    given = script.scopes.bindings(name)
+    is_near = isinstance(name, ast.Name) and scope_of(script, maker) is scope_of(script, sown)
+    return is_near and len(given) == 1 and given[0].is_before(maker) and not is_changed(script, name)
 
 
 def trained_further(script: Script) -> Iterator[Finding]:

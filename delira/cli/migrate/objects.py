@@ -66,6 +66,11 @@ def _changed(script: Script) -> set[Place | None]:
     return found - {None}
 
 
+def is_changed(script: Script, node: ast.AST) -> bool:
+    """Whether what has a name gets other entries or attributes after it was made."""
+    return script.scopes.place(node) in _changed(script)
+
+
 # ------------------------------------------------------------------ settings
 
 
@@ -87,7 +92,7 @@ def settings_of(script: Script, maker: ast.Call, runs: list[ast.Call]) -> list[H
     while left:
         node = left.pop()
         value = script.last_value(node)
-        if script.scopes.place(node) in _changed(script):
+        if is_changed(script, node):
             return None
         if id(value) in seen:
             continue

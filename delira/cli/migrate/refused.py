@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from delira.callbacks.abstract_callback import EVENTS, HOOKS
 from delira.cli.migrate.gone import gone, of_backend, torchbearer, written_out
-from delira.cli.migrate.objects import kinds_of, own_method
+from delira.cli.migrate.objects import is_apart, kinds_of, own_method, scope_of
 from delira.cli.migrate.source import Edit, Finding, Script
 from delira.cli.migrate.written import Holder, entry, items, text_of, unpacked
 from delira.experiments.run_request import RUN_NAMES
@@ -113,9 +113,9 @@ def _returned(script: Script) -> Iterator[Finding]:
             if not isinstance(node, ast.Return) or next(script.above(node, ast.FunctionDef, ast.Lambda)) is not method:
                 continue
             branches = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else []
-            if any(_entries(script, one).keys() - {"stop_training"} for one in branches):
+            if any(_entries(script, one)[0].keys() - {"stop_training"} for one in branches):
                 yield _found(node.lineno, "a callback returns stop_training alone, no attributes")
-            entries = _entries(script, node.value)
+            entries, is_whole = _entries(script, node.value)
             unknown = {key: text for key, text in entries.items() if key != "stop_training"}
             if not unknown:
                 continue
@@ -123,7 +123,7 @@ def _returned(script: Script) -> Iterator[Finding]:
             stop = f'return {{"stop_training": {entries["stop_training"]}}}' if "stop_training" in entries else "return"
             why = f"a callback returns stop_training alone; {', '.join(unknown)} is set as an attribute of the trainer"
             edits = (script.before(node, *lines), script.replaced(node, stop))
-            yield _found(node.lineno, why, *edits)
+            yield _found(node.lineno, why, *(edits if is_whole else ()))
 
 
 def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str]]:
@@ -149,18 +149,39 @@ def _handed(script: Script) -> set[str]:
     return {script.of(one.func) for one in made if isinstance(one, ast.Call)}
 
 
-def _entries(script: Script, value: ast.expr | None) -> dict[str, str]:
-    """Key and text of each value of a dictionary that is written out, here or where a variable got it."""
+def _entries(script: Script, value: ast.expr | None) -> tuple[dict[str, str], bool]:
+    """Key and text of each value of a dictionary, as far as they are written down, and whether these are all."""
     node = script.value(value)
-    if isinstance(node, ast.Call):
-        parts: list[Any] = node.keywords if script.of(node.func) == "dict" and not node.args else []
+    if isinstance(node, ast.Call) and script.of(node.func) == "dict":
+        parts: list[Any] = [*node.args, *node.keywords]
+    elif isinstance(node, ast.Dict):
+        parts = node.keys
     else:
-        parts = node.keys if isinstance(node, ast.Dict) else []
+        return {}, False
     pairs = {one.name: script.of(one.value) for one in _given(script, node)}
+    is_whole = len(pairs) == len(parts)
     if isinstance(value, ast.Name):
-        pairs = {key: f'{value.id}["{key}"]' for key in pairs}
-    is_known = len(pairs) == len(parts) and all(key.isidentifier() and not iskeyword(key) for key in pairs)
-    return pairs if is_known else {}
+        put, is_sure = _put(script, value)
+        is_whole = is_whole and is_sure
+        pairs = {key: f'{value.id}["{key}"]' for key in [*pairs, *put]}
+    return pairs, is_whole and all(key.isidentifier() and not iskeyword(key) for key in pairs)
+
+
+def _put(script: Script, name: ast.Name) -> tuple[list[str], bool]:
+    """The keys that a dictionary gets before it is returned by its name, and whether it gets them always."""
+    keys, is_sure = [], True
+    for one in script.scopes.reads[id(script.binding(name))]:
+        above = next(script.above(one, ast.AST))
+        if script.start(one) >= script.start(name) or not isinstance(above, (ast.Attribute, ast.Subscript)):
+            continue
+        if isinstance(above, ast.Subscript) and isinstance(above.ctx, ast.Store) and text_of(above.slice):
+            keys.append(text_of(above.slice))
+            statement = next(script.above(above, ast.stmt))
+            is_around = next(script.above(statement, ast.AST)) in script.above(name, ast.FunctionDef, ast.If, ast.With)
+            is_sure = is_sure and isinstance(statement, ast.Assign) and is_around and not is_apart(script, above, name)
+        elif isinstance(above, ast.Attribute) or not isinstance(above.ctx, ast.Load):
+            is_sure = False
+    return keys, is_sure
 
 
 def _misspelt(script: Script) -> Iterator[Finding]:
@@ -195,6 +216,10 @@ _OF_MANAGERS = {
 }  # fmt: skip
 
 
+#: attributes of a configuration of 0.5 in which settings are
+_OF_CONFIGS = ("fixed_params", "variable_params", "fixed_training", "variable_training", "fixed", "variable")
+
+
 def _method(script: Script, call: ast.Call, ending: str | tuple[str, ...]) -> str:
     """The name of the method of an object, as ``_is`` tells them, that a call is one of; empty if it is none."""
     owner, name = getattr(call.func, "value", None), getattr(call.func, "attr", "")
@@ -207,9 +232,23 @@ def _is(script: Script, node: ast.AST, ending: str | tuple[str, ...], method: st
     Of a subclass that has a method of its own this is not said.
     """
     made = script.value(node)
+    seen: set[ast.AST] = set()
+    while (value := _returned_by(script, made)) is not None and value not in seen:
+        seen.add(value)
+        made = script.value(value)
     if not isinstance(made, ast.Call) or own_method(script, made.func, method) is not None:
         return False
     return any(name.endswith(ending) for name in kinds_of(script, made.func))
+
+
+def _returned_by(script: Script, call: ast.AST | None) -> ast.expr | None:
+    """What a function of the script returns, if it does so in one place."""
+    binding = script.binding(call.func, is_sure=True) if isinstance(call, ast.Call) else None
+    function = binding.value if binding is not None else None
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return None
+    own = [one for one in script.nodes_of(ast.Return, ast.Yield, ast.YieldFrom) if scope_of(script, one) is function]
+    return own[0].value if len(own) == 1 and isinstance(own[0], ast.Return) else None
 
 
 def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...]]]:
@@ -228,6 +267,12 @@ def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...
                     training = script.value(value)
                     if key == "training" and isinstance(training, ast.Dict):
                         yield training, (*SETTINGS, *RUN_NAMES)
+        for statement in script.nodes_of(ast.Assign):
+            place, whole = statement.targets[0], script.value(statement.value)
+            if isinstance(place, ast.Attribute) and place.attr in _OF_CONFIGS:
+                part = whole if place.attr.endswith("training") else script.value(items(whole).get("training"))
+                if isinstance(part, ast.Dict) and _is(script, place.value, "DeliraConfig"):
+                    yield part, (*SETTINGS, *RUN_NAMES)
 
 
 class _Entry(NamedTuple):
