@@ -261,18 +261,23 @@ def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...
             yield call, _OF_TRAINERS
     if _has(script, _EXPERIMENT):
         for call in script.calls("Parameters", "DeliraConfig"):
-            named = [(str(one.arg).removeprefix("fixed_"), one.value) for one in call.keywords]
-            for given in [*call.args, *(value for _, value in named)]:
-                for key, value in [*items(script.value(given)).items(), *named]:
-                    training = script.value(value)
-                    if key == "training" and isinstance(training, ast.Dict):
-                        yield training, (*SETTINGS, *RUN_NAMES)
+            named = [(_part_of(str(one.arg)), one.value) for one in call.keywords]
+            within = [items(script.value(given)) for given in [*call.args, *(value for _, value in named)]]
+            pairs = [*named, *(pair for entries in within for pair in entries.items())]
+            parts = [script.value(value) for key, value in pairs if key == "training"]
+            for training in {id(part): part for part in parts if isinstance(part, ast.Dict)}.values():
+                yield training, (*SETTINGS, *RUN_NAMES)
         for statement in script.nodes_of(ast.Assign):
             place, whole = statement.targets[0], script.value(statement.value)
             if isinstance(place, ast.Attribute) and place.attr in _OF_CONFIGS:
                 part = whole if place.attr.endswith("training") else script.value(items(whole).get("training"))
                 if isinstance(part, ast.Dict) and _is(script, place.value, "DeliraConfig"):
                     yield part, (*SETTINGS, *RUN_NAMES)
+
+
+def _part_of(name: str) -> str:
+    """The part of parameters that an argument is, fixed or variable."""
+    return name.removeprefix("fixed_").removeprefix("variable_")
 
 
 class _Entry(NamedTuple):
