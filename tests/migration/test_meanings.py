@@ -314,6 +314,11 @@ def test_a_seed_that_is_told_is_left_alone(text):
     [
         SOWN.format("random.randint(0, 100)", ""),
         SOWN.format("options.seed", ""),
+        "options = read()\n" + SOWN.format("options.seed", "") + "options.seed = 3\n",
+        "options = read()\noptions = other(options)\n" + SOWN.format("options.seed", ""),
+        SOWN.format("options.seed", "").replace("experiment.run", "options = read()\nexperiment.run"),
+        "class A:\n    def go(self):\n        torch.manual_seed(self.seed)\n"
+        "        PyTorchExperiment(params, Net).run(loader)\n",
         "number = 3\n" + SOWN.format("number", "").replace("experiment =", "number = 4\nexperiment ="),
         "experiment = PyTorchExperiment(params, Net)\nfor number in (1, 2):\n    torch.manual_seed(number)\n"
         "    experiment.run(loader)\n",
@@ -324,6 +329,11 @@ def test_a_seed_that_is_told_is_left_alone(text):
 )
 def test_a_seed_that_is_not_known_before_is_only_told(text):
     assert [finding.edits for finding in told(IMPORTS + text)] == [()]
+
+
+def test_a_seed_of_options_that_stay_goes_into_the_experiment():
+    text = IMPORTS + "options = read()\n" + SOWN.format("options.seed", "{}")
+    assert changed(text.format("")) == text.format(", seed=options.seed")
 
 
 def test_a_seed_goes_into_an_experiment_within_an_expression():

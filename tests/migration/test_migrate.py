@@ -169,6 +169,15 @@ _WANTED = "from delira.training import Parameters, PyTorchExperiment as E, PyTor
         "  return r\n",
         "def f(E):\n    E(p, m, foo=2)\n    e = 1\n    e.run(foo=2)\ne = E(p)\n",
         "for r in s:\n    e.run(foo=2)\n    e = E(p)\ne = 2\n",
+        # functions that return one thing or another, or the next of many
+        "def f():\n    if a: return 1\n    return E(p)\nf().run(foo=2)\n",
+        "def f():\n    yield\n    return E(p)\nf().run(foo=2)\n",
+        "@other\ndef f():\n    return E(p)\nf().run(foo=2)\n",
+        "def f():\n    return f()\nf().run(foo=2)\n",
+        # no configuration, and what no callback returns
+        "c.fixed_params = {'training': {'foo': 2}}\n",
+        "from delira import Callback\nclass C(Callback):\n def at_epoch_end(self, t):\n  r = {}\n  if t: r = f(a=1)\n"
+        "  r['b'] = 2\n  return f(a=1)\n",
     ],
 )
 def test_what_is_not_sure_is_not_told(text):
@@ -207,10 +216,40 @@ def test_what_is_not_sure_is_not_told(text):
         ("k = dict(logdir='a')\nT(n, logging_kwargs=k)\n", 2),
         ("def f():\n training = []\ntraining = {'own': 1}\nE(Parameters({'training': training}), m)\n", 4),
         ("e = 1\ne = E(p)\nwith f():\n    e.run(foo=2)\ne = 3\n", 5),
+        ("e = 1\nfor p in s:\n    e = E(p)\ne.run(foo=2)\n", 5),
+        (
+            "class A(E):\n    def run(self): ...\nclass B(A): ...\nB(p).run(foo=2)\nT(n, foo=2)\n",
+            6,
+        ),
+        ("def f():\n    e = E(p)\n    return e\nf().run(foo=2)\n", 5),
+        ("from delira.utils import DeliraConfig as C\nE(C(variable_training={'own': 1}, fixed_model={}), m)\n", 3),
+        ("from delira.utils import DeliraConfig\nc = DeliraConfig()\nc.variable_training = {'foo': 2}\nE(c, m)\n", 4),
     ],
 )
 def test_what_is_sure_is_told(text, line):
     assert [one.line for one in findings(Script(_WANTED + text))] == [line]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("d = {}\n  d['a'] = 1\n  return d", ['t.a = d["a"]', "return"]),
+        ("if t:\n   d = dict(a=1)\n   d['stop_training'] = t\n   return d",
+         ['t.a = d["a"]', 'return {"stop_training": d["stop_training"]}']),
+        ("d = {}\n  if t: d['a'] = 1\n  return d", []),
+        ("d = {}\n  for d['a'] in t: pass\n  return d", []),
+        ("d = {}\n  d['a'] = 1\n  d.update(t.more)\n  return d", []),
+        ("d = {'a': 1}\n  del d['a']\n  return d", []),
+        ("return {**kwargs, 'a': 1}", []),
+        ("return dict(kwargs, a=1)", []),
+    ],
+)  # fmt: skip
+def test_returned_entries_are_set_where_all_are_known(body, lines):
+    script = Script(
+        f"from delira import Callback\nclass C(Callback):\n def at_epoch_end(self, t, **kwargs):\n  {body}\n"
+    )
+    (finding,) = findings(script)
+    assert [line.split(None, 1)[1] for line in script.shown(finding) if line[0] == "+"] == lines
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

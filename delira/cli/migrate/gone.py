@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import delira
+from delira.cli.migrate.objects import trial_calls
 from delira.cli.migrate.source import Edit, Finding, Script, import_of, today
+from delira.cli.migrate.written import closed, entry, items
 from delira.utils.lazy import for_old_scripts
 
 
@@ -78,8 +80,8 @@ def gone(script: Script) -> Iterator[Finding]:
             full = today(f"{statement.module}.{alias.name}")
             if full in _gone():
                 yield _change(script, full, alias.lineno, script.uses(name), name)
-    for node in script.nodes:
-        if isinstance(node, ast.Attribute) and (full := today(script.origin(node) or "")) in _gone():
+    for node in script.nodes_of(ast.Attribute):
+        if (full := today(script.origin(node) or "")) in _gone():
             if any(today(script.origin(one) or "") in _gone() for one in script.above(node, ast.Attribute)):
                 continue  # a module that has the name of its class
             root = next(one for one in ast.walk(node) if isinstance(one, ast.Name))
@@ -103,9 +105,8 @@ def _change(script: Script, full: str, line: int, uses: Sequence[ast.expr], name
         module, new = _RENAMED[old]
         edits, imports = [script.replaced(use, new) for use in uses], [f"from {module} import {new}"]
         if old == "apex_closure":
-            trials = script.methods(["Trial"], "with_closure")
-            calls = {id(call): call for trial in trials if (call := script.call_of(trial)) is not None}
-            edits += [script.with_keyword(call, "mixed_precision", "True") for call in calls.values()]
+            trials = {id(trial): trial for _, trial in trial_calls(script, "with_closure")}
+            edits += [script.with_keyword(trial, "mixed_precision", "True") for trial in trials.values()]
     else:
         why += f": {_CALLS[old].why}" if old in _CALLS and _CALLS[old].why else ""
         for use in uses:
@@ -119,7 +120,7 @@ def _called(script: Script, old: str, use: ast.expr) -> tuple[list[Edit], list[s
     """The change of one use, with the imports that it needs; nothing where it is no call."""
     call = next(script.above(use, ast.Call, ast.ClassDef), None)
     if isinstance(call, ast.ClassDef) and use in call.bases and old in _MESSENGERS:
-        own = [one for one in script.nodes if isinstance(one, ast.Call) and script.of(one.func) == call.name]
+        own = [one for one in script.nodes_of(ast.Call) if script.of(one.func) == call.name]
         made = [edit for one in own for edit in _filled(script, one, _CALLS[old])]
         return [script.replaced(use, "object"), *made], []
     if not isinstance(call, ast.Call) or call.func is not use:
@@ -128,9 +129,9 @@ def _called(script: Script, old: str, use: ast.expr) -> tuple[list[Edit], list[s
         statement = next(script.above(call, ast.stmt))
         is_alone = isinstance(statement, ast.Expr) and statement.value is call
         return [script.without(statement) if is_alone else script.replaced(call, "None")], []
-    if old == "NumbaTransform" and (of := script.argument(call, 0, "transform_cls")) is not None:
+    if old == "NumbaTransform" and (of := entry(call, "transform_cls", 0)) is not None:
         rest = [one for one in call.keywords if one.arg not in ("transform_cls", *_OF_NUMBA)]
-        return [script.replaced(call, f"{of}({', '.join(map(script.of, rest))})")], []
+        return [script.replaced(call, f"{script.of(of)}({', '.join(map(script.of, rest))})")], []
     if old in _HANDLERS:
         return _handler(script, call, *_HANDLERS[old])
     return (_filled(script, call, _CALLS[old]), [*_CALLS[old].imports]) if old in _CALLS else ([], [])
@@ -139,10 +140,10 @@ def _called(script: Script, old: str, use: ast.expr) -> tuple[list[Edit], list[s
 def _filled(script: Script, call: ast.Call, into: _Call) -> list[Edit]:
     """The change of a call into another one; nothing where an argument is not given."""
     names = into.arguments.split()
-    given = {name: script.argument(call, position, name) for position, name in enumerate(names)}
-    if None in given.values():
+    given = {name: one for place, name in enumerate(names) if (one := entry(call, name, place)) is not None}
+    if len(given) < len(names):
         return []
-    text = into.text.format_map({name: _closed(str(value)) for name, value in given.items()})
+    text = into.text.format_map({name: closed(script.of(value)) for name, value in given.items()})
     if into.arguments == _MADE:
         further = [(_OF_LOGS[one.arg], script.of(one.value)) for one in call.keywords if one.arg in _OF_LOGS]
         text = text[:-1] + "".join(f", {name}={value}" for name, value in further) + ")"
@@ -153,14 +154,11 @@ def _handler(
     script: Script, call: ast.Call, cls: str, key: str, name: str, default: str
 ) -> tuple[list[Edit], list[str]]:
     """The handler that stands for a backend of a logger."""
-    given = next(
-        (one.value for one in call.keywords if one.arg == "writer_kwargs"), call.args[0] if call.args else None
-    )
-    entries = script.value(given) if given is not None else None
+    given = entry(call, "writer_kwargs", 0)
+    entries = script.value(given)
     arguments = {name: default}
-    if isinstance(entries, ast.Dict) and all(isinstance(one, ast.Constant) for one in entries.keys):
-        for one, value in zip(entries.keys, entries.values, strict=True):
-            said = str(one.value)  # type: ignore[union-attr]
+    if isinstance(entries, ast.Dict) and len(items(entries)) == len(entries.keys):
+        for said, value in items(entries).items():
             arguments[name if said in (key, name) else said] = script.of(value)
     elif given is not None:
         arguments = {f"**{script.of(given)}": ""}
@@ -172,13 +170,6 @@ def of_backend(script: Script, call: ast.Call) -> Finding:
     """``make_logger`` of a backend becomes a log with a handler."""
     into = _CALLS["make_logger"]
     return Finding(call.lineno, "refused", into.why, tuple(_filled(script, call, into)), ("make_logger",), into.imports)
-
-
-def _closed(text: str) -> str:
-    """An expression that something can be read of: in parentheses unless it is one word, call or place."""
-    node = ast.parse(f"({text})", mode="eval").body
-    is_one = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List))
-    return text if is_one else f"({text})"
 
 
 def _outermost(edits: list[Edit]) -> tuple[Edit, ...]:
@@ -206,7 +197,8 @@ def _definitions() -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
 
 def written_out(script: Script, name: str) -> tuple[list[Edit], list[str]]:
     """The definition of a name, and of what it needs, unless the script has it."""
-    if name in script.defined or not isinstance(script.value(ast.Name(name)), ast.Name):
+    is_assigned = any(isinstance(one.value, ast.expr) for one in script.scopes.bindings(ast.Name(name)))
+    if name in script.defined or is_assigned:
         return [], []
     text, imports, needed = _definitions()[name]
     edits, lines = [script.at_top(text)], [*imports]

@@ -7,26 +7,19 @@ from delira.cli.migrate.objects import (
     EXPERIMENTS,
     TRAINERS,
     Function,
-    Holder,
     all_items,
-    binding_of,
-    bindings,
     called,
-    calls,
-    entry,
+    called_as,
     function_of,
     histories,
-    import_of,
     is_apart,
+    is_changed,
     is_of_05,
     is_within,
-    items,
     kinds_of,
     last_name,
     made,
     own_method,
-    place_of,
-    reads,
     reads_of_records,
     root_of,
     scope_of,
@@ -35,16 +28,15 @@ from delira.cli.migrate.objects import (
     takes_settings,
     tells_apart,
     tested_metrics,
-    text_of,
     told,
     told_items,
     trial_calls,
     trial_of,
-    value_of,
     with_entry,
     with_runs,
 )
 from delira.cli.migrate.source import Edit, Finding, Script
+from delira.cli.migrate.written import Holder, closed, entry, items, text_of, unpacked
 from delira.metrics.direction import named_direction
 from delira.utils.binding import role_of
 
@@ -69,8 +61,6 @@ _DATASETS = (
 )  # fmt: skip
 #: what makes one number of many
 _TO_ONE = ("mean", "average", "float", "item", "sum")
-#: what a part of a sum needs no parentheses as
-_ATOMS = (ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript)
 
 
 def _found(node: ast.AST, why: str, *edits: Edit, imports: Sequence[str] = (), drops: Sequence[str] = ()) -> Finding:
@@ -86,7 +76,7 @@ def unshuffled(script: Script) -> Iterator[Finding]:
     for call in _trained_managers(script):
         is_ordered = entry(call, "sampler_cls", 4) or entry(call, "sampler")
         if not is_ordered and all(keyword.arg for keyword in call.keywords):
-            name, lines = import_of(script, "delira.data_loading", "SequentialSampler")
+            name, lines = called_as(script, "delira.data_loading", "SequentialSampler")
             why = "without a sampler a training shuffles now; then it kept the order of the data"
             yield _found(call, why, script.with_keyword(call, "sampler_cls", name), imports=lines)
 
@@ -96,7 +86,7 @@ def _trained_managers(script: Script) -> list[ast.Call]:
     left, found = [*_trained(script)], {}
     seen: set[int] = set()
     while left:
-        binding, value = binding_of(script, left[-1]), value_of(script, left.pop())
+        binding, value = script.binding(left[-1]), script.last_value(left.pop())
         if binding is not None and binding.value is None and binding.part is not None:
             value = binding.of
         if not isinstance(value, ast.Call) or id(value) in seen:
@@ -115,7 +105,7 @@ def _trained(script: Script) -> Iterator[ast.expr]:
         position, name = _TRAINS[last_name(script, call.func)]
         is_of_03 = name == "data" and bool(call.args) and isinstance(call.args[0], ast.Constant)  # epochs go first
         data, changes = entry(call, name, position + is_of_03), entry(call, "train_kwargs")
-        has_sampler = changes is not None and "sampler" in script.of(value_of(script, changes) or changes)
+        has_sampler = changes is not None and "sampler" in script.of(script.last_value(changes) or changes)
         if data is not None and not has_sampler:
             yield data
 
@@ -134,7 +124,7 @@ def with_replacement(script: Script) -> Iterator[Finding]:
             used.append(items(node).get("sampler"))
     for one in used:
         if isinstance(one, (ast.Name, ast.Attribute)) and script.old_name(one) == "RandomSampler":
-            name, lines = import_of(script, "delira.data_loading", "RandomSamplerWithReplacement")
+            name, lines = called_as(script, "delira.data_loading", "RandomSamplerWithReplacement")
             if isinstance(one, ast.Attribute):
                 name, lines = f"{script.of(one.value)}.RandomSamplerWithReplacement", []
             why = "each sample is drawn once an epoch now; then samples were drawn independently, with replacement"
@@ -143,23 +133,19 @@ def with_replacement(script: Script) -> Iterator[Finding]:
 
 def unsigned_entries(script: Script) -> Iterator[Finding]:
     """Labels of bytes, with which networks compute."""
-    networks = [
-        one
-        for one in script.nodes
-        if isinstance(one, ast.ClassDef) and kinds_of(script, ast.Name(one.name)) & _NETWORKS
-    ]
-    if not networks or any(own_method(script, ast.Name(one.name), "prepare_batch") for one in networks):
+    networks = [one for one in script.nodes_of(ast.ClassDef) if kinds_of(script, one) & _NETWORKS]
+    if not networks or any(own_method(script, one, "prepare_batch") for one in networks):
         return
     for sample, is_alone in _samples(script):
         for name, given in items(sample).items():
-            binding, value = binding_of(script, given), value_of(script, given)
+            binding, value = script.binding(given), script.last_value(given)
             is_cast = isinstance(value, ast.Call) and last_name(script, value.func) == "astype"
             dtype = entry(value, "dtype", 0 if is_cast else 1) if isinstance(value, ast.Call) else None
             said = (script.origin(dtype) or text_of(dtype)) if dtype is not None else ""
             if name != "data" and dtype is not None and said.rpartition(".")[2].startswith("uint"):
                 text = f"{script.of(dtype.value)}.float32" if isinstance(dtype, ast.Attribute) else '"float32"'
                 why = f"{name!r} keeps its type in the network, where 0 - 1 is 255; then it became float"
-                is_free = is_alone and (binding is None or len(reads(script)[id(binding)]) == 1)
+                is_free = is_alone and (binding is None or len(script.scopes.reads[id(binding)]) == 1)
                 yield _found(dtype, why, *([script.replaced(dtype, text)] if is_free else []))
 
 
@@ -169,8 +155,8 @@ def _samples(script: Script) -> Iterator[tuple[ast.Dict, bool]]:
     seen: set[int] = set()
     while left:
         node, is_alone = left.pop()
-        binding, value = binding_of(script, node), value_of(script, node)
-        is_alone = is_alone and (binding is None or _is_for_managers(script, reads(script)[id(binding)]))
+        binding, value = script.binding(node), script.last_value(node)
+        is_alone = is_alone and (binding is None or _is_for_managers(script, script.scopes.reads[id(binding)]))
         if id(value) in seen:
             continue
         seen.add(id(value))
@@ -207,7 +193,7 @@ def metric_order(script: Script) -> Iterator[Finding]:
     """Metrics of 0.4 whose arguments have names that tell nothing."""
     if is_of_05(script):
         return
-    said = {key for _, given in settings(script, "metric_keys") for key in items(value_of(script, given))}
+    said = {key for _, given in settings(script, "metric_keys") for key in items(script.last_value(given))}
     for holder, _, metrics in tested_metrics(script):
         if entry(holder, "metric_keys") is not None:  # which had to name them all
             continue
@@ -281,7 +267,7 @@ def score_mode(script: Script) -> Iterator[Finding]:
     for maker, call, runs, was_larger in makers:
         holders = settings_of(script, maker, runs)
         given = entry(call, "val_score_key", 3 if was_larger else 6) or told(holders or [], "val_score_key")
-        key = text_of(value_of(script, given)).removeprefix("val_")
+        key = text_of(script.last_value(given)).removeprefix("val_")
         if holders is None or not key or told(holders, "val_score_mode") or (was_larger and len(call.args) > 4):
             continue
         is_misnamed = _of_function(script, holders, key) is was_larger
@@ -304,23 +290,15 @@ def plateau_mode(script: Script) -> Iterator[Finding]:
             maker, "val_score_key", 6 if kinds_of(script, maker.func) & EXPERIMENTS else 99
         )
         given = given or next((one for run in runs if (one := entry(run, "val_score_key", 3))), None)
-        key = text_of(value_of(script, given)).removeprefix("val_")
+        key = text_of(script.last_value(given)).removeprefix("val_")
         for holder in holders:
             known.setdefault(id(holder), []).append(bool(key and _is_larger(script, holders, key)))
     for holder, cls in settings(script, "lr_sched_cls", "lr_scheduler_cls"):
         name = "lr_sched_params" if entry(holder, "lr_sched_cls") else "lr_scheduler_params"
         given = entry(holder, name)
-        params = value_of(script, given)
-        is_known = given is None or (
-            isinstance(params, ast.Dict)
-            and all_items(script, params) is not None
-            and "mode" not in (all_items(script, params) or {})
-        )
-        if (
-            is_known
-            and all(known.get(id(holder), [False]))
-            and (script.old_name(cls) or "").startswith("ReduceLROnPlateau")
-        ):
+        params, entries = script.last_value(given), {} if given is None else all_items(script, given)
+        is_known = entries is not None and "mode" not in entries and all(known.get(id(holder), [False]))
+        if is_known and (script.old_name(cls) or "").startswith("ReduceLROnPlateau"):
             edit = with_entry(script, holder, name, '{"mode": "min"}')
             if isinstance(params, ast.Dict):
                 edit = with_entry(script, params, "mode", '"min"')
@@ -331,15 +309,15 @@ def plateau_mode(script: Script) -> Iterator[Finding]:
 def values_of_samples(script: Script) -> Iterator[Finding]:
     """What is asked of the values of a test, of which there was one for each sample."""
     given = {id(holder): (value, metrics) for holder, value, metrics in tested_metrics(script)}
-    for call in calls(script):
+    for call in script.nodes_of(ast.Call):
         for part in _asked(call) if last_name(script, call.func) in _OF_MANY else ():
-            binding = binding_of(script, root_of(script, part))
+            binding = script.binding(root_of(script, part))
             value, metrics = given.get(id(binding.of), (None, {})) if binding and binding.part == 1 else (None, {})
             key = text_of(part.slice)
             metric = metrics.get(key)
             if metric is None or (isinstance(metric, ast.Call) and script.old_name(metric.func) == "per_sample"):
                 continue
-            name, lines = import_of(script, "delira.metrics", "per_sample")
+            name, lines = called_as(script, "delira.metrics", "per_sample")
             function = function_of(script, metric)
             names = [one.arg for one in function.args.args] if function else []
             first, second = names if len(names) == 2 else ("y_true", "y_pred")
@@ -366,8 +344,8 @@ def _asked(call: ast.Call) -> Iterator[ast.Subscript]:
 
 def _with_metric(script: Script, given: ast.expr, key: str, text: str) -> Edit:
     """The change of one metric of a test; what is used elsewhere, too, stays as it is."""
-    binding, value = binding_of(script, given), value_of(script, given)
-    is_alone = binding is None or len(reads(script)[id(binding)]) == 1
+    binding, value = script.binding(given), script.last_value(given)
+    is_alone = binding is None or len(script.scopes.reads[id(binding)]) == 1
     if is_alone and isinstance(value, ast.Dict) and key in items(value):
         return script.replaced(items(value)[key], text)
     if isinstance(given, ast.Dict):
@@ -380,13 +358,11 @@ def _with_metric(script: Script, given: ast.expr, key: str, text: str) -> Edit:
 
 def seeds(script: Script) -> Iterator[Finding]:
     """Seeds of a framework before the run of an experiment."""
-    sown = [one for one in calls(script) if script.origin(one.func) in _SEEDS and one.args]
+    sown = [one for one in script.nodes_of(ast.Call) if script.origin(one.func) in _SEEDS and one.args]
     found: dict[int, list[Edit]] = {}
     for maker, runs in with_runs(script) if sown else ():
         holders = settings_of(script, maker, runs)
-        is_open = any(one.arg is None for call in (maker, *runs) for one in call.keywords) or any(
-            settings(script, "seed")
-        )
+        is_open = any(unpacked(call) for call in (maker, *runs)) or any(settings(script, "seed"))
         if not runs or told(holders or [maker, *runs], "seed", "random_seed") or (holders is None and is_open):
             continue
         scope, start, end = scope_of(script, runs[0]), script.start(runs[0]), script.start(runs[-1])
@@ -405,15 +381,17 @@ def seeds(script: Script) -> Iterator[Finding]:
 
 def _can_be_given(script: Script, sown: ast.Call, run: ast.Call, maker: ast.Call) -> bool:
     """Whether a seed is the same, and known, where an experiment is made, and always sown before it runs."""
-    seed, place = sown.args[0], place_of(script, sown.args[0])
+    seed = sown.args[0]
     above = [*script.above(sown, ast.If, ast.For, ast.While, ast.Try)]
     if any(not is_within(script, run, one) for one in above):
         return False
     if isinstance(seed, ast.Constant):
         return type(seed.value) is int
-    given = bindings(script).get(place, []) if place is not None else []
-    is_near = isinstance(seed, ast.Name) and scope_of(script, maker) is scope_of(script, sown)
-    return is_near and len(given) == 1 and given[0].start <= script.start(maker)
+    is_own = script.scopes.place(seed) is None  # not self.seed, which any method may change
+    name = seed.value if isinstance(seed, ast.Attribute) and is_own else seed  # of args.seed
+    given = script.scopes.bindings(name)
+    is_near = isinstance(name, ast.Name) and scope_of(script, maker) is scope_of(script, sown)
+    return is_near and len(given) == 1 and given[0].is_before(maker) and not is_changed(script, name)
 
 
 def trained_further(script: Script) -> Iterator[Finding]:
@@ -430,23 +408,22 @@ def trained_further(script: Script) -> Iterator[Finding]:
         epochs = entry(call, "num_epochs", 0)
         if (is_second or is_again) and epochs is not None and not _is_total(script, epochs):
             owner = script.of(call.func).rpartition(".")[0]
-            more = script.of(epochs) if isinstance(epochs, _ATOMS) else f"({script.of(epochs)})"
-            edit, begin = script.replaced(epochs, f"{owner}.state.epoch + {more}"), entry(maker, "start_epoch")
+            more = f"{owner}.state.epoch + {closed(script.of(epochs))}"
+            edit, begin = script.replaced(epochs, more), entry(maker, "start_epoch")
             is_known = isinstance(begin, ast.Constant) and begin.value == 1 if begin is not None else True
             why = "the number of epochs is the total of all trainings now; then this one added so many"
             yield _found(call, why, *([edit] if is_known else []))
 
 
 def _is_total(script: Script, epochs: ast.expr) -> bool:
-    given = bindings(script).get(place, []) if (place := place_of(script, epochs)) is not None else []
-    values = [epochs, *(one.value for one in given if one.value is not None)]
+    values = [epochs, *(one.value for one in script.scopes.bindings(epochs) if one.value is not None)]
     return any("state.epoch" in script.of(one) for one in values)
 
 
 def copied_callbacks(script: Script) -> Iterator[Finding]:
     """Callbacks that are looked at after a run, which had a copy."""
     for call, maker in called(script, EXPERIMENTS, "run", "resume"):
-        given = [value_of(script, entry(one, "callbacks")) for one in (call, maker)]
+        given = [script.last_value(entry(one, "callbacks")) for one in (call, maker)]
         parts = [part for one in given if isinstance(one, ast.List) for part in one.elts]
         classes = [script.of(one.func) for one in (_as_made(script, part, call) for part in parts) if one is not None]
         for part in parts:
@@ -455,7 +432,7 @@ def copied_callbacks(script: Script) -> Iterator[Finding]:
                 continue
             owner, cls = script.of(call.func).rpartition(".")[0], script.of(value.func)
             line = f"{part.id} = next(one for one in {owner}.last_trainer.callbacks if isinstance(one, {cls}))"
-            is_name = isinstance(call.func, ast.Attribute) and place_of(script, call.func.value) is not None
+            is_name = isinstance(call.func, ast.Attribute) and script.scopes.place(call.func.value) is not None
             is_known = is_name and scope_of(script, value) is scope_of(script, call)
             edit = _line_after(script, call, line) if is_known and classes.count(cls) == 1 else None
             why = f"a run has copies of its callbacks: {part.id!r} stays as it was made; then it was told itself"
@@ -466,18 +443,15 @@ def _as_made(script: Script, part: ast.AST, call: ast.Call) -> ast.Call | None:
     """The call that made a callback, before it was taken from a trainer."""
     if isinstance(part, ast.Call):
         return part
-    place = place_of(script, part)
-    given = bindings(script).get(place, []) if place is not None else []
-    start = script.start(call)
-    values = [one.value for one in given if one.start <= start]
+    values = [one.value for one in script.scopes.bindings(part) if one.is_before(call)]
     own = [one for one in values if isinstance(one, ast.Call) and script.of(one.func) != "next"]
     return own[-1] if own else None
 
 
 def _is_seen(script: Script, name: ast.Name, call: ast.Call) -> bool:
     """Whether attributes of a name are read after a call, before the name is something else."""
-    binding, end = binding_of(script, name), script.end(call)
-    later = [one for one in reads(script)[id(binding)] if binding is not None and script.start(one) >= end]
+    binding, end = script.binding(name), script.end(call)
+    later = [one for one in script.scopes.reads[id(binding)] if binding is not None and script.start(one) >= end]
     return any(isinstance(next(script.above(one, ast.AST), None), ast.Attribute) for one in later)
 
 
@@ -514,8 +488,8 @@ def _last_reads(script: Script) -> dict[int, int]:
     """Where the history of each trial is looked at last."""
     found: list[tuple[ast.Call | None, ast.AST]] = []
     for _, binding, _, trial in histories(script).values():
-        found += [(trial, one) for one in reads(script).get(id(binding), [])]
-    for node in script.nodes:
+        found += [(trial, one) for one in script.scopes.reads.get(id(binding), [])]
+    for node in script.nodes_of(ast.Attribute, ast.Subscript):
         if isinstance(node, ast.Attribute) and node.attr in _HISTORIES:
             found.append((trial_of(script, node.value), node))
         elif isinstance(node, ast.Subscript) and script.old_name(node.slice) == "HISTORY":
@@ -532,11 +506,11 @@ def names_in_history(script: Script) -> Iterator[Finding]:
     """Entries of records that have other names or numbers."""
     with_validation = trial_calls(script, "with_val_data", "with_val_generator", "with_data", "with_generators")
     validated = {id(trial) for _, trial in with_validation}
-    shifted = {id(one.left) for one in script.nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)}
+    shifted = {id(one.left) for one in script.nodes_of(ast.BinOp) if isinstance(one.op, ast.Sub)}
     for read, trial in reads_of_records(script):
-        given = value_of(script, entry(trial, "metrics", 3))
+        given = script.last_value(entry(trial, "metrics", 3))
         metrics = given.elts if isinstance(given, (ast.List, ast.Tuple)) else []
-        makers = {script.of(one): value_of(script, one) for one in metrics}
+        makers = {script.of(one): script.last_value(one) for one in metrics}
         keys = {
             name: text_of(entry(maker, "key", 0))
             for name, maker in makers.items()
@@ -557,11 +531,11 @@ def grown_histories(script: Script) -> Iterator[Finding]:
     runs: dict[int, list[ast.Call]] = {}
     for call, trial in trial_calls(script, "run"):
         runs.setdefault(id(trial), []).append(call)
-    alone = {id(one.value) for one in script.nodes if isinstance(one, ast.Expr)}
+    alone = {id(one.value) for one in script.nodes_of(ast.Expr)}
     for name, binding, first, trial in histories(script).values():
-        last = max(map(script.start, reads(script).get(id(binding), [])), default=0)
+        last = max(map(script.start, script.scopes.reads.get(id(binding), [])), default=0)
         for run in runs[id(trial)]:
-            is_further = binding.start <= script.start(run) < last and not is_apart(script, first, run)
+            is_further = binding.is_before(run) and script.start(run) < last and not is_apart(script, first, run)
             if is_further and id(run) in alone and scope_of(script, run) is scope_of(script, first):
                 edit = Edit(script.start(run), script.start(run), f"{name} = ")
                 yield _found(run, f"{name!r} is as long as it was; then every run added to the one list", edit)

@@ -4,14 +4,21 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from keyword import iskeyword
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from delira.callbacks.abstract_callback import EVENTS, HOOKS
 from delira.cli.migrate.gone import gone, of_backend, torchbearer, written_out
+from delira.cli.migrate.objects import is_apart, kinds_of, own_method, scope_of
 from delira.cli.migrate.source import Edit, Finding, Script
+from delira.cli.migrate.written import Holder, entry, items, text_of, unpacked
 from delira.experiments.run_request import RUN_NAMES
 from delira.metrics.direction import named_direction
 from delira.settings.config import SETTINGS
+
+
+def _found(line: int, why: str, *edits: Edit) -> Finding:
+    return Finding(line, "refused", why, edits)
+
 
 # ------------------------------------------------------------------ arguments that are gone, or wanted
 
@@ -19,8 +26,9 @@ from delira.settings.config import SETTINGS
 def _loggers(script: Script) -> Iterator[Finding]:
     """``make_logger`` of a backend."""
     for call in script.calls("make_logger"):
-        backend = script.node(call, 0, "backend")
-        if backend is not None and (script.made_by(backend) or "").endswith(("Backend", "LoggingHandler")):
+        made = script.value(entry(call, "backend", 0))
+        name = script.old_name(made.func) if isinstance(made, ast.Call) else None
+        if name is not None and name.endswith(("Backend", "LoggingHandler")):
             yield of_backend(script, call)
 
 
@@ -38,14 +46,14 @@ def _monitors(script: Script) -> Iterator[Finding]:
         monitor = given.get("monitor", given.get("monitor_key", first))
         is_auto = "mode" not in given or script.of(given["mode"]).strip("'\"") == "auto"
         is_best = script.old_name(call.func) != "ModelCheckpoint" or _is_true(given.get("save_best_only"))
-        is_open = bool(call.args[3:]) or any(one.arg is None for one in call.keywords)
+        is_open = bool(call.args[3:]) or bool(unpacked(call))
         if not isinstance(monitor, ast.Constant) or is_open or not is_auto or not is_best:
             continue
         if isinstance(monitor.value, str) and named_direction(monitor.value) is None and is_unknown(monitor.value):
             is_of_trial = not (script.origin(call.func) or "").startswith("delira.training")
             said = "max" if "acc" in monitor.value and is_of_trial else "min"
             why = f"nothing says whether large values of {monitor.value!r} are good; the older library took {said!r}"
-            yield Finding(call.lineno, "refused", why, (script.with_keyword(call, "mode", f'"{said}"'),))
+            yield _found(call.lineno, why, script.with_keyword(call, "mode", f'"{said}"'))
 
 
 def _is_true(node: ast.expr | None) -> bool:
@@ -75,26 +83,24 @@ def _arguments(script: Script) -> Iterator[Finding]:
             for one in _given(script, call):
                 if (one.name, None) in arguments or (one.name, script.of(one.value)) in arguments:
                     why = f"{script.old_name(call.func)} takes no {one.name}; what it said is so"
-                    edit = script.without_keyword(call, one.name)
-                    yield Finding(script.line_at(one.start), "refused", why, (edit,))
+                    yield _found(script.line_at(one.start), why, script.without_keyword(call, one.name))
 
     for name, place in _LAST_EPOCH.items():
         for call in script.calls(name):
             if len(call.args) == place + 1 and script.of(last := call.args[place]) == "-1":
                 why = f"{name} takes no last_epoch; what it said is so"
-                edit = script.without_part(call, script.start(last), script.end(last))
-                yield Finding(last.lineno, "refused", why, (edit,))
+                yield _found(last.lineno, why, script.without_part(call, script.start(last), script.end(last)))
 
 
 def _accuracies(script: Script) -> Iterator[Finding]:
     """The metric 'acc' of a trial with a criterion of the user's."""
     for call in script.calls("Trial"):
-        criterion, metrics = (script.node(call, place, name) for place, name in ((2, "criterion"), (3, "metrics")))
+        criterion, metrics = entry(call, "criterion", 2), entry(call, "metrics", 3)
         if _is_own_function(script, criterion) and isinstance(metrics, ast.List):
             for one in metrics.elts:
                 if isinstance(one, ast.Constant) and one.value in ("acc", "accuracy"):
                     why = "'acc' is chosen by the criterion, and of this one nothing is known; it was that of classes"
-                    yield Finding(one.lineno, "refused", why, (script.replaced(one, '"cat_acc"'),))
+                    yield _found(one.lineno, why, script.replaced(one, '"cat_acc"'))
 
 
 # ------------------------------------------------------------------ callbacks
@@ -107,9 +113,9 @@ def _returned(script: Script) -> Iterator[Finding]:
             if not isinstance(node, ast.Return) or next(script.above(node, ast.FunctionDef, ast.Lambda)) is not method:
                 continue
             branches = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else []
-            if any(_entries(script, one).keys() - {"stop_training"} for one in branches):
-                yield Finding(node.lineno, "refused", "a callback returns stop_training alone, no attributes")
-            entries = _entries(script, node.value)
+            if any(_entries(script, one)[0].keys() - {"stop_training"} for one in branches):
+                yield _found(node.lineno, "a callback returns stop_training alone, no attributes")
+            entries, is_whole = _entries(script, node.value)
             unknown = {key: text for key, text in entries.items() if key != "stop_training"}
             if not unknown:
                 continue
@@ -117,16 +123,14 @@ def _returned(script: Script) -> Iterator[Finding]:
             stop = f'return {{"stop_training": {entries["stop_training"]}}}' if "stop_training" in entries else "return"
             why = f"a callback returns stop_training alone; {', '.join(unknown)} is set as an attribute of the trainer"
             edits = (script.before(node, *lines), script.replaced(node, stop))
-            yield Finding(node.lineno, "refused", why, edits)
+            yield _found(node.lineno, why, *(edits if is_whole else ()))
 
 
 def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str]]:
     """What hears events of a trainer, and what it calls the trainer."""
     handed = _handed(script)
-    for cls in script.nodes:
-        if not isinstance(cls, ast.ClassDef):
-            continue
-        is_derived = any(name.endswith("Callback") or name == "EarlyStopping" for name in script.bases(cls))
+    for cls in script.nodes_of(ast.ClassDef):
+        is_derived = any(name.endswith("Callback") or name == "EarlyStopping" for name in kinds_of(script, cls))
         if not is_derived and cls.name not in handed:
             continue
         for method in cls.body:
@@ -136,42 +140,54 @@ def _methods_of_callbacks(script: Script) -> Iterator[tuple[ast.FunctionDef, str
 
 def _handed(script: Script) -> set[str]:
     """Names of the classes whose objects are given to experiments and trainers as callbacks."""
-    given = [
-        one.value
-        for place, _ in _places_of_settings(script)
-        for one in _given(script, place)
-        if one.name == "callbacks"
-    ]
-    for call in script.nodes:
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            method, owner = call.func.attr, call.func.value
-            if any(_is(script, owner, kind, method) for kind in (_EXPERIMENT, _TRAINER)):
-                given += [one.value for one in call.keywords if one.arg == "callbacks"]
-                given += call.args[:1] if method == "register_callback" else []
-    parts = [part for one in given for part in ast.walk(script.value(one) or one)]
+    places: list[Holder] = [place for place, _ in _places_of_settings(script)]
+    methods = {call: _method(script, call, (_EXPERIMENT, _TRAINER)) for call in script.nodes_of(ast.Call)}
+    given = [entry(one, "callbacks") for one in [*places, *(call for call, method in methods.items() if method)]]
+    given += [one for call, method in methods.items() if method == "register_callback" for one in call.args[:1]]
+    parts = [part for one in given if one is not None for part in ast.walk(script.value(one) or one)]
     made = [script.value(part) for part in parts if isinstance(part, (ast.Call, ast.Name))]
     return {script.of(one.func) for one in made if isinstance(one, ast.Call)}
 
 
-def _entries(script: Script, value: ast.expr | None) -> dict[str, str]:
-    """Key and text of each value of a dictionary that is written out, here or where a variable got it."""
+def _entries(script: Script, value: ast.expr | None) -> tuple[dict[str, str], bool]:
+    """Key and text of each value of a dictionary, as far as they are written down, and whether these are all."""
     node = script.value(value)
-    if isinstance(node, ast.Call) and script.of(node.func) == "dict" and not node.args:
-        pairs = {str(one.arg): script.of(one.value) for one in node.keywords}
+    if isinstance(node, ast.Call) and script.of(node.func) == "dict":
+        parts: list[Any] = [*node.args, *node.keywords]
     elif isinstance(node, ast.Dict):
-        keys = [one.value if isinstance(one, ast.Constant) else None for one in node.keys]
-        pairs = {str(key): script.of(one) for key, one in zip(keys, node.values, strict=True)}
+        parts = node.keys
     else:
-        return {}
+        return {}, False
+    pairs = {one.name: script.of(one.value) for one in _given(script, node)}
+    is_whole = len(pairs) == len(parts)
     if isinstance(value, ast.Name):
-        pairs = {key: f'{value.id}["{key}"]' for key in pairs}
-    return pairs if all(key.isidentifier() and not iskeyword(key) for key in pairs) else {}
+        put, is_sure = _put(script, value)
+        is_whole = is_whole and is_sure
+        pairs = {key: f'{value.id}["{key}"]' for key in [*pairs, *put]}
+    return pairs, is_whole and all(key.isidentifier() and not iskeyword(key) for key in pairs)
+
+
+def _put(script: Script, name: ast.Name) -> tuple[list[str], bool]:
+    """The keys that a dictionary gets before it is returned by its name, and whether it gets them always."""
+    keys, is_sure = [], True
+    for one in script.scopes.reads[id(script.binding(name))]:
+        above = next(script.above(one, ast.AST))
+        if script.start(one) >= script.start(name) or not isinstance(above, (ast.Attribute, ast.Subscript)):
+            continue
+        if isinstance(above, ast.Subscript) and isinstance(above.ctx, ast.Store) and text_of(above.slice):
+            keys.append(text_of(above.slice))
+            statement = next(script.above(above, ast.stmt))
+            is_around = next(script.above(statement, ast.AST)) in script.above(name, ast.FunctionDef, ast.If, ast.With)
+            is_sure = is_sure and isinstance(statement, ast.Assign) and is_around and not is_apart(script, above, name)
+        elif isinstance(above, ast.Attribute) or not isinstance(above.ctx, ast.Load):
+            is_sure = False
+    return keys, is_sure
 
 
 def _misspelt(script: Script) -> Iterator[Finding]:
     """Methods that look like events and are none."""
-    for cls in script.nodes:
-        if not isinstance(cls, ast.ClassDef) or not script.bases(cls) & {"AbstractCallback", "Callback"}:
+    for cls in script.nodes_of(ast.ClassDef):
+        if not kinds_of(script, cls) & {"AbstractCallback", "Callback"}:
             continue
         methods = [one for one in cls.body if isinstance(one, ast.FunctionDef) and not one.decorator_list]
         named = [one for one in methods if one.name.startswith(("on_", "at_"))]
@@ -181,8 +197,7 @@ def _misspelt(script: Script) -> Iterator[Finding]:
         for one in wrong:
             names = ", ".join(f'"{method.name}"' for method in wrong) + ("" if wrong[1:] else ",")
             why = f"{one.name} is no event, and was never called; the change says so. Rename it if an event was meant"
-            edit = script.before(methods[0], f"not_hooks = ({names})", "")
-            yield Finding(one.lineno, "refused", why, (edit,))
+            yield _found(one.lineno, why, script.before(methods[0], f"not_hooks = ({names})", ""))
 
 
 # ------------------------------------------------------------------ settings
@@ -201,46 +216,68 @@ _OF_MANAGERS = {
 }  # fmt: skip
 
 
-def _is(script: Script, node: ast.AST, ending: str, method: str = "") -> bool:
+#: attributes of a configuration of 0.5 in which settings are
+_OF_CONFIGS = ("fixed_params", "variable_params", "fixed_training", "variable_training", "fixed", "variable")
+
+
+def _method(script: Script, call: ast.Call, ending: str | tuple[str, ...]) -> str:
+    """The name of the method of an object, as ``_is`` tells them, that a call is one of; empty if it is none."""
+    owner, name = getattr(call.func, "value", None), getattr(call.func, "attr", "")
+    return name if owner is not None and _is(script, owner, ending, name) else ""
+
+
+def _is(script: Script, node: ast.AST, ending: str | tuple[str, ...], method: str = "") -> bool:
     """Whether an expression is an object of a class of an older library, by how the names of such classes end.
 
     Of a subclass that has a method of its own this is not said.
     """
-    call = script.call_of(node)
-    if call is None:
+    made = script.value(node)
+    seen: set[ast.AST] = set()
+    while (value := _returned_by(script, made)) is not None and value not in seen:
+        seen.add(value)
+        made = script.value(value)
+    if not isinstance(made, ast.Call) or own_method(script, made.func, method) is not None:
         return False
-    own = script.defined.get(call.func.id) if isinstance(call.func, ast.Name) else None
-    names = script.bases(own) if isinstance(own, ast.ClassDef) else {script.old_name(call.func) or ""}
-    has_own = isinstance(own, ast.ClassDef) and method in [getattr(one, "name", None) for one in own.body]
-    return not has_own and any(name.endswith(ending) for name in names)
+    return any(name.endswith(ending) for name in kinds_of(script, made.func))
 
 
-def _places_of_settings(script: Script) -> Iterator[tuple[ast.Call | ast.Dict, tuple[str, ...]]]:
+def _returned_by(script: Script, call: ast.AST | None) -> ast.expr | None:
+    """What a function of the script returns, if it does so in one place."""
+    binding = script.binding(call.func, is_sure=True) if isinstance(call, ast.Call) else None
+    function = binding.value if binding is not None else None
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return None
+    own = [one for one in script.nodes_of(ast.Return, ast.Yield, ast.YieldFrom) if scope_of(script, one) is function]
+    return own[0].value if len(own) == 1 and isinstance(own[0], ast.Return) else None
+
+
+def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...]]]:
     """Calls, and dictionaries of parameters, that hold settings of a training, and the names that they may have."""
-    for node in script.nodes:
-        if isinstance(node, ast.Call):
-            name = script.old_name(node.func) or ""
-            is_run = isinstance(node.func, ast.Attribute) and node.func.attr == "run"
-            if name.endswith(_EXPERIMENT) or (is_run and _is(script, node.func.value, _EXPERIMENT, "run")):  # type: ignore[attr-defined]
-                yield node, _OF_EXPERIMENTS
-            elif name.endswith(_TRAINER):
-                yield node, _OF_TRAINERS
+    for call in script.nodes_of(ast.Call):
+        name = script.old_name(call.func) or ""
+        if name.endswith(_EXPERIMENT) or _method(script, call, _EXPERIMENT) == "run":
+            yield call, _OF_EXPERIMENTS
+        elif name.endswith(_TRAINER):
+            yield call, _OF_TRAINERS
     if _has(script, _EXPERIMENT):
         for call in script.calls("Parameters", "DeliraConfig"):
-            named = [(str(one.arg).removeprefix("fixed_"), one.value) for one in call.keywords]
-            for given in [*call.args, *(value for _, value in named)]:
-                for key, value in [*_pairs(script.value(given)), *named]:
-                    training = script.value(value)
-                    if key == "training" and isinstance(training, ast.Dict):
-                        yield training, (*SETTINGS, *RUN_NAMES)
+            named = [(_part_of(str(one.arg)), one.value) for one in call.keywords]
+            within = [items(script.value(given)) for given in [*call.args, *(value for _, value in named)]]
+            pairs = [*named, *(pair for entries in within for pair in entries.items())]
+            parts = [script.value(value) for key, value in pairs if key == "training"]
+            for training in {id(part): part for part in parts if isinstance(part, ast.Dict)}.values():
+                yield training, (*SETTINGS, *RUN_NAMES)
+        for statement in script.nodes_of(ast.Assign):
+            place, whole = statement.targets[0], script.value(statement.value)
+            if isinstance(place, ast.Attribute) and place.attr in _OF_CONFIGS:
+                part = whole if place.attr.endswith("training") else script.value(items(whole).get("training"))
+                if isinstance(part, ast.Dict) and _is(script, place.value, "DeliraConfig"):
+                    yield part, (*SETTINGS, *RUN_NAMES)
 
 
-def _pairs(node: ast.AST | None) -> list[tuple[str, ast.expr]]:
-    """Keys and values of a dictionary that is written out."""
-    if not isinstance(node, ast.Dict):
-        return []
-    pairs = zip(node.keys, node.values, strict=True)
-    return [(key.value, value) for key, value in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+def _part_of(name: str) -> str:
+    """The part of parameters that an argument is, fixed or variable."""
+    return name.removeprefix("fixed_").removeprefix("variable_")
 
 
 class _Entry(NamedTuple):
@@ -252,7 +289,7 @@ class _Entry(NamedTuple):
     value: ast.expr
 
 
-def _given(script: Script, node: ast.AST) -> list[_Entry]:
+def _given(script: Script, node: ast.AST | None) -> list[_Entry]:
     """The named arguments of a call, or the entries of a dictionary, whose names are known."""
     if isinstance(node, ast.Call):
         named = [one for one in node.keywords if one.arg is not None]
@@ -282,18 +319,17 @@ def _settings(script: Script) -> Iterator[Finding]:
             edits += [edit for some in readings for edit in some or ()]
             for one in unknown:
                 why = f"there is no setting {one.name!r}; what only your closure needs is an entry of extra"
-                yield Finding(script.line_at(one.start), "refused", why, tuple(edits) if is_safe else ())
+                yield _found(script.line_at(one.start), why, *(edits if is_safe else ()))
     for call in script.calls("BaseDataManager", "DataManager"):
-        data = script.value(script.node(call, 0, "data"))
+        data = script.value(entry(call, "data", 0))
         if isinstance(data, ast.Dict) or (data is not None and _is(script, data, "Dataset")):
             for one in _given(script, call):
                 if one.name not in _OF_MANAGERS:
                     why = f"a data manager of a dataset takes no {one.name}, which nothing read"
-                    edit = script.without_keyword(call, one.name)
-                    yield Finding(script.line_at(one.start), "refused", why, (edit,))
+                    yield _found(script.line_at(one.start), why, script.without_keyword(call, one.name))
 
 
-def _readings(script: Script, place: ast.Call | ast.Dict, name: str) -> list[Edit] | None:
+def _readings(script: Script, place: Holder, name: str) -> list[Edit] | None:
     """The changes of what reads a setting that is in ``extra`` then; none if that is not clear."""
     edits = []
     for node in script.nodes_of(ast.Attribute, ast.Constant):
@@ -339,18 +375,18 @@ def _several_gpus(script: Script) -> Iterator[Finding]:
                 text = '"device": "auto"' if isinstance(place, ast.Dict) else 'device="auto"'
                 why = "gpu_ids needs a GPU, and of PyTorch one alone; device='auto' is the first GPU, or else the CPU"
                 line = script.line_at(one.start)
-                yield Finding(line, "refused", why, (Edit(one.start, one.end, text),))
+                yield _found(line, why, Edit(one.start, one.end, text))
 
 
 def _log_folders(script: Script) -> Iterator[Finding]:
     """The folder of TensorBoard, as its writers called it once."""
     for place, _ in _places_of_settings(script):
         for one in _given(script, place):
-            for entry in _given(script, script.value(one.value) or one.value) if one.name == "logging_kwargs" else ():
-                if entry.name == "logdir":
-                    start = script.text.index("logdir", entry.start)
+            for key in _given(script, script.value(one.value)) if one.name == "logging_kwargs" else ():
+                if key.name == "logdir":
+                    start = script.text.index("logdir", key.start)
                     edit = Edit(start, start + len("logdir"), "log_dir")
-                    yield Finding(script.line_at(entry.start), "refused", "it is called log_dir", (edit,))
+                    yield _found(script.line_at(key.start), "it is called log_dir", edit)
 
 
 #: what holds the class of a schedule, and how such classes, their modules and their callbacks are called
@@ -366,55 +402,42 @@ def _schedules(script: Script) -> Iterator[Finding]:
         return
     for place, _ in _places_of_settings(script):
         is_open = isinstance(place, ast.Call) and len(place.args) > _BEFORE_SCHEDULES
-        for one in [] if is_open or not _is_closed(script, place) else _given(script, place):
+        is_open = is_open or not all(isinstance(script.value(one), ast.Dict) for one in unpacked(place))
+        for one in [] if is_open else _given(script, place):
             if one.name in ("lr_sched_params", "lr_scheduler_params") and getattr(one.value, "keys", None):
                 why = f"{one.name} has no effect without a schedule"
-                yield Finding(one.value.lineno, "refused", why, (script.replaced(one.value, "{}"),))
+                yield _found(one.value.lineno, why, script.replaced(one.value, "{}"))
 
 
 def _names_a_schedule(script: Script) -> bool:
     """Whether anything in a script may be the class of a schedule, or tell it."""
-    entries = [(one.arg, one.value) for one in script.nodes if isinstance(one, ast.keyword)]
-    entries += [pair for one in script.nodes for pair in _pairs(one)]
-    told = [(key, value) for key, value in entries if key in _SCHEDULE_KEYS]
-    if any(not isinstance(value, ast.Constant) or value.value is not None for _, value in told):
+    of_dicts = [(key, value) for one in script.nodes_of(ast.Dict) for key, value in items(one).items()]
+    entries = [*((one.arg, one.value) for one in script.nodes_of(ast.keyword)), *of_dicts]
+    told = [value for key, value in entries if key in _SCHEDULE_KEYS]
+    if any(not isinstance(one, ast.Constant) or one.value is not None for one in told):
         return True
-    keys = [one for one in script.nodes if isinstance(one, ast.Constant) and str(one.value).endswith(_SCHEDULE_KEYS)]
-    if len(keys) > len([one for one in script.nodes for key, _ in _pairs(one) if key in _SCHEDULE_KEYS]):
+    keys = [one for one in script.nodes_of(ast.Constant) if str(one.value).endswith(_SCHEDULE_KEYS)]
+    if len(keys) > len([key for key, _ in of_dicts if key in _SCHEDULE_KEYS]):
         return True  # by a path, or an index
     names = {str(getattr(one, "id", getattr(one, "attr", None))) for one in script.nodes}
     names |= {part for _, alias, _ in script.imports for part in alias.name.split(".")}
     return any(_SCHEDULE.fullmatch(name) for name in names - {"AbstractCallback"})
 
 
-def _is_closed(script: Script, place: ast.Call | ast.Dict) -> bool:
-    """Whether all that a call or a dictionary is given stands in the script."""
-    opened = (
-        [one.value for one in place.keywords if one.arg is None]
-        if isinstance(place, ast.Call)
-        else [value for key, value in zip(place.keys, place.values, strict=True) if key is None]
-    )
-    return all(isinstance(script.value(one), ast.Dict) for one in opened)
-
-
 def _scores(script: Script) -> Iterator[Finding]:
     """A score that is a function of the script, of which nobody knows whether it should be small."""
-    for call in script.nodes:
-        if not isinstance(call, ast.Call):
-            continue
-        is_train = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
-        if is_train and _is(script, call.func.value, _TRAINER, "train"):  # type: ignore[attr-defined]
-            key, mode = script.node(call, 3, "val_score_key"), "highest"
+    for call in script.nodes_of(ast.Call):
+        if _method(script, call, _TRAINER) == "train":
+            key, mode = entry(call, "val_score_key", 3), "highest"
         elif (script.old_name(call.func) or "").endswith(_EXPERIMENT):
-            key, mode = script.node(call, 6, "val_score_key"), "lowest"
+            key, mode = entry(call, "val_score_key", 6), "lowest"
         else:
             continue
-        name = key.value.removeprefix("val_") if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+        name = text_of(key).removeprefix("val_")
         is_unknown = bool(name) and named_direction(name) is None and _is_own_metric(script, name)
         if is_unknown and not _says_mode(script, call):
             why = f"nothing says whether small or large values of {name!r} are good; the older library took the {mode}"
-            edit = script.with_keyword(call, "val_score_mode", f'"{mode}"')
-            yield Finding(call.lineno, "refused", why, (edit,))
+            yield _found(call.lineno, why, script.with_keyword(call, "val_score_mode", f'"{mode}"'))
 
 
 def _says_mode(script: Script, call: ast.Call) -> bool:
@@ -451,21 +474,17 @@ _STRATIFIED = (2, "num_epochs data num_splits shuffle random_seed label_key trai
 
 def _places(script: Script) -> Iterator[Finding]:
     """Arguments that come by their places, and now by their names."""
-    for call in script.nodes:
-        if not isinstance(call, ast.Call):
-            continue
+    for call in script.nodes_of(ast.Call):
         if (script.old_name(call.func) or "").endswith(_EXPERIMENT):
             order = _PLACES_OF_MAKING
-        elif isinstance(call.func, ast.Attribute) and _is(script, call.func.value, _EXPERIMENT, call.func.attr):
-            order = _PLACES.get(call.func.attr, (len(call.args), ""))
-            first = script.value(call.args[0]) if call.args else None
-            if call.func.attr == "kfold" and isinstance(first, ast.Constant):
-                order = _PLACES_OF_03
         else:
-            continue
+            method = _method(script, call, _EXPERIMENT)
+            order = _PLACES.get(method, (len(call.args), ""))
+            if method == "kfold" and call.args and isinstance(script.value(call.args[0]), ast.Constant):
+                order = _PLACES_OF_03
         if edits := _named(script, call, *order):
             why = "arguments in the order of the older library are given by their names"
-            yield Finding(call.lineno, "refused", why, tuple(edits))
+            yield _found(call.lineno, why, *edits)
 
 
 def _named(script: Script, call: ast.Call, number: int, names: str) -> list[Edit]:
@@ -481,17 +500,14 @@ def _named(script: Script, call: ast.Call, number: int, names: str) -> list[Edit
 
 def _folds(script: Script) -> Iterator[Finding]:
     """The methods of 0.3 for stratified folds, and its order of the arguments of a test."""
-    for call in script.nodes:
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-            continue
-        method, owner = call.func.attr, call.func.value
-        if not _is(script, owner, _EXPERIMENT, method):
-            continue
+    for call in script.nodes_of(ast.Call):
+        method = _method(script, call, _EXPERIMENT)
         if method == "stratified_kfold":
-            name = Edit(script.end(owner), script.end(call.func), ".kfold")
+            end = script.end(call.func)
+            name = Edit(end - len(method), end, "kfold")
             stratified = script.with_keyword(call, "split_type", '"stratified"')
             edits = [name, *_named(script, call, *_STRATIFIED), stratified]
-            yield Finding(call.lineno, "refused", "it is a way to split of kfold", tuple(edits))
+            yield _found(call.lineno, "it is a way to split of kfold", *edits)
         elif method == "stratified_kfold_predict":
             yield _by_function(script, call, method)
         elif method == "test" and len(call.args) > 2 and _is(script, call.args[2], _MANAGER):
@@ -512,21 +528,14 @@ def _by_function(script: Script, call: ast.Call, name: str) -> Finding:
 
 def _labels(script: Script) -> Iterator[Finding]:
     """Whole numbers as targets of losses that take no whole numbers."""
-    losses = {*_names_of_calls(script)}
+    losses = {(script.origin(one.func) or "").rpartition(".")[2] for one in script.nodes_of(ast.Call)}
     if not losses & {"BCELoss", "BCEWithLogitsLoss", "HuberLoss"} or losses & {"CrossEntropyLoss", "NLLLoss"}:
         return
     for call in script.calls("BaseDataManager", "DataManager"):
-        for key, value in _pairs(script.value(script.node(call, 0, "data"))):
-            if key == "label" and _is_whole(script, value):
-                why = "the loss takes numbers of floating point, and labels keep their type; they were made float32"
-                edit = script.replaced(value, f'({script.of(value)}).astype("float32")')
-                yield Finding(value.lineno, "refused", why, (edit,))
-
-
-def _names_of_calls(script: Script) -> Iterator[str]:
-    for node in script.nodes:
-        if isinstance(node, ast.Call):
-            yield (script.origin(node.func) or "").rpartition(".")[2]
+        value = items(script.value(entry(call, "data", 0))).get("label")
+        if value is not None and _is_whole(script, value):
+            why = "the loss takes numbers of floating point, and labels keep their type; they were made float32"
+            yield _found(value.lineno, why, script.replaced(value, f'({script.of(value)}).astype("float32")'))
 
 
 def _is_whole(script: Script, node: ast.expr) -> bool:
@@ -536,7 +545,7 @@ def _is_whole(script: Script, node: ast.expr) -> bool:
     if not isinstance(made, ast.Call):
         return isinstance(made, ast.Compare)
     name = script.of(made.func).rpartition(".")[2]
-    dtype = script.node(made, 0 if name == "astype" else 99, "dtype")
+    dtype = entry(made, "dtype", 0 if name == "astype" else 99)
     if dtype is not None or name == "astype":
         return dtype is not None and re.search(words, script.of(dtype)) is not None
     if name in ("array", "asarray") and len(made.args) == 1 and isinstance(made.args[0], ast.List):
@@ -555,14 +564,14 @@ def _has(script: Script, *endings: str) -> bool:
 
 def _is_own_metric(script: Script, name: str) -> bool:
     """Whether a dictionary has a function of the script under the name of a metric."""
-    pairs = [pair for node in script.nodes for pair in _pairs(node)]
-    return any(key == name.removeprefix("val_") and _is_own_function(script, value) for key, value in pairs)
+    given = [items(one).get(name.removeprefix("val_")) for one in script.nodes_of(ast.Dict)]
+    return any(one is not None and _is_own_function(script, one) for one in given)
 
 
 def _is_own_function(script: Script, node: ast.AST | None) -> bool:
     """Whether an expression is a function that the script itself defines."""
-    node = script.value(node)
-    return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in script.defined)
+    value = script.value(node)
+    return isinstance(value, ast.Lambda) or value in script.defined.values()
 
 
 #: what looks for such lines

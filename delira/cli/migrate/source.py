@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from delira.cli.migrate.scopes import Scopes
+from delira.cli.migrate.scopes import Binding, Scopes
 from delira.errors import ConfigError
 from delira.frameworks import NAMES
 from delira.utils.lazy import for_old_scripts
@@ -44,8 +44,6 @@ _LONG = 88
 _Node = TypeVar("_Node", bound=ast.AST)
 #: a comma, and what may have commas that are none
 _COMMA = re.compile(r"#[^\n]*|,")
-#: methods of a trial that return it
-_FLUENT = ("with_", "for_", "to", "cuda", "cpu", "train", "eval", "load_state_dict", "replay")
 
 
 class Edit(NamedTuple):
@@ -114,7 +112,7 @@ class Script:
         self._starts = [*itertools.accumulate(map(len, lines), initial=len(text) - sum(map(len, lines)))]
         self._lines = [line.encode() for line in lines]
         self.nodes = [*ast.walk(self.tree)]
-        self._scopes = Scopes(self.tree, self.nodes)
+        self.scopes = Scopes(self.tree, self.nodes)
         #: every import statement, with the name that the script has for what it imports
         self.imports: list[tuple[ast.Import | ast.ImportFrom, ast.alias, str]] = []
         for node in self.nodes:
@@ -126,7 +124,6 @@ class Script:
         self._stars = [str(node.module) for node, _, name in self.imports if name == "*" and not node.level]  # type: ignore[union-attr]
         self._of_kinds: dict[tuple[type[ast.AST], ...], list[Any]] = {}
         self._texts: dict[int, str] = {}
-        self._bases: dict[int, set[str]] = {}
         #: what the script defines at its top
         self.defined = {one.name: one for one in self.tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
 
@@ -137,15 +134,6 @@ class Script:
         if kinds not in self._of_kinds:
             self._of_kinds[kinds] = [node for node in self.nodes if isinstance(node, kinds)]
         return self._of_kinds[kinds]
-
-    @functools.cached_property
-    def calls_by_name(self) -> dict[str, list[ast.Call]]:
-        """Calls of functions and classes of older libraries, by the last part of their names."""
-        found: dict[str, list[ast.Call]] = {}
-        for call in self.nodes_of(ast.Call):
-            if (name := self.old_name(call.func)) is not None:
-                found.setdefault(name, []).append(call)
-        return found
 
     @functools.cached_property
     def _named(self) -> dict[str, list[ast.Name]]:
@@ -163,10 +151,10 @@ class Script:
             return None if home is None else f"{home}.{node.attr}"
         if not isinstance(node, ast.Name):
             return None
-        if node in self._scopes:
-            bindings = self._scopes.bindings(node)[1]
+        if node in self.scopes:
+            bindings = self.scopes.bindings(node)
             found = [one for one in bindings if one.imported]
-            before = [one for one in found if one.end <= (node.lineno, node.col_offset)]
+            before = [one for one in found if one.is_before(node)]
             if not found:
                 return None if bindings else self._by_star(node.id)
             statement, alias = (before or found)[-1].imported  # type: ignore[misc]
@@ -191,7 +179,7 @@ class Script:
         """Full names of what imports of all names give, and where they are used."""
         found: dict[str, list[ast.Name]] = {}
         for node in self.nodes_of(ast.Name) if self._stars else ():
-            if not self._scopes.bindings(node)[1] and (full := self._by_star(node.id)) is not None:
+            if not self.scopes.bindings(node) and (full := self._by_star(node.id)) is not None:
                 found.setdefault(full, []).append(node)
         return found
 
@@ -202,60 +190,42 @@ class Script:
             return None
         return origin.rpartition(".")[2]
 
-    def value(self, node: ast.AST | None) -> ast.AST | None:
-        """The expression that the script assigned to a name where it stands; any other expression is its own."""
+    def value(self, node: ast.AST | None, is_sure: bool = True) -> ast.AST | None:
+        """The expression that a name stands for; any other expression is its own.
+
+        Parameters
+        ----------
+        node
+            The name.
+        is_sure
+            Whether a name that may have got something else on the way to where it stands is its own, too; else it
+            is what it got last in the order of the text.
+        """
         seen: set[int] = set()
-        while isinstance(node, ast.Name) and id(node) not in seen:
-            seen.add(id(node))
-            found = self._scopes.assigned(node)
-            node = node if found is None else found
-        return node
+        while True:
+            binding = self.binding(node, is_sure)
+            is_alone = not is_sure or (isinstance(node, ast.Name) and binding is not None and binding.part is None)
+            if isinstance(node, ast.NamedExpr) and not is_sure:
+                node = node.value
+            elif binding is not None and binding.value is not None and id(binding) not in seen and is_alone:
+                seen.add(id(binding))
+                node = binding.value
+            else:
+                return node
 
-    def call_of(self, node: ast.AST) -> ast.Call | None:
-        """The call that made the object that an expression is, as far as the script tells: ``Trial(…)``."""
-        seen: set[int] = set()
-        found = self.value(node)
-        while isinstance(found, ast.Call) and id(found) not in seen:  # trial = trial.to("cpu") is made of itself
-            seen.add(id(found))
-            if not isinstance(found.func, ast.Attribute) or self.origin(found.func) is not None:
-                return found
-            found = self.value(found.func.value) if found.func.attr.startswith(_FLUENT) else None
-        return None
+    def last_value(self, node: ast.AST | None) -> ast.AST | None:
+        """The expression that a name got last in the order of the text, on whatever way that is reached."""
+        return self.value(node, is_sure=False)
 
-    def made_by(self, node: ast.AST) -> str | None:
-        """The class of an older library whose object an expression is, as far as the script tells: ``"Trial"``."""
-        call = self.call_of(node)
-        return None if call is None else self.old_name(call.func)
+    def binding(self, node: ast.AST | None, is_sure: bool = False) -> Binding | None:
+        """Where a name got what it is, as far as the script tells."""
+        found = self.scopes.binding(node)
+        is_known = node is None or found is None or not is_sure or self.scopes.is_sure(node, found)
+        return found if is_known else None
 
-    def bases(self, cls: ast.ClassDef) -> set[str]:
-        """Names of the classes of older libraries from which a class derives, also by others of the script."""
-        if id(cls) in self._bases:
-            return self._bases[id(cls)]
-        own = {one.name: one for one in self.nodes_of(ast.ClassDef) if one.name != cls.name}
-        found, left, seen = set(), [*cls.bases], {cls.name}
-        while left:
-            base = left.pop()
-            if (name := self.old_name(base)) is not None:
-                found.add(name)
-            elif isinstance(base, ast.Name) and base.id in own.keys() - seen:
-                seen.add(base.id)
-                left += own[base.id].bases
-        self._bases[id(cls)] = found
-        return found
-
-    def calls(self, *names: str) -> Iterator[ast.Call]:
+    def calls(self, *names: str) -> list[ast.Call]:
         """Calls of functions and classes of older libraries, by the last part of their names."""
-        for name in names:
-            yield from self.calls_by_name.get(name, ())
-
-    def methods(self, classes: Iterable[str], *names: str) -> Iterator[ast.Call]:
-        """Calls of methods of objects of some classes."""
-        wanted = frozenset(classes)
-        for node in self.nodes_of(ast.Call):
-            if not isinstance(node.func, ast.Attribute) or node.func.attr not in names:
-                continue
-            if self.made_by(node.func.value) in wanted:
-                yield node
+        return [one for one in self.nodes_of(ast.Call) if self.old_name(one.func) in names]
 
     def uses(self, name: str) -> list[ast.Name]:
         """Where a name is read."""
@@ -268,7 +238,7 @@ class Script:
 
     def above(self, node: ast.AST, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
         """The nodes of some kinds around one, from the inside out."""
-        return self._scopes.above(node, *kinds)
+        return self.scopes.above(node, *kinds)
 
     # ------------------------------------------------------------------ where it is, and how it changes
 
@@ -286,7 +256,7 @@ class Script:
 
     def of(self, node: ast.AST) -> str:
         """The text of a node."""
-        if node not in self._scopes:
+        if node not in self.scopes:
             return self.text[self.start(node) : self.end(node)]
         if id(node) not in self._texts:
             self._texts[id(node)] = self.text[self.start(node) : self.end(node)]
@@ -362,17 +332,6 @@ class Script:
         place = min(place, len(self.text))
         gap = "" if not self.text[place:].strip("\r\n") or self.text[place] in "\r\n" else "\n\n"
         return Edit(place, place, f"\n\n{text}\n{gap}")
-
-    def argument(self, call: ast.Call, position: int, name: str, default: str | None = None) -> str | None:
-        """The text of an argument of a call, by its place or its name; ``default`` if it is not given."""
-        node = self.node(call, position, name)
-        return default if node is None else self.of(node)
-
-    def node(self, call: ast.Call, position: int, name: str) -> ast.expr | None:
-        """An argument of a call, by its place or its name."""
-        named = next((one.value for one in call.keywords if one.arg == name), None)
-        has_place = position < len(call.args) and not any(isinstance(one, ast.Starred) for one in call.args)
-        return call.args[position] if named is None and has_place else named
 
     def changed(self, findings: Iterable[Finding]) -> str:
         """The text after the changes of findings; of two changes of the same place the first is made."""

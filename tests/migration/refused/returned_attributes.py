@@ -35,6 +35,11 @@ class Rates(AbstractCallback):
         found = {"note": "seen", "stop_training": kwargs["curr_epoch"] == 2}
         return found  # refused
 
+    def at_training_end(self, trainer, **kwargs):
+        found = {}
+        found["last"] = trainer.lr
+        return found  # refused
+
 
 def by_hand(num_epochs, lr=0.1):
     w = np.zeros((2, 1))
