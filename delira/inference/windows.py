@@ -243,8 +243,8 @@ class _Sums:
         if not way.memory_map:
             return np.zeros(shape, dtype)
         folder = None if way.memory_map is True else way.memory_map
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it goes with the array
-        return np.memmap(file, dtype, "w+", shape=shape)
+        with tempfile.TemporaryFile(dir=folder) as file:  # which has no name, and goes with the array
+            return np.memmap(file, dtype, "w+", shape=shape)
 
     def add(self, found: Arrays, position: int, place: tuple[int, ...], weights: np.ndarray) -> None:
         """Add what was found of one window."""
