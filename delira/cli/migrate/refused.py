@@ -261,7 +261,7 @@ def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...
             yield call, _OF_TRAINERS
     if _has(script, _EXPERIMENT):
         for call in script.calls("Parameters", "DeliraConfig"):
-            named = [(_part_of(str(one.arg)), one.value) for one in call.keywords]
+            named = [(str(one.arg).removeprefix("fixed_"), one.value) for one in call.keywords]
             within = [items(script.value(given)) for given in [*call.args, *(value for _, value in named)]]
             pairs = [*named, *(pair for entries in within for pair in entries.items())]
             parts = [script.value(value) for key, value in pairs if key == "training"]
@@ -273,11 +273,6 @@ def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...
                 part = whole if place.attr.endswith("training") else script.value(items(whole).get("training"))
                 if isinstance(part, ast.Dict) and _is(script, place.value, "DeliraConfig"):
                     yield part, (*SETTINGS, *RUN_NAMES)
-
-
-def _part_of(name: str) -> str:
-    """The part of parameters that an argument is, fixed or variable."""
-    return name.removeprefix("fixed_").removeprefix("variable_")
 
 
 class _Entry(NamedTuple):
