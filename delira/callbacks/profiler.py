@@ -262,8 +262,8 @@ class TimerMetric(Profiler, Metric):
     """
 
     def __init__(self, *parts: str, prints: bool = True, wait: bool = False):
-        parts = tuple(_OF_EVENTS.get(part, part) for part in parts)
-        if unknown := [part for part in parts if part not in PARTS]:
+        parts = tuple(_OF_EVENTS.get(part, part) if isinstance(part, str) else part for part in parts)
+        if unknown := [part for part in parts if not isinstance(part, str) or part not in PARTS]:
             raise ConfigError(
                 f"TimerMetric: there is no part {unknown[0]!r}{did_you_mean(unknown[0], PARTS)}; there are "
                 f"{', '.join(PARTS)}"

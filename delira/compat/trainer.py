@@ -161,6 +161,20 @@ def _reads_delira(trainer: Any) -> bool:
     return getattr(type(trainer).load_state, "__func__", None) is own
 
 
+def _load_optimizers(trainer: Any, states: Mapping[str, Any]) -> None:
+    """Give optimizers their states: by their own method, or by the backend where frameworks have none."""
+    others = {}
+    for key, own in states.items():
+        optimizer = getattr(trainer.optimizers[key], "optimizer", trainer.optimizers[key])
+        if hasattr(optimizer, "load_state_dict"):
+            optimizer.load_state_dict(own)
+        else:
+            others[key] = trainer.optimizers[key]
+    if others:
+        tree = {"model": trainer.run.weights, "optimizer": states}
+        trainer.backend.checkpoints.load_state_tree(tree, trainer.module, others)
+
+
 def update_partly(trainer: Any, state: Mapping[str, Any]) -> None:
     """Take parts of a state over: weights, states of optimizers, the number of the epoch; others become attributes."""
     if lacking := sorted((state.get("optimizer") or {}).keys() - trainer.optimizers.keys()):
@@ -169,9 +183,7 @@ def update_partly(trainer: Any, state: Mapping[str, Any]) -> None:
         if name == "model":
             trainer.saving.load_weights(value)
         elif name == "optimizer":
-            for key, own in value.items():
-                optimizer = trainer.optimizers[key]
-                getattr(optimizer, "optimizer", optimizer).load_state_dict(own)
+            _load_optimizers(trainer, value)
         elif name == "epoch":
             if trainer.run.state.is_new:
                 trainer.run.state.epoch = int(value or 0)

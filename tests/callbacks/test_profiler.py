@@ -285,6 +285,8 @@ def test_what_cannot_be_is_refused(tmp_path):
             Profiler(trace_steps=steps)
     with pytest.raises(ConfigError, match="there is no part 'foward'; did you mean 'forward'"):
         TimerMetric("foward")
+    with pytest.raises(ConfigError, match=r"there is no part \['forward'\]"):
+        TimerMetric(["forward"])
 
 
 @pytest.mark.parametrize("kit", ["toy"], indirect=True)

@@ -222,7 +222,7 @@ def test_what_is_not_sure_is_not_told(text):
             6,
         ),
         ("def f():\n    e = E(p)\n    return e\nf().run(foo=2)\n", 5),
-        ("from delira.utils import DeliraConfig as C\nE(C(variable_training={'own': 1}, fixed_model={}), m)\n", 3),
+        ("from delira.utils import DeliraConfig as C\nE(C(fixed_training={'own': 1}, fixed_model={}), m)\n", 3),
         ("from delira.utils import DeliraConfig\nc = DeliraConfig()\nc.variable_training = {'foo': 2}\nE(c, m)\n", 4),
     ],
 )

@@ -105,6 +105,7 @@ def test_by_a_state_of_after_an_exception(backend, caplog):
     state = broken.state_dict()
     assert "epoch 2 was broken off after step 3" in caplog.text
     assert (state["epoch"], state["step"]) == (1, 0)
+    assert broken.trainer.state.step_in_epoch == 3  # to ask for it changes nothing
     other = build(backend, None).load_state_dict(state)
     assert [record["epoch"] for record in other.run(2)] == [1, 2]
     broken.run(2)

@@ -214,8 +214,6 @@ _OF_MANAGERS = {
     "sampler_kwargs", "sampling_kwargs", "data_loader_cls", "dataset_cls", "load_fn", "from_disc", "worker_settings",
     "bad_samples", "drop_last",
 }  # fmt: skip
-
-
 #: attributes of a configuration of 0.5 in which settings are
 _OF_CONFIGS = ("fixed_params", "variable_params", "fixed_training", "variable_training", "fixed", "variable")
 
@@ -261,23 +259,18 @@ def _places_of_settings(script: Script) -> Iterator[tuple[Holder, tuple[str, ...
             yield call, _OF_TRAINERS
     if _has(script, _EXPERIMENT):
         for call in script.calls("Parameters", "DeliraConfig"):
-            named = [(_part_of(str(one.arg)), one.value) for one in call.keywords]
+            named = [(str(one.arg).removeprefix("fixed_"), one.value) for one in call.keywords]
             within = [items(script.value(given)) for given in [*call.args, *(value for _, value in named)]]
             pairs = [*named, *(pair for entries in within for pair in entries.items())]
-            parts = [script.value(value) for key, value in pairs if key == "training"]
-            for training in {id(part): part for part in parts if isinstance(part, ast.Dict)}.values():
-                yield training, (*SETTINGS, *RUN_NAMES)
+            for part in [script.value(value) for key, value in pairs if key == "training"]:
+                if isinstance(part, ast.Dict):
+                    yield part, (*SETTINGS, *RUN_NAMES)
         for statement in script.nodes_of(ast.Assign):
             place, whole = statement.targets[0], script.value(statement.value)
             if isinstance(place, ast.Attribute) and place.attr in _OF_CONFIGS:
                 part = whole if place.attr.endswith("training") else script.value(items(whole).get("training"))
                 if isinstance(part, ast.Dict) and _is(script, place.value, "DeliraConfig"):
                     yield part, (*SETTINGS, *RUN_NAMES)
-
-
-def _part_of(name: str) -> str:
-    """The part of parameters that an argument is, fixed or variable."""
-    return name.removeprefix("fixed_").removeprefix("variable_")
 
 
 class _Entry(NamedTuple):

@@ -11,8 +11,6 @@ from typing import NamedTuple
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 #: what has names of its own, and is computed where it stands
 _WITHIN = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
 #: blocks that run whenever what is around them does
 _ONCE = (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
 #: the module, class, function or comprehension in which a name gets its values, by its id, and the name
@@ -32,6 +30,7 @@ class Binding(NamedTuple):
     """The value, or the function or class, if it stands there."""
 
     imported: tuple[ast.Import | ast.ImportFrom, ast.alias] | None = None
+    """The import that gives it the value."""
 
     of: ast.AST | None = None
     """What the value is a part of, or what a loop goes over."""
