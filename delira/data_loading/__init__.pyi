@@ -25,6 +25,7 @@ from delira.data_loading.load_utils import norm_zero_mean_unit_std as norm_zero_
 from delira.data_loading.mapped_dataset import MappedDataset as MappedDataset
 from delira.data_loading.nii import load_nii as load_nii
 from delira.data_loading.nii import load_sample_nii as load_sample_nii
+from delira.data_loading.patches import Patches as Patches
 from delira.data_loading.sampler import AbstractSampler as AbstractSampler
 from delira.data_loading.sampler import BatchSampler as BatchSampler
 from delira.data_loading.sampler import GroupRandomSampler as GroupRandomSampler
@@ -70,6 +71,7 @@ __all__ = [
     "Nii3DCacheDataset",
     "Nii3DCacheDatset",
     "Nii3DLazyDataset",
+    "Patches",
     "PerSampleTransform",
     "PrevalenceRandomSampler",
     "PrevalenceSequentialSampler",

@@ -220,6 +220,11 @@ class BaseDataManager:
     def get_subset(self, indices: Indices) -> Self:
         """Return the same manager over a part of the data; no sample is copied.
 
+        Parameters
+        ----------
+        indices : sequence of int, or ndarray of shape (n,)
+            Numbers of samples; if these are patches, of the cases that they are cut from.
+
         Raises
         ------
         ConfigError
@@ -235,15 +240,33 @@ class BaseDataManager:
             )
         subset = copy.copy(self)  # not the constructor: a subclass may have another signature and more state
         part = self._dataset.get_subset(indices)
-        subset._named = self._named and self._named.for_part(indices, len(self._dataset))
+        subset._named = self._named and self._named.for_part(self._dataset._numbers_in(indices), len(self._dataset))
         subset.left_out = {}
         subset.dataset = part
         return subset
 
     def train_test_split(self, *args: Any, **kwargs: Any) -> tuple[Self, Self]:
-        """Split at random in two; keywords as in :meth:`AbstractDataset.train_test_split`."""
-        train, test = split_indices(len(self._dataset), *args, **kwargs)
+        """Split at random in two, patches by their cases; keywords as in :meth:`AbstractDataset.train_test_split`."""
+        train, test = split_indices(len(self._dataset.whole_cases()), *args, **kwargs)
         return self.get_subset(train), self.get_subset(test)
+
+    def whole_cases(self) -> Self:
+        """Return the manager of the cases that patches are cut from: each once, in order, one a batch.
+
+        What is no patch is a case already, and the manager returned is this one.
+        """
+        cases = self._dataset.whole_cases()
+        if cases is self._dataset:
+            return self
+        whole = copy.copy(self)
+        whole.left_out = {}
+        whole._change(_dataset=cases, _named=None, _drop_last=False, _batch_size=1, _keeper=PoolKeeper())
+        return whole
+
+    def case_of(self, index: int) -> int:
+        """Return the number of the case that a sample is, or is a patch of."""
+        below = None if self._dataset.whole_cases() is self._dataset else self._dataset._below(index)
+        return index if below is None else below[1]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that decide what the batches are, by name; for manifests and fingerprints."""

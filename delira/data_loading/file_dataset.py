@@ -80,6 +80,35 @@ class BaseLazyDataset(_LoadingDataset):
     def __getitem__(self, index: int) -> Sample:
         return _load(self, at(self.data, index, self), index)
 
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries of a sample, which is loaded for it unless ``load_fn`` knows them."""
+        if not self._reads_parts():
+            return super().entry_shapes(index)
+        item = at(self.data, index, self)
+        with noting(lambda: _loading(self, item, index)):
+            return self._load_fn.entry_shapes(item)  # type: ignore[union-attr]
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut; it is loaded as a whole unless ``load_fn`` has a ``read_part``.
+
+        That is called as ``load_fn.read_part(item, parts, keys)``, beside ``load_fn.entry_shapes(item)``, as those of
+        :class:`~delira.data_loading.LoadSample` are.
+        """
+        if not self._reads_parts():
+            return super().read_part(index, parts, keys)
+        item = at(self.data, index, self)
+        with noting(lambda: _loading(self, item, index)):
+            return self._load_fn.read_part(item, parts, keys)  # type: ignore[union-attr, no-any-return]
+
+    def _reads_parts(self) -> bool:
+        """Return True if ``load_fn`` reads parts: as it is called, not as a class that it was derived from was."""
+        is_pair = self._img_extensions is not None
+        cls = type(self._load_fn)
+        newest = next((base for base in cls.__mro__ if {"read_part", "__call__"} & vars(base).keys()), cls)
+        return not (self._load_kwargs or is_pair) and "read_part" in vars(newest)
+
     def _source(self, index: int) -> Any:
         return self.data[index]
 
