@@ -171,21 +171,21 @@ def names_of(sources: Sequence[Any], called: Callable[[int], str]) -> list[str]:
         Says what the sample of a number is called, where it comes from no file.
     """
     paths = [_first_path(source) for source in sources]
-    names = [path and _stem(path) for path in paths]
+    names = [path and stem_of(path) for path in paths]
     for depth in range(1, max((path.count(os.sep) for path in paths if path), default=0) + 1):
         counts = Counter(names)
         if not (again := [place for place, name in enumerate(names) if name and counts[name] > 1]):
             break
         for place in again:
             folders = os.path.dirname(str(paths[place])).split(os.sep)[-depth:]
-            names[place] = "/".join([*folders, _stem(str(paths[place]))])
+            names[place] = "/".join([*folders, stem_of(str(paths[place]))])
     return [name or _as_name(called(place)) or str(place) for place, name in enumerate(names)]
 
 
 def _as_name(called: str) -> str:
     """Make a name of what :func:`case_in` says, or of a path."""
     key, _, value = called.partition(" ")
-    return value.strip("'") if key in CASES else _stem(called)
+    return value.strip("'") if key in CASES else stem_of(called)
 
 
 def _first_path(source: Any) -> str:
@@ -199,7 +199,7 @@ def _first_path(source: Any) -> str:
     return os.path.normpath(paths[0]) if paths else next((text for place, text in texts.items() if not place), "")
 
 
-def _stem(path: str) -> str:
+def stem_of(path: str) -> str:
     """The name of a file without its endings, e.g. ``"case_01"`` of ``"x/case_01.nii.gz"``; of a folder its name."""
     name = os.path.basename(path)
     stem, ending = os.path.splitext(name)

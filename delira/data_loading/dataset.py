@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._exact import common_dtype, from_the_front, to_index
+from delira.data_loading._images import check_size, to_channels_first
 from delira.data_loading.abstract_dataset import (
     NO_CASES,
     AbstractDataset,
@@ -29,7 +30,6 @@ from delira.data_loading.file_dataset import (
     Nii3DCacheDatset,
     Nii3DLazyDataset,
 )
-from delira.data_loading.load_utils import check_size, to_channels_first
 from delira.errors import (
     ConfigError,
     DataError,
