@@ -19,6 +19,7 @@ from delira.data_loading._exact import (
     stack,
     to_index_array,
 )
+from delira.data_loading.statistics import DataFingerprint, fingerprint_volumes
 from delira.errors import ConfigError, DataError, MissingKeyError, check_texts, noting
 from delira.utils.seeding import derive, seeded_globals
 
@@ -259,6 +260,27 @@ class AbstractDataset(abc.ABC):
             that loads none.
         """
         return describe(self, label_key, limit, self._known_labels, self._files)
+
+    def statistics(self, label_key: str = "label", data_key: str = "data", limit: int | None = 100) -> DataFingerprint:
+        """Summarise volumes: sizes, spacings, intensities, shares of classes; suggests patch size and normalisation.
+
+        Of patches the cases are looked at. Intensities are those of at most 10,000 voxels of a case, drawn with a seed,
+        with a label above 0 if there are labels of the case's shape.
+
+        Parameters
+        ----------
+        label_key, data_key
+            Entries with the class of each voxel, of shape (*spatial,) or (1, *spatial); and with the intensities, of
+            shape (C, *spatial).
+        limit
+            Cases that are read, drawn at random, always the same; None for all.
+
+        Raises
+        ------
+        DataError
+            If a case is no volume, or has another number of axes or channels than the others.
+        """
+        return fingerprint_volumes(self, label_key, data_key, limit)
 
     def _known_labels(self, key: str) -> list[Any] | None:
         """Return the labels of all samples; None if that would load these."""

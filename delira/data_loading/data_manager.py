@@ -25,6 +25,7 @@ from delira.data_loading.data_loader import (
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.data_loading.sampler.orders import count_batches
+from delira.data_loading.statistics import DataFingerprint
 from delira.data_loading.transforms import FittedPreprocessing, Transform, TransformCall
 from delira.data_loading.workers.pool import PoolKeeper, WorkersAhead, WorkerSettings, as_worker_settings
 from delira.data_loading.workers.process import can_have_workers
@@ -205,6 +206,17 @@ class BaseDataManager:
         from delira.data_loading._preview import preview
 
         return preview(self, n, **options)
+
+    def fingerprint(self, **options: Any) -> DataFingerprint:
+        """Summarise volumes, and suggest a patch size and a normalisation; can be printed.
+
+        Parameters
+        ----------
+        **options
+            ``label_key``, ``data_key``, ``limit``: see :meth:`AbstractDataset.statistics`. (What tells a dataset from
+            others, a hash, is :meth:`AbstractDataset.fingerprint`.)
+        """
+        return self._dataset.statistics(**options)
 
     def close(self) -> None:
         """End idle worker processes; the next epoch starts new ones."""

@@ -26,10 +26,8 @@ from delira.data_loading.file_dataset import (
     BaseCacheDataset,
     BaseExtendCacheDataset,
     BaseLazyDataset,
-    Nii3DCacheDataset,
-    Nii3DCacheDatset,
-    Nii3DLazyDataset,
 )
+from delira.data_loading.nifti_dataset import Nii3DCacheDataset, Nii3DCacheDatset, Nii3DLazyDataset
 from delira.errors import (
     ConfigError,
     DataError,

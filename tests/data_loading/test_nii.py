@@ -217,11 +217,6 @@ def cases(tmp_path):
     return tmp_path
 
 
-def deprecated(cls, *arguments, **more):
-    with pytest.warns(DeprecationWarning, match=f"{cls.__name__} is deprecated; use .*LoadSampleLabel"):
-        return cls(*arguments, **more)
-
-
 def test_the_name_as_it_was_spelt():
     assert Nii3DCacheDatset is Nii3DCacheDataset
 
@@ -229,7 +224,7 @@ def test_the_name_as_it_was_spelt():
 @pytest.mark.parametrize("cls", [Nii3DLazyDataset, Nii3DCacheDatset])
 @pytest.mark.parametrize("kind", [str, Path])
 def test_each_folder_is_a_case(cases, cls, kind):
-    dataset = deprecated(cls, kind(cases), load_case, ["t1.npy", "t2.npy"], "label.json", factor=2)
+    dataset = cls(kind(cases), load_case, ["t1.npy", "t2.npy"], "label.json", factor=2)
     assert len(dataset) == 3
     assert dataset.labels().tolist() == [0, 1, 0]
     assert (dataset[2]["data"][1] == np.load(cases / "case_2" / "t2.npy") * 2).all()
@@ -240,7 +235,7 @@ def test_each_folder_is_a_case(cases, cls, kind):
 
 
 def test_a_lazy_case_is_kept_as_its_paths(cases):
-    dataset = deprecated(Nii3DLazyDataset, str(cases), load_case, "t1.npy", "label.json")
+    dataset = Nii3DLazyDataset(str(cases), load_case, "t1.npy", "label.json")
     folder = cases / "case_0"
     assert dataset.get_sample_from_index(0) == {"img": [str(folder / "t1.npy")], "label": str(folder / "label.json")}
     expected = dataset.fingerprint()
@@ -253,11 +248,11 @@ def test_missing_files_of_cases_are_named(cases, cls):
     (cases / "case_1" / "t2.npy").unlink()
     (cases / "case_2" / "label.json").unlink()
     with pytest.raises(DataError, match=r"missing: \S*case_1/t2\.npy, \S*case_2/label\.json$"):
-        deprecated(cls, str(cases), load_case, ["t1.npy", "t2.npy"], "label.json")
+        cls(str(cases), load_case, ["t1.npy", "t2.npy"], "label.json")
     with pytest.raises(ConfigError, match=r"'.*readme\.txt' is no directory; pass one with a folder for each case"):
-        deprecated(cls, str(cases / "readme.txt"), load_case, ["t1.npy"], "label.json")
+        cls(str(cases / "readme.txt"), load_case, ["t1.npy"], "label.json")
     with pytest.raises(ConfigError, match=r"case_0' has no folders; it needs one for each case"):
-        deprecated(cls, str(cases / "case_0"), load_case, ["t1.npy"], "label.json")
+        cls(str(cases / "case_0"), load_case, ["t1.npy"], "label.json")
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated.*LoadSampleLabel:DeprecationWarning")
