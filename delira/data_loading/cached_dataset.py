@@ -128,9 +128,7 @@ class Entry:
 
     def part(self, parts: Mapping[str, Any], keys: Iterable[str] | None, index: int) -> dict[str, Any]:
         """Return entries of the sample, of which some are cut; as ``AbstractDataset.read_part``."""
-        wanted = {*self._entries} if keys is None else {*keys}
-        there = {key: leaf for key, leaf in self._entries.items() if key in wanted or key in parts}
-        return abstract_dataset.cut_sample(self.sample(there), parts, keys, index)
+        return abstract_dataset.cut_sample(self.sample(), parts, keys, index)  # leaves are views of what is mapped
 
     def check(self, entries: Mapping[str, Any] | None = None, path: str = "") -> None:
         """Compare all entries, or those of a part whose names begin with ``path``, with their checksums.

@@ -53,8 +53,8 @@ class Normalisation:
 
     def __str__(self) -> str:
         if self.kind == "ct":
-            return f"CT: clip to {self.low:.4g} … {self.high:.4g}, subtract {self.mean:.4g}, divide by {self.std:.4g}"
-        return "z-score: subtract the mean of each case and divide by its standard deviation"
+            return f"CT: clip to {self.low:.4g} … {self.high:.4g}, then (x - {self.mean:.4g}) / {self.std:.4g}"
+        return "z-score: mean and standard deviation of each case"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,9 +88,9 @@ class DataFingerprint:
     def suggest_patch_size(self, max_voxels: int = 128**3, divisible_by: int = 16) -> tuple[int, ...]:
         """Suggest a size for patches: as large as allowed, and of the proportions that cases have.
 
-        A patch begins as a cube in mm, is cut to the median case, and loses voxels along the axis on which it covers
-        most of the case, until it is small enough: the rule of nnU-Net, with ``max_voxels`` instead of the memory of
-        the GPU.
+        A patch begins as a cube in mm, is cut to the median case, and loses voxels along the axis on which it goes on
+        covering most of the case, until it is small enough: as nnU-Net does (Isensee et al. 2021,
+        https://doi.org/10.1038/s41592-020-01008-z), with ``max_voxels`` instead of the memory of the GPU.
 
         Parameters
         ----------
@@ -110,12 +110,10 @@ class DataFingerprint:
             for size, wanted, step in zip(median, cube, steps, strict=True)
         ]
         while math.prod(lengths) > most:
-            shares = [
-                length / size if length > step else 0.0
-                for length, size, step in zip(lengths, median, steps, strict=True)
-            ]
+            # of the case, once a step is taken: a coarse axis with few steps keeps what a fine one can spare
+            shares = [(length - step) / size for length, size, step in zip(lengths, median, steps, strict=True)]
             axis = int(np.argmax(shares))
-            if not shares[axis]:
+            if shares[axis] <= 0:
                 break  # it cannot be smaller
             lengths[axis] -= steps[axis]
         return tuple(lengths)
@@ -123,7 +121,7 @@ class DataFingerprint:
     def suggest_normalisation(self) -> tuple[Normalisation, ...]:
         """Suggest how to normalise each channel.
 
-        As nnU-Net does: CT, whose values mean the same in all cases, is clipped to percentiles of the foreground and
+        As nnU-Net does (Isensee et al. 2021): CT, whose values mean the same in all cases, is clipped to percentiles of the foreground and
         scaled by its mean and standard deviation; all else is normalised case by case. What is CT nobody has said:
         it is taken for one if values go below -200.
         """
