@@ -121,9 +121,9 @@ class DataFingerprint:
     def suggest_normalisation(self) -> tuple[Normalisation, ...]:
         """Suggest how to normalise each channel.
 
-        As nnU-Net does (Isensee et al. 2021): CT, whose values mean the same in all cases, is clipped to percentiles of the foreground and
-        scaled by its mean and standard deviation; all else is normalised case by case. What is CT nobody has said:
-        it is taken for one if values go below -200.
+        As nnU-Net does (Isensee et al. 2021): CT, whose values mean the same in all cases, is clipped to percentiles
+        of the foreground and scaled by its mean and standard deviation; all else is normalised case by case. What is
+        CT nobody has said: it is taken for one if values go below -200.
         """
         return tuple(
             Normalisation("ct" if least < _AIR else "z-score", float(low), float(high), float(mean), float(std))
