@@ -351,10 +351,11 @@ def test_a_volume_tells_where_its_voxels_lie(tmp_path, monkeypatch, ending, hidd
 @pytest.mark.parametrize("name", BUNDLED)
 def test_the_geometry_of_a_real_volume_is_that_of_both_packages(name, monkeypatch):
     needs_both()
-    ours = load_nii(bundled(name), geometry=True)
+    path = bundled(name)
+    ours = load_nii(path, geometry=True)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "nibabel", None)
-        theirs = load_nii(bundled(name), geometry=True)
+        theirs = load_nii(path, geometry=True)
     assert np.allclose(ours["spacing"], theirs["spacing"], rtol=1e-5)
     assert np.allclose(ours["affine"], theirs["affine"], atol=1e-3)
 
