@@ -25,6 +25,10 @@ from delira.data_loading.load_utils import norm_zero_mean_unit_std as norm_zero_
 from delira.data_loading.mapped_dataset import MappedDataset as MappedDataset
 from delira.data_loading.nii import load_nii as load_nii
 from delira.data_loading.nii import load_sample_nii as load_sample_nii
+from delira.data_loading.open_array import load_array as load_array
+from delira.data_loading.patches import Patches as Patches
+from delira.data_loading.resampling import resample as resample
+from delira.data_loading.resampling import resample_like as resample_like
 from delira.data_loading.sampler import AbstractSampler as AbstractSampler
 from delira.data_loading.sampler import BatchSampler as BatchSampler
 from delira.data_loading.sampler import GroupRandomSampler as GroupRandomSampler
@@ -70,6 +74,7 @@ __all__ = [
     "Nii3DCacheDataset",
     "Nii3DCacheDatset",
     "Nii3DLazyDataset",
+    "Patches",
     "PerSampleTransform",
     "PrevalenceRandomSampler",
     "PrevalenceSequentialSampler",
@@ -86,8 +91,11 @@ __all__ = [
     "WorkerSettings",
     "WrappedDataset",
     "default_load_fn_2d",
+    "load_array",
     "load_nii",
     "load_sample_nii",
     "norm_range",
     "norm_zero_mean_unit_std",
+    "resample",
+    "resample_like",
 ]

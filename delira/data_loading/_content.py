@@ -15,7 +15,8 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,54 @@ def paths_of(items: Iterable[Any]) -> list[str]:
         texts for texts in by_place.values() if any(os.path.isabs(text) or os.path.exists(text) for text in texts)
     )
     return list(dict.fromkeys(itertools.chain.from_iterable(are_paths)))
+
+
+def names_of(sources: Sequence[Any], called: Callable[[int], str]) -> list[str]:
+    """Name samples after their files, so that no two have one name as long as their paths differ.
+
+    Parameters
+    ----------
+    sources
+        What each sample is loaded from, e.g. a path or a tuple of paths; None if nobody knows.
+    called
+        Says what the sample of a number is called, where it comes from no file.
+    """
+    paths = [_first_path(source) for source in sources]
+    names = [path and stem_of(path) for path in paths]
+    for depth in range(1, max((path.count(os.sep) for path in paths if path), default=0) + 1):
+        counts = Counter(names)
+        if not (again := [place for place, name in enumerate(names) if name and counts[name] > 1]):
+            break
+        for place in again:
+            folders = os.path.dirname(str(paths[place])).split(os.sep)[-depth:]
+            names[place] = "/".join([*folders, stem_of(str(paths[place]))])
+    return [name or _as_name(called(place)) or str(place) for place, name in enumerate(names)]
+
+
+def _as_name(called: str) -> str:
+    """Make a name of what :func:`case_in` says, or of a path."""
+    key, _, value = called.partition(" ")
+    return value.strip("'") if key in CASES else stem_of(called)
+
+
+def _first_path(source: Any) -> str:
+    """The path that names a sample: of the files in a dict like ``{"img": [...], "label": ...}`` their folder."""
+    is_flat = isinstance(source, Mapping) and all(isinstance(place, tuple) for place in source)  # of a cached dataset
+    texts = source if is_flat else strings_in(source)
+    paths = [text for text in texts.values() if os.sep in text or os.path.splitext(text)[1]]
+    folders = {os.path.dirname(path) for path in paths}
+    if len(folders) == 1 and any(place and isinstance(place[0], str) for place in texts):
+        return folders.pop()
+    return os.path.normpath(paths[0]) if paths else next((text for place, text in texts.items() if not place), "")
+
+
+def stem_of(path: str) -> str:
+    """The name of a file without its endings, e.g. ``"case_01"`` of ``"x/case_01.nii.gz"``; of a folder its name."""
+    name = os.path.basename(path)
+    stem, ending = os.path.splitext(name)
+    if ending.lower() in (".gz", ".bz2", ".zst", ".xz"):
+        stem = os.path.splitext(stem)[0]
+    return name if os.path.isdir(path) or not stem else stem
 
 
 def with_progress(items: list[Any]) -> Iterable[Any]:

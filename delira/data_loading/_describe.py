@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delira.data_loading import _content, _exact
-from delira.errors import check_texts
+from delira.data_loading.statistics import DataFingerprint, VolumeTally, add_if_volume, chosen_indices
+from delira.errors import DataError, check_texts
 from delira.utils.seeding import derive, seed_globals, seeded_globals
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class DatasetDescription:
     """Files that the samples are loaded from, as far as the dataset knows them."""
     missing_files: tuple[str, ...]
     """Those that do not exist or may not be read."""
+    volumes: DataFingerprint | None = None
+    """Of samples that are volumes with a mask or a spacing: sizes, intensities, shares of classes."""
 
     def __repr__(self) -> str:
         lines = [line for section in _sections(self) for line in ("", *section)][1:]
@@ -102,10 +105,8 @@ def describe(
     """
     check_texts("describe", label_key=label_key)
     length = len(dataset)
-    indices = [*range(length)]
-    if limit is not None and _exact.check_count(limit, "limit", 1) < length:
-        # drawn, not every so many: classes may take turns
-        indices = np.sort(np.random.default_rng(0).choice(length, limit, replace=False)).tolist()
+    indices = chosen_indices(length, limit)
+    volumes: VolumeTally | None = VolumeTally(label_key)
     tallies: dict[str, _Tally] = {}
     failures: dict[int, str] = {}
     with seeded_globals(derive(0, stream="describe")):
@@ -115,6 +116,7 @@ def describe(
                 _exact.check_mapping(sample, f"sample {index}")
                 for key, array in [*_leaves(sample)]:
                     tallies.setdefault(key, _Tally()).add(index, array)
+                volumes = add_if_volume(volumes, index, sample)
             except Exception as error:
                 failures[index] = f"{type(error).__name__}: {error}"
     files = [os.fspath(path) for path in files_of()]
@@ -127,7 +129,14 @@ def describe(
         failures=failures,
         n_files=len(files),
         missing_files=tuple(path for path in files if not os.access(path, os.R_OK)),
+        volumes=_of_volumes(volumes, type(dataset).__name__, length),
     )
+
+
+def _of_volumes(tally: VolumeTally | None, name: str, length: int) -> DataFingerprint | None:
+    with contextlib.suppress(DataError):  # nothing but values that are not finite
+        return tally.finished(name, length) if tally and tally.is_certain else None
+    return None
 
 
 class _Tally:
@@ -218,6 +227,8 @@ def _sections(found: DatasetDescription) -> Iterator[Iterable[str]]:
     for key, counts in found.classes.items():
         head = f"{key}: {len(counts)} classes in {sum(counts.values()):,} samples"
         yield [head, *_wrapped([f"{name}: {count:,}" for name, count in counts.items()], _MAX_CLASSES)]
+    if found.volumes is not None:
+        yield found.volumes.lines()
     if found.failures:
         errors = [f"{index}: {' '.join(error.split())}" for index, error in found.failures.items()]
         yield [f"{len(errors):,} samples cannot be read:", *_listing(errors)]

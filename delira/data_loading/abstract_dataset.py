@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._content import fingerprint_of, paths_of
+from delira.data_loading._content import fingerprint_of, names_of, paths_of
 from delira.data_loading._describe import DatasetDescription, describe
 from delira.data_loading._exact import (
     Indices,
+    as_array,
     at,
     check_mapping,
     check_range,
@@ -18,6 +19,7 @@ from delira.data_loading._exact import (
     stack,
     to_index_array,
 )
+from delira.data_loading.statistics import DataFingerprint, fingerprint_volumes
 from delira.errors import ConfigError, DataError, MissingKeyError, check_texts, noting
 from delira.utils.seeding import derive, seeded_globals
 
@@ -48,8 +50,8 @@ class AbstractDataset(abc.ABC):
 
     Notes
     -----
-    A class that writes ``__getitem__`` without ``get_batch`` or ``_read_labels`` does not inherit the
-    short cuts of its base class for these: they would go past what it does to its samples.
+    A class that writes ``__getitem__`` without ``get_batch``, ``read_part``, ``entry_shapes`` or ``_read_labels`` does
+    not inherit the short cuts of its base class for these: they would go past what it does to its samples.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class AbstractDataset(abc.ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in ("get_batch", "_read_labels"):
+        for name in ("get_batch", "_read_labels", "entry_shapes", "read_part"):
             if name not in vars(_reader(cls, name)):  # __getitem__ is the newer one
                 setattr(cls, name, getattr(AbstractDataset, name))
 
@@ -104,7 +106,7 @@ class AbstractDataset(abc.ABC):
         """
         return Subset(self, indices)
 
-    def train_test_split(self, *args: Any, **kwargs: Any) -> tuple["Subset", "Subset"]:
+    def train_test_split(self, *args: Any, **kwargs: Any) -> tuple["AbstractDataset", "AbstractDataset"]:
         """Split at random into two subsets.
 
         Parameters
@@ -121,6 +123,70 @@ class AbstractDataset(abc.ABC):
     def get_batch(self, indices: np.ndarray) -> dict[str, np.ndarray] | None:
         """Return the batch of ``indices`` at once, or None if there is no faster way than one by one."""
         return None
+
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each entry of a sample, which is read for it unless the dataset knows.
+
+        Entries that are dicts are left out.
+        """
+        return shapes_of(self[index], index)
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut; of arrays on disk only the part is read.
+
+        Parameters
+        ----------
+        index
+            Which sample.
+        parts
+            ``{entry: slices of its last axes}``, with a start and a stop within the entry and no step; entries that it
+            does not name come whole.
+        keys
+            The entries wanted; by default all.
+
+        Raises
+        ------
+        MissingKeyError
+            If the sample lacks an entry.
+        """
+        return cut_sample(self[index], parts, keys, index)
+
+    def whole_cases(self) -> "AbstractDataset":
+        """Return the dataset of the cases that the samples are cut from: by these data are divided.
+
+        It is this dataset itself, unless its samples are :class:`~delira.data_loading.Patches`.
+        """
+        return self
+
+    @property
+    def case_names(self) -> list[str]:
+        """What the samples are called, one text for each; may be set.
+
+        By default what their files or folders are called, without endings, with as much of the path in front as tells
+        them apart; else what an entry of samples in memory says (``patient``, ``name``, ...); else their number.
+        """
+        given = self.__dict__.get("_delira_case_names")
+        if given is not None and len(given) == len(self):
+            return list(given)
+        return self._case_names()
+
+    @case_names.setter
+    def case_names(self, names: Sequence[str]) -> None:
+        texts = [*names] if isinstance(names, Iterable) and not isinstance(names, (str, bytes, Mapping)) else []
+        if len(texts) != len(self) or not all(isinstance(text, str) for text in texts):
+            raise ConfigError(
+                f"case_names must be {len(self)} texts, one for each sample, in their order; got {names!r:.100}"
+            )
+        self.__dict__["_delira_case_names"] = texts
+
+    def _case_names(self) -> list[str]:
+        return names_of([self._source(index) for index in range(len(self))], self._called)
+
+    def _numbers_in(self, indices: Indices) -> Indices:
+        """Return the numbers of the samples that :meth:`get_subset` takes for ``indices``, which may be of cases."""
+        return indices
 
     def labels(self, key: str = "label") -> np.ndarray:
         """Return one entry of all samples: what :meth:`set_labels` was given, else read once and kept.
@@ -194,6 +260,27 @@ class AbstractDataset(abc.ABC):
             that loads none.
         """
         return describe(self, label_key, limit, self._known_labels, self._files)
+
+    def statistics(self, label_key: str = "label", data_key: str = "data", limit: int | None = 100) -> DataFingerprint:
+        """Summarise volumes: sizes, spacings, intensities, shares of classes; suggests patch size and normalisation.
+
+        Of patches the cases are looked at. Intensities are those of at most 10,000 voxels of a case, drawn with a seed,
+        with a label above 0 if there are labels of the case's shape.
+
+        Parameters
+        ----------
+        label_key, data_key
+            Entries with the class of each voxel, of shape (*spatial,) or (1, *spatial); and with the intensities, of
+            shape (C, *spatial).
+        limit
+            Cases that are read, drawn at random, always the same; None for all.
+
+        Raises
+        ------
+        DataError
+            If a case is no volume, or has another number of axes or channels than the others.
+        """
+        return fingerprint_volumes(self, label_key, data_key, limit)
 
     def _known_labels(self, key: str) -> list[Any] | None:
         """Return the labels of all samples; None if that would load these."""
@@ -298,6 +385,26 @@ class Subset(AbstractDataset):
         """Return the parent's batch of these samples, None if it has no faster way."""
         return self.parent.get_batch(self.indices[indices])
 
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries of a sample, as the parent knows them."""
+        return self.parent.entry_shapes(int(at(self.indices, index, self)))
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut, as the parent reads it."""
+        return self.parent.read_part(int(at(self.indices, index, self)), parts, keys)
+
+    def whole_cases(self) -> AbstractDataset:
+        """Return this dataset; what was cut from cases cannot be divided by them any more, and is refused."""
+        if self.parent.whole_cases() is not self.parent:
+            raise ConfigError(NO_CASES)
+        return self
+
+    def _case_names(self) -> list[str]:
+        names = self.parent.case_names
+        return [names[index] for index in self.indices.tolist()]
+
     def _label_parts(self) -> Sequence[AbstractDataset]:
         return (self.parent,)
 
@@ -316,6 +423,35 @@ class Subset(AbstractDataset):
     def is_deterministic(self) -> bool:
         """Return True if it is certain that reading draws no random numbers."""
         return type(self) is Subset and self.parent.is_deterministic()
+
+
+def shapes_of(sample: object, index: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the entries of a sample that are no dicts; its number is for messages."""
+    check_mapping(sample, f"sample {index}")
+    return {key: np.shape(value) for key, value in sample.items() if not isinstance(value, Mapping)}  # type: ignore[attr-defined]
+
+
+def cut_sample(
+    sample: Sample, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None, index: int
+) -> dict[str, Any]:
+    """Cut entries of a sample that was read; parameters as in :meth:`AbstractDataset.read_part`."""
+    check_mapping(sample, f"sample {index}")
+    wanted = [*sample] if keys is None else [*keys]
+    if missing := [key for key in {*wanted, *parts} if key not in sample]:
+        raise MissingKeyError(f"sample {index} has no entries {sorted(missing)}; it has {sorted(map(str, sample))}")
+    # a copy: a part that looks at the whole array would keep it in memory
+    return {key: cut_array(as_array(sample[key]), parts[key]) if key in parts else sample[key] for key in wanted}
+
+
+def cut_array(array: Any, slices: tuple[Any, ...]) -> np.ndarray:
+    """Cut along the last axes; a copy."""
+    return np.array(array[(..., *slices)])
+
+
+NO_CASES = (
+    "patches were put into a part or a list of datasets, and which case each is of is not told any more, so that they "
+    "cannot be divided by cases; put Patches around it: Patches(ConcatDataset(first, second), size)"
+)
 
 
 def split_indices(length: int, *args: Any, **kwargs: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import mmap
 import os
 import struct
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,14 @@ class Entry:
             raise DataError(f"entry {key!r} of sample {index} is a dict; name an entry that is an array")
         self.check({key: self._entries[key]})
         return self._leaf(self._entries[key]).copy()  # does not keep the whole file
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries that are no dicts."""
+        return {key: tuple(leaf[1]) for key, leaf in self._entries.items() if not isinstance(leaf, Mapping)}
+
+    def part(self, parts: Mapping[str, Any], keys: Iterable[str] | None, index: int) -> dict[str, Any]:
+        """Return entries of the sample, of which some are cut; as ``AbstractDataset.read_part``."""
+        return abstract_dataset.cut_sample(self.sample(), parts, keys, index)  # leaves are views of what is mapped
 
     def check(self, entries: Mapping[str, Any] | None = None, path: str = "") -> None:
         """Compare all entries, or those of a part whose names begin with ``path``, with their checksums.
@@ -274,6 +282,11 @@ class CachedDataset(AbstractDataset):
         roots = list(roots_of(self.dataset))
         if any(isinstance(root, CachedDataset) for root in roots):
             raise ConfigError("the dataset is a CachedDataset already; cache what it keeps, or nothing")
+        if any(root.whole_cases() is not root for root in roots):
+            raise ConfigError(
+                "patches are drawn anew in each epoch, and a CachedDataset would keep the first ones; cache the cases: "
+                "Patches(CachedDataset(cases, path), size)"
+            )
         self.path = Path(os.path.abspath(path))  # another process may have another working directory
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -297,6 +310,16 @@ class CachedDataset(AbstractDataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self._entry(index).sample()
+
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries of a sample; only its file's header is read, once it was checked."""
+        return self._entry(index).shapes()
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut; of a mapped sample only the part is read, once it was checked."""
+        return self._entry(index).part(parts, keys, index)
 
     def build(self, *, progress: bool = True) -> None:
         """Make all samples that are not there yet; several processes may share the work.
@@ -331,6 +354,9 @@ class CachedDataset(AbstractDataset):
 
     def _below(self, index: int) -> tuple[AbstractDataset, int]:
         return self.dataset, index
+
+    def _case_names(self) -> list[str]:
+        return self.dataset.case_names
 
     def _files(self) -> list[str]:
         return self.dataset._files()

@@ -16,7 +16,7 @@ from delira.data_loading.transforms import FittedPreprocessing, TransformCall, s
 from delira.errors import ConfigError, DataError, did_you_mean, expect
 from delira.utils.arrays import map_leaves
 from delira.utils.lazy import for_old_scripts
-from delira.utils.seeding import can_seed_torch, check_seed, derive, seeded_globals
+from delira.utils.seeding import can_seed_torch, check_seed, counted, derive, seeded_globals
 
 #: arguments of samplers that have a value for each sample
 _PER_SAMPLE = {"weights", "labels", "groups"}
@@ -144,7 +144,8 @@ class BaseDataLoader:
         rng = np.random.default_rng(derive(self.seed, 0, 0, stream="order"))
         order = check_order(np.asarray(sampler.batched_order(rng, self.batch_size)), sampler, len(self.dataset))
         for number in range(self.num_batches):
-            with seeded_globals(derive(self.seed, 0, 0, number, stream="loading")):
+            seeds = derive(self.seed, 0, 0, number, stream="loading")
+            with counted((self.seed, 0, 0)), seeded_globals(seeds):
                 batch = self(order[number * self.batch_size : (number + 1) * self.batch_size])
             yield batch
 
@@ -318,13 +319,14 @@ class BatchRecipe:
         """
         self.loader.watch = watch
         try:
-            if not self.draws and not task.banned:
-                return self._load(task)
-            knew_torch = can_seed_torch()
-            made = self._draw(task, watch)
-            if can_seed_torch() and not knew_torch:  # its generator could not be seeded before
+            with counted(task.counters):
+                if not self.draws and not task.banned:
+                    return self._load(task)
+                knew_torch = can_seed_torch()
                 made = self._draw(task, watch)
-            return made
+                if can_seed_torch() and not knew_torch:  # its generator could not be seeded before
+                    made = self._draw(task, watch)
+                return made
         except StopIteration as error:  # would end the epoch in silence
             raise DataError(
                 f"making batch {task.number + 1} raised StopIteration; catch it in the dataset or the transform"

@@ -25,6 +25,7 @@ from delira.data_loading.data_loader import (
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
 from delira.data_loading.sampler.orders import count_batches
+from delira.data_loading.statistics import DataFingerprint
 from delira.data_loading.transforms import FittedPreprocessing, Transform, TransformCall
 from delira.data_loading.workers.pool import PoolKeeper, WorkersAhead, WorkerSettings, as_worker_settings
 from delira.data_loading.workers.process import can_have_workers
@@ -206,6 +207,17 @@ class BaseDataManager:
 
         return preview(self, n, **options)
 
+    def fingerprint(self, **options: Any) -> DataFingerprint:
+        """Summarise volumes, and suggest a patch size and a normalisation; can be printed.
+
+        Parameters
+        ----------
+        **options
+            ``label_key``, ``data_key``, ``limit``: see :meth:`AbstractDataset.statistics`. (What tells a dataset from
+            others, a hash, is :meth:`AbstractDataset.fingerprint`.)
+        """
+        return self._dataset.statistics(**options)
+
     def close(self) -> None:
         """End idle worker processes; the next epoch starts new ones."""
         self._keeper.close()
@@ -219,6 +231,11 @@ class BaseDataManager:
 
     def get_subset(self, indices: Indices) -> Self:
         """Return the same manager over a part of the data; no sample is copied.
+
+        Parameters
+        ----------
+        indices : sequence of int, or ndarray of shape (n,)
+            Numbers of samples; if these are patches, of the cases that they are cut from.
 
         Raises
         ------
@@ -235,15 +252,33 @@ class BaseDataManager:
             )
         subset = copy.copy(self)  # not the constructor: a subclass may have another signature and more state
         part = self._dataset.get_subset(indices)
-        subset._named = self._named and self._named.for_part(indices, len(self._dataset))
+        subset._named = self._named and self._named.for_part(self._dataset._numbers_in(indices), len(self._dataset))
         subset.left_out = {}
         subset.dataset = part
         return subset
 
     def train_test_split(self, *args: Any, **kwargs: Any) -> tuple[Self, Self]:
-        """Split at random in two; keywords as in :meth:`AbstractDataset.train_test_split`."""
-        train, test = split_indices(len(self._dataset), *args, **kwargs)
+        """Split at random in two, patches by their cases; keywords as in :meth:`AbstractDataset.train_test_split`."""
+        train, test = split_indices(len(self._dataset.whole_cases()), *args, **kwargs)
         return self.get_subset(train), self.get_subset(test)
+
+    def whole_cases(self) -> Self:
+        """Return the manager of the cases that patches are cut from: each once, in order, one a batch.
+
+        What is no patch is a case already, and the manager returned is this one.
+        """
+        cases = self._dataset.whole_cases()
+        if cases is self._dataset:
+            return self
+        whole = copy.copy(self)
+        whole.left_out = {}
+        whole._change(_dataset=cases, _named=None, _drop_last=False, _batch_size=1, _keeper=PoolKeeper())
+        return whole
+
+    def case_of(self, index: int) -> int:
+        """Return the number of the case that a sample is, or is a patch of."""
+        below = None if self._dataset.whole_cases() is self._dataset else self._dataset._below(index)
+        return index if below is None else below[1]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that decide what the batches are, by name; for manifests and fingerprints."""

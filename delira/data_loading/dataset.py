@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading._exact import common_dtype, from_the_front, to_index
+from delira.data_loading._images import check_size, to_channels_first
 from delira.data_loading.abstract_dataset import (
+    NO_CASES,
     AbstractDataset,
     LoadFunction,
     Sample,
@@ -24,11 +26,8 @@ from delira.data_loading.file_dataset import (
     BaseCacheDataset,
     BaseExtendCacheDataset,
     BaseLazyDataset,
-    Nii3DCacheDataset,
-    Nii3DCacheDatset,
-    Nii3DLazyDataset,
 )
-from delira.data_loading.load_utils import check_size, to_channels_first
+from delira.data_loading.nifti_dataset import Nii3DCacheDataset, Nii3DCacheDatset, Nii3DLazyDataset
 from delira.errors import (
     ConfigError,
     DataError,
@@ -111,6 +110,27 @@ class ConcatDataset(AbstractDataset):
         back = np.argsort(np.concatenate(places))
         what = "the samples of this batch"
         return {key: _joined([piece[key] for piece in pieces], key, what)[back] for key in pieces[0]}
+
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries of a sample, as its part knows them."""
+        part, inner = self._below(index)
+        return part.entry_shapes(inner)
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut, as its part reads it."""
+        part, inner = self._below(index)
+        return part.read_part(inner, parts, keys)
+
+    def whole_cases(self) -> AbstractDataset:
+        """Return this dataset; patches in a list cannot be divided by cases any more, and are refused."""
+        if any(part.whole_cases() is not part for part in self.data):
+            raise ConfigError(NO_CASES)
+        return self
+
+    def _case_names(self) -> list[str]:
+        return [name for part in self.data for name in part.case_names]
 
     def _start(self, number: int) -> int:
         return self._ends[number - 1] if number else 0

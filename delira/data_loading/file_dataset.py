@@ -2,22 +2,20 @@
 
 import collections
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from delira.data_loading._content import describe_callable, describe_item, strings_in, with_progress
 from delira.data_loading._exact import at
 from delira.data_loading.abstract_dataset import AbstractDataset, LoadFunction, Sample
-from delira.errors import ConfigError, DataError, check_names, check_texts, noting
-from delira.utils.path import subdirs
+from delira.errors import ConfigError, DataError, noting
 
 #: images that are called the same up to the ending, and ground truth, by the position of its ending
 _Group = tuple[list[str], dict[int, list[str]]]
 _SHOWN = 10  # files or endings named in one message
 
 
-class _LoadingDataset(AbstractDataset):
+class LoadingDataset(AbstractDataset):
     """What lazy and cached datasets share: items, a function that loads one, its keywords."""
 
     def __init__(
@@ -45,7 +43,7 @@ class _LoadingDataset(AbstractDataset):
         return list_pairs(path, self._img_extensions, self._gt_extensions)
 
 
-class BaseLazyDataset(_LoadingDataset):
+class BaseLazyDataset(LoadingDataset):
     """Loads a sample each time it is asked for.
 
     Parameters
@@ -80,6 +78,35 @@ class BaseLazyDataset(_LoadingDataset):
     def __getitem__(self, index: int) -> Sample:
         return _load(self, at(self.data, index, self), index)
 
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries of a sample, which is loaded for it unless ``load_fn`` knows them."""
+        if not self._reads_parts():
+            return super().entry_shapes(index)
+        item = at(self.data, index, self)
+        with noting(lambda: _loading(self, item, index)):
+            return self._load_fn.entry_shapes(item)  # type: ignore[union-attr]
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut; it is loaded as a whole unless ``load_fn`` has a ``read_part``.
+
+        That is called as ``load_fn.read_part(item, parts, keys)``, beside ``load_fn.entry_shapes(item)``, as those of
+        :class:`~delira.data_loading.LoadSample` are.
+        """
+        if not self._reads_parts():
+            return super().read_part(index, parts, keys)
+        item = at(self.data, index, self)
+        with noting(lambda: _loading(self, item, index)):
+            return self._load_fn.read_part(item, parts, keys)  # type: ignore[union-attr, no-any-return]
+
+    def _reads_parts(self) -> bool:
+        """Return True if ``load_fn`` reads parts: as it is called, not as a class that it was derived from was."""
+        is_pair = self._img_extensions is not None
+        cls = type(self._load_fn)
+        newest = next((base for base in cls.__mro__ if {"read_part", "__call__"} & vars(base).keys()), cls)
+        return not (self._load_kwargs or is_pair) and "read_part" in vars(newest)
+
     def _source(self, index: int) -> Any:
         return self.data[index]
 
@@ -87,7 +114,7 @@ class BaseLazyDataset(_LoadingDataset):
         return describe_callable(self._load_fn), self._load_kwargs, [describe_item(item) for item in self.data]
 
 
-class BaseCacheDataset(_LoadingDataset):
+class BaseCacheDataset(LoadingDataset):
     """Loads all samples at construction and keeps them; parameters as in :class:`BaseLazyDataset`."""
 
     _keeps_samples = _draws_nothing = True
@@ -149,94 +176,6 @@ def _load(dataset: Any, item: Any, index: int) -> Any:
 
 def _loading(dataset: Any, item: Any, index: int) -> str:
     return f"while {describe_callable(dataset._load_fn)} loaded item {index}: {item!r}"
-
-
-class _CaseDataset(_LoadingDataset):
-    """What both share: how the files of a case are found."""
-
-    def __init__(
-        self,
-        data_path: object,
-        load_fn: LoadFunction,
-        img_files: str | Iterable[str],
-        label_file: str,
-        **load_kwargs: Any,
-    ) -> None:
-        warnings.warn(
-            f"{type(self).__name__} is deprecated; use BaseLazyDataset or BaseCacheDataset with a LoadSampleLabel "
-            "whose sample_fn is load_nii",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        check_names(type(self).__name__, img_files=img_files)
-        check_texts(type(self).__name__, label_file=label_file)
-        self._names = [img_files] if isinstance(img_files, str) else list(img_files), label_file
-        if not self._names[0] or not all(self._names[0]):
-            raise ConfigError(f"{type(self).__name__}: img_files must name the volumes of a case, got {img_files!r}")
-        super().__init__(data_path, load_fn, **load_kwargs)
-
-    def _list(self, path: object) -> list[Any]:
-        return _list_cases(path, *self._names)
-
-
-class Nii3DLazyDataset(_CaseDataset, BaseLazyDataset):
-    """Loads a case each time it is asked for. Deprecated.
-
-    ``BaseLazyDataset(data_path, LoadSampleLabel({"data": img_files}, load_nii, label_file, label_fn))`` does
-    the same with any kind of file.
-
-    Parameters
-    ----------
-    data_path
-        A directory with one folder for each case.
-    load_fn
-        Called as ``load_fn({"img": [paths], "label": path}, **load_kwargs)``, e.g. ``load_sample_nii``.
-    img_files
-        Names of the volumes, the same in each folder.
-    label_file
-        Name of the file with the labels.
-    **load_kwargs
-        Handed to ``load_fn``.
-
-    Raises
-    ------
-    ConfigError
-        If ``data_path`` is no directory or has no folders.
-    DataError
-        If a file is missing; names it.
-    """
-
-
-class Nii3DCacheDataset(_CaseDataset, BaseCacheDataset):
-    """Loads all cases at construction. Deprecated.
-
-    ``BaseCacheDataset`` with :class:`LoadSampleLabel` does the same with any kind of file.
-
-    Parameters
-    ----------
-    data_path, load_fn, img_files, label_file, **load_kwargs
-        As in :class:`Nii3DLazyDataset`.
-    """
-
-
-Nii3DCacheDatset = Nii3DCacheDataset
-"""The name as it was spelt."""
-
-
-def _list_cases(path: object, img_files: list[str], label_file: str) -> list[Any]:
-    if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(path):
-        raise ConfigError(f"data_path={path!r} is no directory; pass one with a folder for each case")
-    cases: list[dict[str, Any]] = [
-        {"img": [os.path.join(folder, name) for name in img_files], "label": os.path.join(folder, label_file)}
-        for folder in subdirs(os.fspath(path))
-    ]
-    if not cases:
-        raise ConfigError(f"data_path={os.fspath(path)!r} has no folders; it needs one for each case")
-    missing = [file for case in cases for file in (*case["img"], case["label"]) if not os.path.isfile(file)]
-    if missing:
-        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-        raise DataError(f"these files are missing: {', '.join(missing[:10])}{more}")
-    return cases
 
 
 # ------------------------------------------------------------------ what they load from: a directory, or a list

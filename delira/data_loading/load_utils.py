@@ -12,24 +12,26 @@ import numpy as np
 
 from delira.data_loading._content import describe_callable
 from delira.data_loading._exact import as_array, cast, exact_array
+from delira.data_loading._images import check_size, read_image, read_numbers, to_channels_first
+from delira.data_loading.abstract_dataset import cut_array
 from delira.data_loading.file_dataset import ending_of, to_endings
+from delira.data_loading.nii import geometry_of, load_nii, open_nii
+from delira.data_loading.open_array import OpenArray, load_array, open_array
 from delira.errors import (
     ConfigError,
     DataError,
+    MissingKeyError,
+    check_flags,
     check_names,
     check_paths,
     check_texts,
     check_whole,
     did_you_mean,
     expect,
-    import_optional,
     noting,
 )
 from delira.utils.lazy import old_names
 
-_COLOURS = {"CMYK": "RGB", "YCbCr": "RGB", "HSV": "RGB", "P": "RGB", "PA": "RGBA", "RGBa": "RGBA", "La": "LA"}
-"""Modes of Pillow whose channels are neither gray nor red, green and blue -> what is made of them."""
-_ORIENTATION, _PHOTOMETRIC = 274, 262  # tags of EXIF and TIFF
 _RANGES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
 
 
@@ -184,6 +186,11 @@ def _check_known(setting: str, given: Iterable[str], known: Collection[str]) -> 
         raise ConfigError(f"{setting} names {unknown[0]!r}, which is not loaded{did_you_mean(unknown[0], known)}")
 
 
+_OPENERS: Mapping[Any, Callable[[str], OpenArray]] = {load_nii: open_nii, load_array: open_array}
+"""What opens the files that a function loads, to read a part of them."""
+_GEOMETRY = {"spacing", "affine", "name"}
+
+
 class LoadSample:
     """Loads a sample from files in one folder; called with the path of the folder.
 
@@ -201,13 +208,22 @@ class LoadSample:
         Entries, and names of files, to be normalised: each file on its own.
     norm_fn
         How: takes and returns an array.
+    geometry
+        Whether samples say where their voxels lie: ``spacing``, ``affine`` and ``name`` as :func:`load_nii` gives
+        them, of the first file of the first entry; ``name`` is that of the folder. ``sample_fn`` is ``load_nii`` then.
     **kwargs
         Handed to ``sample_fn``.
 
     Raises
     ------
     ConfigError
-        If ``dtype`` or ``normalize`` names what is not loaded, or a function cannot be called.
+        If ``dtype`` or ``normalize`` names what is not loaded, a function cannot be called, or ``geometry`` does not
+        fit the other arguments.
+
+    Notes
+    -----
+    With ``load_nii`` or ``load_array``, and without ``**kwargs``, patches read of an entry their part alone; an entry
+    that is normalised is read whole.
     """
 
     def __init__(
@@ -217,9 +233,18 @@ class LoadSample:
         dtype: Mapping[str, Any] | None = None,
         normalize: str | Iterable[str] = (),
         norm_fn: Callable[[np.ndarray], np.ndarray] = _TO_MINUS_ONE_ONE,
+        geometry: bool = False,
         **kwargs: Any,
     ) -> None:
         self._files = _files_of(sample_ext)
+        check_flags(self, geometry=geometry)
+        if geometry and (sample_fn is not load_nii or (twice := _GEOMETRY & self._files.keys())):
+            raise ConfigError(
+                "geometry=True needs sample_fn=load_nii, which says where voxels lie"
+                if sample_fn is not load_nii
+                else f"geometry=True makes the entries {sorted(_GEOMETRY)}, of which sample_ext has {sorted(twice)}"
+            )
+        self._geometry = geometry
         expect(("dtype", dtype, isinstance(dtype, Mapping | None), "a dict {entry: dtype}"))
         self._dtype = {key: _to_dtype(value, key) for key, value in (dtype or {}).items()}
         check_names(type(self).__name__, normalize=normalize)
@@ -240,18 +265,46 @@ class LoadSample:
         DataError
             If files of one entry have different shapes, or values that the ``dtype`` asked for cannot hold.
         """
-        return {key: self._load_entry(path, key) for key in self._files}
+        return {key: self._load_entry(path, key) for key in self._files} | self._where(path)
+
+    def entry_shapes(self, path: str) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries; files are opened, and read where nothing else tells."""
+        shapes = {key: (len(names), *self._open(path, key, names[0]).shape) for key, names in self._files.items()}
+        return shapes | {key: np.shape(value) for key, value in self._where(path).items()}
+
+    def read_part(
+        self, path: str, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Load the sample in the folder ``path``, of which some entries are cut; as ``AbstractDataset.read_part``."""
+        known = [*self._files, *(_GEOMETRY if self._geometry else ())]
+        wanted = known if keys is None else [*keys]
+        if missing := [key for key in {*wanted, *parts} if key not in known]:
+            raise MissingKeyError(f"the sample in {path!r} has no entries {sorted(missing)}; it has {sorted(known)}")
+        entries = {key: self._load_entry(path, key, parts.get(key, ())) for key in self._files if key in wanted}
+        where = self._where(path) if _GEOMETRY.intersection(wanted) else {}
+        return {key: entries[key] if key in entries else where[key] for key in wanted}
 
     def __repr__(self) -> str:
         # also what a dataset is recognised by, see describe_callable
         return (
             f"{type(self).__name__}({self._files!r}, {describe_callable(self._sample_fn)}, dtype={self._dtype!r}, "
-            f"normalize={self._normalize!r}, norm_fn={describe_callable(self._norm_fn)}, {self._kwargs!r})"
+            f"normalize={self._normalize!r}, norm_fn={describe_callable(self._norm_fn)}, {self._kwargs!r}"
+            f"{', geometry=True' if self._geometry else ''})"
         )
 
-    def _load_entry(self, path: str, key: str) -> np.ndarray:
-        files = [os.path.join(path, name) for name in self._files[key]]
-        arrays = [self._load_file(file, {key, name}) for file, name in zip(files, self._files[key], strict=True)]
+    def _where(self, path: str) -> dict[str, Any]:
+        if not self._geometry:
+            return {}
+        first = next(iter(self._files.values()))[0]
+        return {**geometry_of(os.path.join(path, first)), "name": os.path.basename(os.path.normpath(path))}
+
+    def _load_entry(self, path: str, key: str, slices: tuple[slice, ...] = ()) -> np.ndarray:
+        names = self._files[key]
+        files = [os.path.join(path, name) for name in names]
+        arrays = [
+            self._open(path, key, name).read(slices) if slices else self._load_file(file, {key, name})
+            for file, name in zip(files, names, strict=True)
+        ]
         for file, array in zip(files, arrays, strict=True):
             if array.shape != arrays[0].shape:
                 raise DataError(
@@ -260,6 +313,14 @@ class LoadSample:
                 )
         stacked = np.stack(arrays)
         return cast(stacked, self._dtype[key], f"entry {key!r} of {path!r}") if key in self._dtype else stacked
+
+    def _open(self, path: str, key: str, name: str) -> OpenArray:
+        """Open a file, or load it where that is the only way to a part of it."""
+        file, open_file = os.path.join(path, name), _OPENERS.get(self._sample_fn)
+        if open_file is None or self._kwargs or {key, name}.intersection(self._normalize):
+            return OpenArray(self._load_file(file, {key, name}))
+        with noting(f"while {file!r} was loaded"):
+            return open_file(file)
 
     def _load_file(self, file: str, names: set[str]) -> np.ndarray:
         with noting(f"while {file!r} was loaded"):
@@ -311,6 +372,30 @@ class LoadSampleLabel(LoadSample):
             sample has already.
         """
         sample = super().__call__(path)
+        return sample | self._labels(path, sample)
+
+    def entry_shapes(self, path: str) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries; the labels are loaded for it."""
+        shapes = super().entry_shapes(path)
+        return shapes | {key: np.shape(value) for key, value in self._labels(path, shapes).items()}
+
+    def read_part(
+        self, path: str, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Load the sample in the folder ``path``, of which some entries are cut; as ``AbstractDataset.read_part``."""
+        own = {*self._files, *(_GEOMETRY if self._geometry else ())}
+        labels = {} if keys is not None and own.issuperset(keys) else self._labels(path, dict.fromkeys(own))
+        wanted = [*own, *labels] if keys is None else [*keys]
+        images = super().read_part(
+            path,
+            {key: part for key, part in parts.items() if key not in labels},
+            [key for key in wanted if key not in labels],
+        )
+        cut = {key: cut_array(as_array(labels[key]), parts[key]) for key in labels if key in parts}
+        return {key: (images | labels | cut)[key] for key in wanted}
+
+    def _labels(self, path: str, sample: Mapping[str, Any]) -> dict[str, Any]:
+        """Load the labels; ``sample`` has the entries that they must not have."""
         file = os.path.join(path, self._label_ext)
         with noting(f"while {file!r} was loaded"):
             labels = self._label_fn(file, **self._label_kwargs)
@@ -320,7 +405,7 @@ class LoadSampleLabel(LoadSample):
             )
         if twice := sorted(map(str, sample.keys() & labels.keys())):
             raise DataError(f"label_fn returned the entries {twice} for {file!r}, which the sample has already")
-        return sample | dict(labels)
+        return dict(labels)
 
     def __repr__(self) -> str:
         own = f"{self._label_ext!r}, {describe_callable(self._label_fn)}, {self._label_kwargs!r}"
@@ -351,164 +436,6 @@ def is_valid_image_file(fname: str, img_extensions: str | Iterable[str], gt_exte
         (found := ending_of(name, truths_end)) is not None and name[: -len(found)] == stem
         for name in os.listdir(os.path.dirname(fname) or ".")
     )
-
-
-# ------------------------------------------------------------------ images, channels first, and numbers as text
-
-
-def check_size(owner: object, img_shape: object) -> tuple[int, int]:
-    """Refuse what is no height and width; ``owner`` is as in :mod:`delira.errors`."""
-    sizes = tuple(img_shape) if isinstance(img_shape, Iterable) and not isinstance(img_shape, (str, bytes)) else ()
-    name = owner if isinstance(owner, str) else type(owner).__name__
-    expect((f"{name}: img_shape", img_shape, len(sizes) == 2, "a height and a width"))
-    check_whole(owner, at_least=1, **{f"img_shape[{place}]": size for place, size in enumerate(sizes)})
-    return int(sizes[0]), int(sizes[1])
-
-
-def read_image(file: str, n_channels: int = 0) -> np.ndarray:
-    """Return the values of an image, upright, shape (H, W) or (H, W, C).
-
-    Channels are gray, colours (red, green, blue), and after these opacity; where ``n_channels`` are as many as the
-    four of CMYK, these. Integers are in the byte order of this machine.
-    """
-    with open(file, "rb"):  # the system's own error for what is missing or forbidden
-        pass
-    name = os.fspath(file)
-    try:
-        if name.lower().endswith(".npy"):
-            image = np.load(file)
-        else:
-            read = import_optional("imageio.v3", "reading an image", "delira[images]").imread
-            seen = _seen_by_pillow(name, n_channels)
-            image = np.asarray(read(file)) if seen is None else seen
-        return image.astype(image.dtype.newbyteorder("="), copy=False)
-    except DataError:
-        raise
-    except (OSError, ValueError, RuntimeError, EOFError, SyntaxError) as error:  # each from some format
-        raise DataError(f"{name!r} cannot be read as an image ({type(error).__name__}); is it damaged?") from error
-
-
-def to_channels_first(image: np.ndarray, img_shape: tuple[int, ...], n_channels: int) -> np.ndarray:
-    """Convert an image of shape (H, W) or (H, W, C); see :func:`default_load_fn_2d`.
-
-    Returns
-    -------
-    ndarray of shape (n_channels, *img_shape), dtype float32
-    """
-    shape = image.shape
-    if image.ndim == 2:
-        image = image[..., np.newaxis]
-    if image.ndim != 3 or not image.size:
-        raise DataError(f"an image of shape (H, W) or (H, W, C) is needed, got an array of shape {shape}")
-    if image.dtype.kind == "c":
-        raise DataError("it holds complex numbers, which would lose their imaginary part")
-    if image.dtype.kind not in "biuf":
-        raise DataError(f"it holds no numbers ({image.dtype})")
-    if image.dtype in (np.uint8, np.uint16):
-        image = image.astype(np.float32) / np.iinfo(image.dtype).max
-        if image.shape[2] in (2, 4) and n_channels in (1, 3):  # the last channel is opacity
-            image = image[..., :-1] * image[..., -1:] + (1 - image[..., -1:])
-    image = _with_channels(image.astype(np.float32), n_channels)
-    if image.shape[:2] != tuple(img_shape):
-        resize = import_optional("skimage.transform", "resizing an image", "delira[images]").resize
-        image = resize(image, img_shape, mode="reflect", anti_aliasing=True, preserve_range=True)
-    return np.ascontiguousarray(image.transpose(2, 0, 1), dtype=np.float32)
-
-
-def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
-    """Read an image with what its values alone do not tell: inks, palettes, transparent colours, the way up.
-
-    None if Pillow does not know the format, or reads less of it than imageio.
-    """
-    import_optional("PIL", "reading an image", "delira[images]")
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        picture = Image.open(name)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError):  # another format
-        return None
-    with picture:
-        is_film = getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO"  # of cameras: one picture, twice
-        if is_film or (picture.mode == "CMYK" and n_channels == 4):
-            return None
-        if picture.mode == "LAB":
-            raise DataError(f"{name!r} has the colours of CIELAB, which cannot be converted; save it as RGB")
-        is_white_zero = picture.format == "TIFF" and picture.tag_v2.get(_PHOTOMETRIC) == 0  # type: ignore[attr-defined]
-        is_wide = picture.format == "PPM" and picture.mode == "I"
-        clear = picture.info.get("transparency")
-        is_plain = picture.format == "TIFF" and picture.mode not in _COLOURS and not is_white_zero
-        if is_plain and picture.getexif().get(_ORIENTATION, 1) == 1:
-            return None
-        mode, wanted = picture.mode, _COLOURS.get(picture.mode, picture.mode)
-        if mode == "P" and (clear is not None or getattr(picture.palette, "mode", "") == "RGBA"):
-            wanted = "RGBA"
-        image = np.asarray(picture if mode == wanted else picture.convert(wanted))
-        if is_wide:  # Pillow spreads the values over 16 bit, and keeps them in 32
-            image = image.astype(np.uint16)
-        if is_white_zero and image.dtype == np.uint16:  # of 1 and 8 bit it has done that itself
-            image = np.iinfo(np.uint16).max - image
-        if clear is not None and mode != "P":
-            image = _with_opacity(image, clear, name)
-        # of TIFF files it has been applied already, and the tag is gone
-        return _upright(image, picture.getexif().get(_ORIENTATION, 1))
-
-
-def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str) -> np.ndarray:
-    """Add a last channel of opacity: none where the image has the colour ``clear``."""
-    if image.ndim == 2:
-        image = image[..., np.newaxis]
-    if image.shape[2] not in (1, 3):  # has opacity of its own
-        return image
-    if image.dtype == bool:
-        image = image.astype(np.uint8) * np.uint8(255)
-    colour = np.array(clear, dtype=np.int64)
-    with open(name, "rb") as file:
-        header = file.read(25)
-    bits = header[24] if header.startswith(b"\x89PNG") else 8
-    if bits < 8:  # the values have been spread over 8 bit, the colour has not
-        colour = colour * (255 // (2**bits - 1))
-    opacity = np.where((image == colour).all(axis=2), 0, np.iinfo(image.dtype).max)
-    return np.dstack([image, opacity.astype(image.dtype)])
-
-
-def _upright(image: np.ndarray, orientation: object) -> np.ndarray:
-    """Turn an image as its EXIF orientation says, 1 to 8; other values mean nothing."""
-    if orientation in (5, 6, 7, 8):
-        image = image.swapaxes(0, 1)
-    if orientation in (3, 4, 7, 8):
-        image = image[::-1]
-    if orientation in (2, 3, 6, 7):
-        image = image[:, ::-1]
-    return np.ascontiguousarray(image)
-
-
-def read_numbers(file: str) -> np.ndarray:
-    """Return the numbers of a text file as float32, shape (1,) if there is one."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # of an empty file
-            return np.loadtxt(file, dtype=np.float32, ndmin=1)
-    except (ValueError, UserWarning) as error:
-        raise DataError(f"the label file {os.fspath(file)!r} does not hold numbers as text: {error}") from error
-
-
-def _with_channels(image: np.ndarray, n_channels: int) -> np.ndarray:
-    """Convert an image of shape (H, W, C), dtype float32, to the channels wanted."""
-    given = image.shape[2]
-    if given == n_channels:
-        return image
-    if given == 1 and n_channels == 3:
-        return image.repeat(3, axis=2)
-    if given == 3 and n_channels == 1:
-        return image @ np.array([[0.2125], [0.7154], [0.0721]], np.float32)  # ITU-R BT.709, as in scikit-image
-    if given > 4:  # hardly colours
-        height, width = image.shape[1:]
-        raise DataError(
-            f"an array of shape {image.shape} is no image of {n_channels} channels. If it has {image.shape[0]} pages "
-            f"or frames of {height} x {width}, write a load_fn that picks one, or keep each in a file of its own; "
-            f"if it is an image of {given} channels, pass n_channels={given}"
-        )
-    raise DataError(f"an image of {given} channels cannot be turned into one of {n_channels}; pass n_channels={given}")
 
 
 __getattr__ = old_names(__name__)

@@ -2,13 +2,13 @@
 
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from delira.data_loading import _content, _exact
-from delira.data_loading.abstract_dataset import AbstractDataset
+from delira.data_loading.abstract_dataset import AbstractDataset, cut_array
 from delira.errors import ConfigError, DataError, MissingKeyError, import_optional, noting
 
 _WHOLE = 2**24  # bytes; what is larger is only glanced at
@@ -79,6 +79,24 @@ class MappedDataset(AbstractDataset):
         indices = _exact.from_the_front(indices, self._length, self)
         return {key: rows.take(indices) for key, rows in self.data.items()}
 
+    def entry_shapes(self, index: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the entries; nothing is read."""
+        _exact.to_index(index, self._length, self)
+        return {key: rows.shape[1:] for key, rows in self.data.items()}
+
+    def read_part(
+        self, index: int, parts: Mapping[str, tuple[slice, ...]], keys: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return a sample of which entries are cut; only the part is read, of a zarr store the chunks that it is in."""
+        number = _exact.to_index(index, self._length, self)
+        wanted = [*self.data] if keys is None else [*keys]
+        if missing := [key for key in {*wanted, *parts} if key not in self.data]:
+            raise MissingKeyError(f"no sample has the entries {sorted(missing)}; only {sorted(map(str, self.data))}")
+        return {
+            key: self.data[key].part(number, parts[key]) if key in parts else self.data[key].row(number)
+            for key in wanted
+        }
+
     def _read_labels(self, key: str) -> np.ndarray:
         if key not in self.data:
             raise MissingKeyError(
@@ -120,6 +138,10 @@ class Rows:
     def row(self, index: int) -> Any:
         """Read one sample; the result is a copy or may not be written to."""
         return self._array[index]
+
+    def part(self, index: int, slices: tuple[slice, ...]) -> np.ndarray:
+        """Read a part of one sample, cut along its last axes; a copy."""
+        return cut_array(self.whole()[index], slices)
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Read samples in the order of ``indices``, shape (B,), which may repeat; a copy."""
@@ -196,6 +218,10 @@ class ZarrRows(Rows):
     def row(self, index: int) -> Any:
         """Read one sample."""
         return self._read(lambda: np.asarray(self._array[index])[()], index)
+
+    def part(self, index: int, slices: tuple[slice, ...]) -> np.ndarray:
+        """Read the chunks of one sample that a part of it is in."""
+        return self._read(lambda: np.array(self._array[(index, ..., *slices)]), index)
 
     def take(self, indices: np.ndarray) -> np.ndarray:
         """Read samples, each chunk once."""

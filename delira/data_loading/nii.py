@@ -5,19 +5,34 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from delira.data_loading._content import stem_of
 from delira.data_loading._exact import cast
-from delira.errors import ConfigError, DataError, MissingBackendError, check_functions, check_paths, import_optional
+from delira.data_loading.open_array import OpenArray
+from delira.errors import (
+    ConfigError,
+    DataError,
+    MissingBackendError,
+    check_flags,
+    check_functions,
+    check_paths,
+    import_optional,
+)
 
 _OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
 _DISPLACEMENT, _VECTOR = 1006, 1007  # intents of NIfTI whose fifth axis are components
+_MILLIMETRES = {"meter": 1000.0, "micron": 0.001}
 _LARGEST = 511  # of the CT values that load_sample_nii was made for
 
 
-def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
+@overload
+def load_nii(path: str | os.PathLike[str], geometry: Literal[False] = False) -> np.ndarray: ...
+@overload
+def load_nii(path: str | os.PathLike[str], geometry: Literal[True]) -> dict[str, Any]: ...
+def load_nii(path: str | os.PathLike[str], geometry: bool = False) -> Any:
     """Load a volume.
 
     nibabel reads NIfTI, Analyze and MGH files, SimpleITK all others (``.nrrd``, ``.mha``, ...), and those too
@@ -29,6 +44,8 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
     ----------
     path
         The file.
+    geometry
+        Whether to return a dict that says besides where the voxels lie.
 
     Returns
     -------
@@ -36,6 +53,11 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
         dtype as in the file; float32 (float64 if that is in the file) where the file says how to scale.
         Colours, and the components of vectors (the fifth axis of a NIfTI file that is meant as such), are a last
         axis; the components of displacements are those in the file.
+    dict
+        With ``geometry=True``: ``data``, this array; ``spacing``, float64 of shape (3,), mm between voxels along
+        (z, y, x); ``affine``, float64 of shape (4, 4), from voxel (x, y, z), as the file counts, to mm to the right,
+        front and top (RAS+, as in nibabel), so that ``nibabel.Nifti1Image(data.T, affine)`` is the volume again; and
+        ``name``, that of the file without its endings.
 
     Raises
     ------
@@ -46,13 +68,36 @@ def load_nii(path: str | os.PathLike[str]) -> np.ndarray:
     MissingBackendError
         If no package of the extra ``medical`` that reads it is installed.
     """
+    check_flags("load_nii", geometry=geometry)
+    data = _with_either(path, _read_with_nibabel, _read_with_simple_itk)
+    return {"data": data, **geometry_of(path), "name": stem_of(os.fspath(path))} if geometry else data
+
+
+def geometry_of(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Return ``spacing`` and ``affine`` of a volume, see :func:`load_nii`; its values are not read."""
+    affine = _with_either(path, _affine_with_nibabel, _affine_with_simple_itk)
+    return {"spacing": np.sqrt((affine[:3, :3] ** 2).sum(axis=0))[::-1].copy(), "affine": affine}
+
+
+def open_nii(path: str | os.PathLike[str]) -> OpenArray:
+    """Open what :func:`load_nii` loads, to read a part of it.
+
+    Of an uncompressed file this part alone is read; a compressed one is decompressed up to its end. Colours, vectors,
+    and what SimpleITK reads are read whole.
+    """
+    opened = _with_either(path, _open_with_nibabel, lambda name: None)
+    return OpenArray(load_nii(path)) if opened is None else opened
+
+
+def _with_either(path: Any, with_nibabel: Callable[[str], Any], with_simple_itk: Callable[[str], Any]) -> Any:
+    """Ask of a file what the package says that reads it; errors as in :func:`load_nii`."""
     check_paths("load_nii", path=path)
     with open(path, "rb"):  # the system's own error for what is missing or forbidden
         pass
     name = os.fspath(path)
     missing = []
     is_of_nibabel = name.lower().endswith(_OF_NIBABEL)
-    for read in (_read_with_nibabel, _read_with_simple_itk) if is_of_nibabel else (_read_with_simple_itk,):
+    for read in (with_nibabel, with_simple_itk) if is_of_nibabel else (with_simple_itk,):
         try:
             return read(name)
         except MissingBackendError as error:
@@ -155,20 +200,75 @@ class BaseLabelGenerator(abc.ABC):
         """Return the entries that the sample gets."""
 
 
+def _opened_by_nibabel(path: str) -> Any:
+    return import_optional("nibabel", f"reading {path!r}", "delira[medical]").load(path)
+
+
 def _read_with_nibabel(path: str) -> np.ndarray:
-    image = import_optional("nibabel", f"reading {path!r}", "delira[medical]").load(path)
+    image = _opened_by_nibabel(path)
     values = np.asanyarray(image.dataobj)
     n_axes = 3
     if values.dtype.names:  # colours
         values, n_axes = np.stack([values[name] for name in values.dtype.names]), 4
-    elif values.dtype != image.get_data_dtype():  # scaled
-        values = values.astype(np.float32)
+    else:
+        values = _scaled(values, image)
     if values.ndim == 5 and n_axes == 3 and values.shape[4] > 1 and _holds_vectors(image.header):
         values, n_axes = np.moveaxis(values, 4, 0), 4
     while values.ndim > n_axes and values.shape[-1] == 1:
         values = values[..., 0]
     # a copy: of an uncompressed file nibabel maps the memory, in the byte order of the file
     return np.array(values.T, dtype=values.dtype.newbyteorder("="), order="C")
+
+
+def _scaled(values: np.ndarray, image: Any) -> np.ndarray:
+    return values.astype(np.float32) if values.dtype != image.get_data_dtype() else values
+
+
+def _open_with_nibabel(path: str) -> OpenArray | None:
+    image = _opened_by_nibabel(path)
+    shape = tuple(map(int, image.shape))
+    if image.get_data_dtype().names or (len(shape) == 5 and _holds_vectors(image.header)):
+        return None
+    while len(shape) > 3 and shape[-1] == 1:
+        shape = shape[:-1]
+    return OpenArray(_NibabelPart(image, len(shape)), shape[::-1])
+
+
+class _NibabelPart:
+    """What :func:`load_nii` would return, read by slices of its last axes."""
+
+    def __init__(self, image: Any, n_axes: int) -> None:
+        self._image, self._n_axes = image, n_axes
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        slices = index[1:]  # after an ellipsis
+        whole = (slice(None),) * (self._n_axes - len(slices))
+        rest = (0,) * (len(self._image.shape) - self._n_axes)
+        values: np.ndarray = np.asanyarray(self._image.dataobj[(*slices[::-1], *whole, *rest)])
+        return np.array(_scaled(values, self._image).T, order="C")
+
+
+def _affine_with_nibabel(path: str) -> np.ndarray:
+    image = _opened_by_nibabel(path)
+    unit = image.header.get_xyzt_units()[0] if hasattr(image.header, "get_xyzt_units") else "mm"
+    affine = np.array(image.affine, dtype=np.float64)
+    affine[:3] *= _MILLIMETRES.get(unit, 1.0)
+    return affine
+
+
+def _affine_with_simple_itk(path: str) -> np.ndarray:
+    itk = import_optional("SimpleITK", f"reading {path!r}", "delira[medical]")
+    reader = itk.ImageFileReader()
+    reader.SetFileName(path)
+    reader.ReadImageInformation()
+    n_axes = reader.GetDimension()
+    used = min(3, n_axes)
+    turned = np.reshape(reader.GetDirection(), (n_axes, n_axes))[:used, :used]
+    affine = np.eye(4)
+    affine[:used, :used] = turned * np.array(reader.GetSpacing())[:used]
+    affine[:used, 3] = reader.GetOrigin()[:used]
+    affine[:2] *= -1  # its axes point to the left and the back
+    return affine
 
 
 def _read_with_simple_itk(path: str) -> np.ndarray:

@@ -56,6 +56,11 @@ class CrossValidation:
     """Numbers of the folds to run; ``None``: all."""
 
     @functools.cached_property
+    def cases(self) -> BaseDataManager:
+        """The data that are divided, and what is held out of them: whole cases where the training gets patches."""
+        return self.data.whole_cases()
+
+    @functools.cached_property
     def bound_metrics(self) -> dict[str, Any]:
         """The test metrics, with what the losses say about the predictions that they read."""
         return self.request.config.bound(self.metrics, self.metric_keys, self.experiment.backend)
@@ -80,15 +85,15 @@ class CrossValidation:
             raise ConfigError(
                 f"kfold divides the data itself, so it needs a BaseDataManager, got {type(self.data).__name__}"
             )
-        dataset = self.data.dataset
+        dataset = self.cases.dataset
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
         if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
-            check_label_key(self.data, self.split.label_key)  # a transform may make the entry
+            check_label_key(self.cases, self.split.label_key)  # a transform may make the entry
         splitter = Splitter(dataset, self.split, seed)
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)
         splits = list(splitter)
-        leaks = find_leaks(self.data, self.split, splits, self.request.key_mapping)
+        leaks = find_leaks(self.cases, self.split, splits, self.request.key_mapping)
         if told := caveats_of_validation(dataset, splitter, splits):
             leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
@@ -145,7 +150,7 @@ class CrossValidation:
         try:
             with own_generators(self.experiment.backend):
                 keys = list((self.request.key_mapping or {}).values())
-                examples = choose_examples(result, self.data.dataset, keys)
+                examples = choose_examples(result, self.cases.dataset, keys)
         except Exception as error:  # predictions of any kind; the result does not depend on them
             _log.warning("no samples are kept for the report: %s: %s", type(error).__name__, error)
             return
@@ -322,7 +327,7 @@ class CrossValidation:
     def _manager(self, indices: np.ndarray, changes: Mapping[str, Any], *, held_out: bool = False) -> BaseDataManager:
         if held_out:  # each sample once and in order, however the training samples
             changes = {"sampler_cls": SequentialSampler, "sampler_kwargs": None, "drop_last": False, **changes}
-        manager = self.data.with_own_transforms()
+        manager = (self.cases if held_out else self.data).with_own_transforms()
         if changes:
             manager.update_state_from_dict(copy.deepcopy(dict(changes)))
         return manager.get_subset(indices)
@@ -385,7 +390,7 @@ def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray 
     left_out = {int(index): reason for index, reason in (files.read_json(path) if path.exists() else {}).items()}
     for manager, indices in parts:
         if manager is not None and indices is not None:
-            left_out |= {int(indices[index]): reason for index, reason in manager.left_out.items()}
+            left_out |= {int(indices[manager.case_of(index)]): reason for index, reason in manager.left_out.items()}
     if left_out:
         with loss_tolerated("what was left out of a fold"):
             files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))

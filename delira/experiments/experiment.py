@@ -379,7 +379,8 @@ class BaseExperiment(Generic[NetworkT]):
         Parameters
         ----------
         data
-            A data manager; it is divided by the samples of its dataset.
+            A data manager; it is divided by the samples of its dataset. If these are patches, by their cases:
+            patches are trained on, and whole cases, one a batch, validated and tested on.
         metrics, metric_keys
             Test metrics by name and the entries they read; those of the validation if ``None``.
         num_epochs

@@ -71,7 +71,6 @@ _MOVED = (
     ("data_loading.dataset", "data_loading.blank_dataset", "BlankDataset"),
     ("data_loading.dataset", "data_loading.concat_dataset", "ConcatDataset"),
     ("data_loading.dataset", "data_loading.torchvision_dataset", "TorchvisionClassificationDataset"),
-    ("data_loading.file_dataset", "data_loading.nifti_dataset", "Nii3DCacheDataset Nii3DLazyDataset"),
     ("data_loading.sampler.by_class", "data_loading.sampler.group", "GroupRandomSampler"),
     ("data_loading.sampler.by_class", "data_loading.sampler.prevalence", ""),
     ("data_loading.sampler.by_class", "data_loading.sampler.weighted", "WeightedPrevalenceRandomSampler"),

@@ -6,6 +6,7 @@ has to be replayed to know what batch 17 of epoch 3 looks like.
 """
 
 import contextlib
+import contextvars
 import logging
 import numbers
 import os
@@ -23,6 +24,7 @@ from delira.errors import ConfigError, check_flags
 CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG"
 
 _log = logging.getLogger(__name__)
+_counters = contextvars.ContextVar("_counters", default=(0, 0, 0))
 
 
 def check_seed(seed: int, name: str = "seed") -> int:
@@ -50,6 +52,25 @@ def derive(seed: int, *counters: int, stream: str) -> np.random.SeedSequence:
 def derive_int(seed: int, *counters: int, stream: str) -> int:
     """Like :func:`derive`, as one integer below 2**63 for generators that want a number."""
     return int(derive(seed, *counters, stream=stream).generate_state(1, np.uint64)[0] >> 1)
+
+
+@contextlib.contextmanager
+def counted(counters: tuple[int, int, int]) -> Iterator[None]:
+    """Say, for as long as the scope lasts, of which ``(seed, fold, epoch)`` the samples are that are loaded in it."""
+    token = _counters.set(counters)
+    try:
+        yield
+    finally:
+        _counters.reset(token)
+
+
+def current_counters() -> tuple[int, int, int]:
+    """Return the ``(seed, fold, epoch)`` that a sample is loaded for; zeros where nobody has said.
+
+    A dataset that draws with :func:`derive` from these and the number of the sample gives the same sample whatever the
+    size of the batch and the number of workers, and draws from no global generator.
+    """
+    return _counters.get()
 
 
 @contextlib.contextmanager

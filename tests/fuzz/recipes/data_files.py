@@ -191,6 +191,7 @@ def sample_loader(name):
         "dtype": [value for value in NO_DTYPES if value != []],
         "normalize": [5, NAN, STRANGE, True, "seg", ["a"], [5], "c.npy"],
         "norm_fn": NO_FUNCTION,
+        "geometry": [*NOT_A_BOOL, True],  # of arrays that numpy loads nobody knows where they lie
     }
     yield Entry(
         name=f"{PACKAGE}.{name}",
@@ -255,7 +256,7 @@ def volumes_of(name):
         wrong={
             "world": ["no label", "no data", "empty"],
             "data_path": NO_FOLDER,
-            "load_fn": NO_FUNCTION,
+            "load_fn": NOT_CALLABLE,
             "img_files": [5, NAN, None, STRANGE, [5], True, "b.npy", ["a.npy", "b.npy"], [], ""],
             "label_file": [*NOT_A_TEXT, None, "b.txt", ""],
         },

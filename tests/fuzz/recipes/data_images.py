@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from fuzz_cases import Entry
 from fuzz_files import DAMAGE, PICTURE, VOLUME, damaged, missing_said, picture, text, volume
-from fuzz_values import NAN, NOT_A_PATH, STRANGE
+from fuzz_values import NAN, NOT_A_BOOL, NOT_A_PATH, STRANGE
 
 from delira.data_loading import default_load_fn_2d, load_nii, load_sample_nii, norm_range, norm_zero_mean_unit_std
 
@@ -194,7 +194,8 @@ ENTRIES = [
         needs="nibabel",
         good=lambda folder: {"path": volume(folder / "a.nii.gz")},
         expected=lambda arguments: VOLUME.T,
-        wrong={"path": [*NOT_A_PATH, None]},
+        right={"geometry": [False]},
+        wrong={"path": [*NOT_A_PATH, None], "geometry": NOT_A_BOOL},
     ),
     *(
         Entry(

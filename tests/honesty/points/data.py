@@ -125,7 +125,7 @@ POINTS = [
     PutBack(
         point="35",
         what="CMYK comes out white",
-        file="delira/data_loading/load_utils.py",
+        file="delira/data_loading/_images.py",
         old='_COLOURS = {"CMYK": "RGB", ',
         new='_COLOURS = {"CMYK": "CMYK", ',
         test=f"{IMAGES}::test_inks_and_palettes_become_the_colours_that_pillow_shows",
@@ -133,7 +133,7 @@ POINTS = [
     PutBack(
         point="35",
         what="big-endian .npy stays at 65535",
-        file="delira/data_loading/load_utils.py",
+        file="delira/data_loading/_images.py",
         old='image.astype(image.dtype.newbyteorder("="), copy=False)',
         new="image",
         test=f"{IMAGES}::test_an_array_in_a_file_has_one_range_in_either_byte_order",
@@ -141,7 +141,7 @@ POINTS = [
     PutBack(
         point="35",
         what="a .pgm of 16 bit stays at 65535",
-        file="delira/data_loading/load_utils.py",
+        file="delira/data_loading/_images.py",
         old="        if is_wide:  #",
         new="        if False:  #",
         test=f"{IMAGES}::test_a_pgm_of_any_depth_ends_at_one",
@@ -149,7 +149,7 @@ POINTS = [
     PutBack(
         point="35",
         what="a transparent colour is ignored",
-        file="delira/data_loading/load_utils.py",
+        file="delira/data_loading/_images.py",
         old='        if clear is not None and mode != "P":',
         new='        if clear is None and mode != "P":',
         test=f"{IMAGES}::test_a_transparent_gray_of_16_bit_is_white",
@@ -157,7 +157,7 @@ POINTS = [
     PutBack(
         point="35",
         what="the EXIF orientation is ignored",
-        file="delira/data_loading/load_utils.py",
+        file="delira/data_loading/_images.py",
         old="        return _upright(image, picture.getexif().get(_ORIENTATION, 1))",
         new="        return image",
         test=f"{IMAGES}::test_pictures_are_upright_as_pillow_turns_them",

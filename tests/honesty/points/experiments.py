@@ -32,7 +32,7 @@ POINTS = [
         point="14",
         what="a label_key that no sample has is found after the first fold, or never",
         file="delira/experiments/cross_validation.py",
-        old="            check_label_key(self.data, self.split.label_key)  # a transform may make the entry\n",
+        old="            check_label_key(self.cases, self.split.label_key)  # a transform may make the entry\n",
         new="            pass\n",
         test="tests/experiments/test_splits.py::test_a_label_key_that_no_sample_has_is_refused_before_the_first_step",
     ),
