@@ -24,6 +24,7 @@ from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
+from delira.metrics.per_class import lacking
 from delira.metrics.scoring import keys_of, lookup
 from delira.runs import code_of, results
 from delira.runs.folder import RunFolder, loss_tolerated
@@ -228,7 +229,7 @@ class CrossValidation:
             with contextlib.suppress(Exception):
                 CallbackList(request.callbacks).load_state_dict({name: state})
         notes = {"timings": results.read_timings(path), "guards": results.read_guards(path)}
-        found = {**stored.fields, **outputs, "metrics": metrics, **notes}
+        found = {**stored.fields, **outputs, "metrics": metrics, "partial": lacking(self.bound_metrics), **notes}
         return results.FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
 
     def _compute_metrics(
@@ -293,6 +294,7 @@ class CrossValidation:
             test_indices=np.delete(split.test, [*test.left_out]),
             left_out=_keep_left_out(trainer.save_path / "left_out.json", *parts),
             metrics=done.metrics,
+            partial=lacking(self.bound_metrics),
             predictions=done.predictions,
             targets=done.targets,
             history=trainer.state.history,
@@ -350,20 +352,16 @@ class CrossValidation:
             )
 
 
-def _means(fold: results.FoldResult) -> dict[str, float]:
-    return {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-
-
 def _log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
     told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
-    folder.log("fold_finished", fold=fold.fold, metrics=_means(fold), seconds=round(fold.seconds, 3), **told)
+    folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)
 
 
 def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> None:
     """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
     stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
     for fold in folds:
-        if fold.fold in stated and repr(stated[fold.fold]) != repr(_means(fold)):  # a NaN equals no other
+        if fold.fold in stated and repr(stated[fold.fold]) != repr(fold.means()):  # a NaN equals no other
             _log_finished(folder, fold)
 
 

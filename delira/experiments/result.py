@@ -12,6 +12,7 @@ import numpy as np
 from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
 from delira.experiments.stored_result import read_result
 from delira.metrics import gather, metric_set
+from delira.metrics.per_class import expanded
 from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.evaluation import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
@@ -212,6 +213,8 @@ class KFoldResult:
             shape = np.shape(self.groups)
             what = f"{shape[0]} entries" if len(shape) == 1 else f"the shape {shape}"
             raise ConfigError(f"groups has {what} for n_samples={self.n_samples}; one per sample")
+        if self.metrics:
+            self.metrics = expanded(self.metrics)
         if self.metrics and self.outputs is not None:
             self.metrics = settled_metrics(self.metrics, self.metric_keys, self.settled_outputs)
         names = self._names
