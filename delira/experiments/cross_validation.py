@@ -109,6 +109,7 @@ class CrossValidation:
                 "n_samples": len(dataset),
                 "metric_keys": self.metric_keys,
                 "groups": splitter.groups,
+                "case_names": _case_names(dataset),
                 "seed": self.request.seed,
                 "name": self.experiment.name,
                 "info": {**self._describe(folder), **_class_names(dataset), **leaks},
@@ -373,6 +374,15 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
             if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
                 return {"class_names": list(names)}
     return {}
+
+
+def _case_names(dataset: object) -> list[str] | None:
+    """Return names of the cases, where a data set tells them as ``case_names``: one for each."""
+    for owner in (dataset, getattr(dataset, "data", None)):
+        names = getattr(owner, "case_names", None)
+        if isinstance(names, (list, tuple, np.ndarray)) and len(names) == len(dataset):  # type: ignore[arg-type]
+            return [str(name) for name in names]
+    return None
 
 
 def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:

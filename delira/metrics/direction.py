@@ -80,9 +80,9 @@ def higher_is_better(metric: object, name: str = "") -> bool | None:
     name
         What it is reported under, with or without ``val_``.
     """
-    known = _of_metric(metric, name.removeprefix("val_"))
     if isinstance(metric, (PerClass, OfClass)):  # it says it, or has none; names of classes tell nothing
-        return known
+        return metric.higher_is_better
+    known = _of_metric(metric, name.removeprefix("val_"))
     return named_direction(name) if known is None else known
 
 

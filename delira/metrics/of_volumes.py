@@ -176,8 +176,8 @@ class SurfaceDice(PerClass):
         **settings: Any,
     ):
         super().__init__(classes, spacing, **settings)
-        is_one = np.ndim(tolerance) == 0
-        given = (tolerance,) if is_one else tuple(tolerance)  # type: ignore[arg-type]
+        is_one = not isinstance(tolerance, (list, tuple, np.ndarray))
+        given: list[Any] = [tolerance] if is_one else np.asarray(tolerance, dtype=object).ravel().tolist()
         for each in given:
             check_numbers(self, at_least=0, tolerance=each)
         if not is_one and len(given) != len(self.labels):
@@ -185,7 +185,7 @@ class SurfaceDice(PerClass):
                 f"{self._name}: tolerance is one distance in mm, or one for each of the {len(self.labels)} classes "
                 f"{list(self.names)}, got {len(given)}"
             )
-        self.tolerance = float(given[0]) if is_one else tuple(map(float, given))  # type: ignore[arg-type]
+        self.tolerance = float(given[0]) if is_one else tuple(map(float, given))
 
     def of_case(self, true: np.ndarray, pred: np.ndarray, spacing: np.ndarray, labels: Sequence[int]) -> list[float]:
         return [self._share(true == label, pred == label, spacing, self._tolerance(label)) for label in labels]
@@ -240,8 +240,8 @@ class VolumeError(PerClass):
         check_flags(self, signed=signed)
         if unit == "ml" and spacing is None:
             raise ConfigError(
-                f"{self._name}: a volume in ml needs the size of a voxel: spacing=(z, y, x) in mm, or the name of the "
-                "entry of the batch that has it"
+                f"{self._name}: unit='ml' needs the size of a voxel: spacing=(z, y, x) in mm, or the name of the entry "
+                "of the batch that has it"
             )
         self.unit, self.signed = unit, signed
         self.higher_is_better = None if signed else False

@@ -59,7 +59,7 @@ class PerClass:
     ):
         check_flags(self, include_background=include_background)
         check_numbers(self, **if_given(threshold=threshold))
-        if class_axis not in (None, 1, -1):
+        if not (class_axis is None or (type(class_axis) is int and abs(class_axis) == 1)):
             raise ConfigError(f"{self._name}: class_axis is 1 or -1, got {class_axis!r}")
         self.classes = self._checked_classes(classes)
         self.spacing = self._checked_spacing(spacing)
@@ -218,9 +218,11 @@ class PerClass:
 
     def _maps(self, true: np.ndarray, pred: np.ndarray, n_axes: int | None) -> "_Maps":
         """Read target and prediction of a case as label maps."""
+        for what, array in (("y_true", true), ("y_pred", pred)):
+            if array.dtype.kind not in "biuf":
+                raise DataError(f"{self._name} got {what} of the type {array.dtype}, which are no labels")
         of_true, of_pred = self._forms(true, pred, n_axes)
-        lost = self._lost(pred, of_pred)
-        if lost:
+        if self._lost(pred, of_pred):
             return _Maps(true, pred, True)
         is_single = self.threshold is not None and of_pred.kind != "scores"
         pred_labels = (pred > self.threshold).astype(np.intp) if is_single else self._labels("y_pred", pred, of_pred)
@@ -290,8 +292,6 @@ class PerClass:
 
     def _labels(self, what: str, array: np.ndarray, form: "_Form") -> np.ndarray:
         """Return labels as integers of shape ``(*spatial)``."""
-        if array.dtype.kind not in "biuf":
-            raise DataError(f"{self._name} got {what} of the type {array.dtype}, which are no labels")
         if form.kind == "scores" and form.axis is not None:
             return np.asarray(array.argmax(form.axis))
         labels = array if form.axis is None else array.squeeze(form.axis)

@@ -14,6 +14,7 @@ import numpy as np
 from delira.errors import ConfigError
 from delira.metrics.metric_set import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases, statistic_of
+from delira.metrics.per_class import OfClass, may_lack_values, mean_of_values
 from delira.report import bootstrap
 from delira.report.predictions import KFoldResult, Part, arrays_of, folds_of, rounds_of, target_of
 from delira.report.stored_numbers import Keys, Stored, is_of_ones_own, read_rows, write_rows
@@ -88,13 +89,22 @@ def check_result(owner: str, result: object, *names: str) -> None:
 def fold_values(result: KFoldResult) -> dict[str, np.ndarray]:
     """Metric name to its value in each fold, float64 of shape ``(n_folds,)``; of many values the mean."""
     names = list(result.folds[0].metrics) if result.folds else []
-    means = [fold.means() for fold in result.folds]
-    return {name: np.array([each[name] for each in means], float) for name in names}
+    partial = {name: is_partial(result, name) for name in names}
+    return {
+        name: np.array([mean_of_values(fold.metrics[name], partial[name]) for fold in result.folds], float)
+        for name in names
+    }
 
 
 def is_partial(result: Any, name: str) -> bool:
     """Return True if a case may have no value of a metric: then it does not count in means."""
-    return any(name in fold.partial for fold in result.folds)
+    return any(name in fold.partial for fold in result.folds) or may_lack_values((result.metrics or {}).get(name))
+
+
+def is_of_class(result: Any, name: str) -> bool:
+    """Return True for one class of a metric per class that is there, too."""
+    metric = (result.metrics or {}).get(name)
+    return isinstance(metric, OfClass) and metric.reads_as in result.folds[0].metrics
 
 
 def summarise(result: KFoldResult) -> dict[str, dict[str, Any]]:

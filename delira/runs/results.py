@@ -367,7 +367,7 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     folder
         The run folder.
     facts
-        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups`` and ``info`` of the result.
+        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups``, ``case_names`` and ``info`` of the result.
     metrics
         The test metrics as they were given.
     bound

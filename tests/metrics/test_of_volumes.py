@@ -238,7 +238,7 @@ WRONG_SETTINGS = {
         SurfaceDice, (3, (1, 1, 1)), {}),
     r"SurfaceDice: tolerance": (SurfaceDice, (3, -1), {}),
     r"VolumeError: unit": (VolumeError, (3, "l"), {}),
-    r"a volume in ml needs the size of a voxel: spacing=\(z, y, x\) in mm": (VolumeError, (3, "ml"), {}),
+    r"unit='ml' needs the size of a voxel: spacing=\(z, y, x\) in mm": (VolumeError, (3, "ml"), {}),
 }  # fmt: skip
 
 
