@@ -161,7 +161,8 @@ class TrainerConfig:
     @property
     def epoch_metrics(self) -> dict[str, Any]:
         """Metrics of the validation, those of ``metrics`` included."""
-        return expanded({**self.metrics, **self.val_metrics})
+        metrics = {**self.metrics, **self.val_metrics}
+        return expanded(metrics) if metrics else metrics
 
     def keys_of(self, metrics: Mapping[str, Any]) -> dict[str, Sequence[str]]:
         """Return the ``metric_keys`` of some metrics."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError
-from delira.metrics import DicePerClass, HausdorffPerClass, MetricSet, SurfaceDice, VolumeError, kind_of
+from delira.metrics import DicePerClass, HausdorffPerClass, MetricList, MetricSet, SurfaceDice, VolumeError, kind_of
 from delira.metrics.direction import higher_is_better
 from delira.metrics.of_cases import case_values, is_mean_of_cases
 from delira.metrics.per_class import OfClass, expanded, lacking, mean_of_values
@@ -147,3 +147,10 @@ def test_a_mean_of_cases_counts_those_that_have_a_value():
     assert mean_of_values([np.nan, 1.0, 3.0], may_lack=True) == 2.0
     assert np.isnan(mean_of_values([np.nan, 1.0]))
     assert np.isnan(mean_of_values([np.nan], may_lack=True))
+
+
+def test_a_trial_says_who_computes_them():
+    with pytest.raises(
+        ConfigError, match=r"DicePerClass has a value for each class .* trial.to_experiment\(val_metrics="
+    ):
+        MetricList([DicePerClass(3)])
