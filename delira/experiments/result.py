@@ -89,8 +89,12 @@ class KFoldResult:
             shape = np.shape(self.groups)
             what = f"{shape[0]} entries" if len(shape) == 1 else f"the shape {shape}"
             raise ConfigError(f"groups has {what} for n_samples={self.n_samples}; one per sample")
-        if self.case_names is not None and len(self.case_names) != self.n_samples:
-            raise ConfigError(f"case_names has {len(self.case_names)} names for n_samples={self.n_samples}")
+        names = self.case_names
+        if names is not None:
+            if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+                raise ConfigError(f"KFoldResult: case_names is a list of texts, got {names!r:.80}")
+            if len(names) != self.n_samples:
+                raise ConfigError(f"case_names has {len(names)} names for n_samples={self.n_samples}")
         if self.metrics:
             self.metrics = expanded(self.metrics)
         if self.metrics and self.outputs is not None:
