@@ -298,7 +298,7 @@ class FoldTable:
             state="read" if was_read else "done",
             epoch=str(len(fold.history)) if was_read else self.rows[fold.fold].epoch,
             best="" if fold.best_score is None else _best(fold),
-            values="  ".join(f"{name} {float(value.mean()):.4g}" for name, value in fold.metrics.items()),
+            values="  ".join(f"{name} {value:.4g}" for name, value in fold.means().items()),
             seconds=fold.seconds,
         )
         self._draw_if_due(at_once=True)

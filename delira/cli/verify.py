@@ -138,7 +138,7 @@ def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[results.Sto
         stored = results.read_fold(folder)
     except (CheckpointError, OSError) as error:
         return None, _without_path(path, str(error))
-    wrong = _compare_metrics(stored.fields["metrics"], run.finished_folds.get(number, {}).get("metrics"))
+    wrong = _compare_metrics(results.means_of(stored.fields), run.finished_folds.get(number, {}).get("metrics"))
     if not wrong and (told := result.other_weights(stored.fields)):
         wrong = f"its numbers are those of {_weights(**told)}"
     return stored, wrong
@@ -218,13 +218,13 @@ def _wrong_arrays(path: Path) -> str:
     return f"the checksum of its record {damaged!r} is wrong" if damaged else ""
 
 
-def _compare_metrics(stored: Mapping[str, Any], noted: object) -> str:
+def _compare_metrics(stored: Mapping[str, float], noted: object) -> str:
     """Return what differs between a fold's file and the ledger, which were written one after the other."""
     for name, value in files.mapping(noted).items():
         if name in stored and not isinstance(value, (int, float)):
             return f"{name} is {value!r} in ledger.jsonl, which is no number"
-        if name in stored and not np.isclose(np.mean(stored[name]), value, rtol=1e-9, atol=0, equal_nan=True):
-            return f"{name} is {np.mean(stored[name]):.6g} in it and {value:.6g} in ledger.jsonl"
+        if name in stored and not np.isclose(stored[name], value, rtol=1e-9, atol=0, equal_nan=True):
+            return f"{name} is {stored[name]:.6g} in it and {value:.6g} in ledger.jsonl"
     return ""
 
 

@@ -24,6 +24,7 @@ from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
+from delira.metrics.per_class import lacking
 from delira.metrics.scoring import keys_of, lookup
 from delira.runs import code_of, results
 from delira.runs.folder import RunFolder, loss_tolerated
@@ -113,6 +114,7 @@ class CrossValidation:
                 "n_samples": len(dataset),
                 "metric_keys": self.metric_keys,
                 "groups": splitter.groups,
+                "case_names": _case_names(dataset),
                 "seed": self.request.seed,
                 "name": self.experiment.name,
                 "info": {**self._describe(folder), **_class_names(dataset), **leaks},
@@ -233,7 +235,7 @@ class CrossValidation:
             with contextlib.suppress(Exception):
                 CallbackList(request.callbacks).load_state_dict({name: state})
         notes = {"timings": results.read_timings(path), "guards": results.read_guards(path)}
-        found = {**stored.fields, **outputs, "metrics": metrics, **notes}
+        found = {**stored.fields, **outputs, "metrics": metrics, "partial": lacking(self.bound_metrics), **notes}
         return results.FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
 
     def _compute_metrics(
@@ -298,6 +300,7 @@ class CrossValidation:
             test_indices=np.delete(split.test, [*test.left_out]),
             left_out=_keep_left_out(trainer.save_path / "left_out.json", *parts),
             metrics=done.metrics,
+            partial=lacking(self.bound_metrics),
             predictions=done.predictions,
             targets=done.targets,
             history=trainer.state.history,
@@ -355,20 +358,16 @@ class CrossValidation:
             )
 
 
-def _means(fold: results.FoldResult) -> dict[str, float]:
-    return {name: float(np.mean(array)) for name, array in fold.metrics.items()}
-
-
 def _log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
     told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
-    folder.log("fold_finished", fold=fold.fold, metrics=_means(fold), seconds=round(fold.seconds, 3), **told)
+    folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)
 
 
 def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> None:
     """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
     stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
     for fold in folds:
-        if fold.fold in stated and repr(stated[fold.fold]) != repr(_means(fold)):  # a NaN equals no other
+        if fold.fold in stated and repr(stated[fold.fold]) != repr(fold.means()):  # a NaN equals no other
             _log_finished(folder, fold)
 
 
@@ -380,6 +379,15 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
             if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
                 return {"class_names": list(names)}
     return {}
+
+
+def _case_names(dataset: object) -> list[str] | None:
+    """Return names of the cases, where a data set tells them as ``case_names``: one for each."""
+    for owner in (dataset, getattr(dataset, "data", None)):
+        names = getattr(owner, "case_names", None)
+        if isinstance(names, (list, tuple, np.ndarray)) and len(names) == len(dataset):  # type: ignore[arg-type]
+            return [str(name) for name in names]
+    return None
 
 
 def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:

@@ -5,154 +5,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import delira
 from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
+from delira.experiments.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.experiments.stored_result import read_result
-from delira.metrics import gather, metric_set
+from delira.metrics import metric_set
+from delira.metrics.per_class import expanded
 from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.evaluation import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils import arrays, files
+from delira.utils import files
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
     from delira.prediction import Ensemble
+    from delira.report.case_table import CaseTable
     from delira.report.examples import Examples
-
-
-class Rounds(NamedTuple):
-    """The folds of a cross-validation, ordered by how often they test the cases."""
-
-    kind: Literal["once", "repeats", "splits"]
-    """``"once"``: no case is tested twice. ``"repeats"``: every round tests all cases once. ``"splits"``: some cases
-    are tested more often than others, and each fold is a round."""
-    folds: list[list[FoldResult]]
-    """Of each round; no case is tested twice in one."""
-    unfinished: list[FoldResult]
-    """Folds of the last repeat, if it has not tested all cases."""
-
-    @property
-    def is_once(self) -> bool:
-        """Return True if no case is tested twice, not even by an unfinished repeat."""
-        return self.kind == "once" and not self.unfinished
-
-
-def rounds_of(folds: Sequence[FoldResult], n_planned: int | None = None) -> Rounds:
-    """Divide folds, in their order, into rounds in which no case is tested twice.
-
-    Parameters
-    ----------
-    folds
-        Of one cross-validation.
-    n_planned
-        How many folds it has when it is done; None: not known. Of one that is done no repeat is unfinished, however
-        the cases of its splits fall.
-    """
-    rounds: list[list[FoldResult]] = []
-    tested: list[set[int]] = []
-    for fold in folds:
-        cases = set(fold.test_indices.tolist())
-        if not rounds or tested[-1] & cases:
-            rounds.append([])
-            tested.append(set())
-        rounds[-1].append(fold)
-        tested[-1] |= cases
-    if len(rounds) < 2:
-        return Rounds("once", rounds, [])
-    if all(cases == tested[0] for cases in tested):
-        return Rounds("repeats", rounds, [])
-    is_done = n_planned is not None and len(folds) >= n_planned
-    is_broken_off = all(cases == tested[0] for cases in tested[:-1]) and tested[-1] < tested[0]
-    if not is_done and len(rounds[0]) > 1 and is_broken_off:
-        return Rounds("repeats" if len(rounds) > 2 else "once", rounds[:-1], rounds[-1])
-    return Rounds("splits", [[fold] for fold in folds], [])
-
-
-@dataclass(eq=False, repr=False)
-class OutOfFold:
-    """Predictions for every case by a network that did not see it, aligned with the data set's indices.
-
-    Each is that of a single network. A case tested several times (repeated k-fold) has the last of its predictions:
-    their mean would be that of an ensemble, which is another model than the one that was tested. A case never tested
-    has NaN, or zero where the type has no NaN: see ``mask``. An entry that does not have one row per case is None.
-    """
-
-    predictions: dict[str, Any]
-    """Tree of arrays of shape ``(n_dataset, ...)``; object arrays where shapes differ between cases."""
-    targets: dict[str, Any]
-    """The same for the entries of the batches that the metrics read."""
-    per_case: dict[str, np.ndarray]
-    """Values of the metrics over samples, float64 of shape ``(n_dataset,)``."""
-    fold: np.ndarray
-    """The last fold in which a case was tested, int64 of shape ``(n_dataset,)``; -1: in none."""
-    counts: np.ndarray
-    """In how many folds it was tested, int64 of shape ``(n_dataset,)``."""
-
-    @classmethod
-    def from_folds(cls, folds: Sequence[FoldResult], n_samples: int, per_case: Sequence[str]) -> "OutOfFold":
-        """Align the folds; ``per_case`` names the metrics that have one value per case."""
-        fold_of, counts = np.full(n_samples, -1), np.zeros(n_samples, dtype=np.int64)
-        for fold in folds:
-            fold_of[fold.test_indices] = fold.fold
-            np.add.at(counts, fold.test_indices, 1)
-        values = [{name: fold.metrics[name] for name in per_case} for fold in folds]
-        return cls(
-            predictions=_aligned("predictions", [fold.predictions for fold in folds], folds, counts),
-            targets=_aligned("targets", [fold.targets for fold in folds], folds, counts),
-            per_case=_aligned("metrics", values, folds, counts),
-            fold=fold_of,
-            counts=counts,
-        )
-
-    @property
-    def mask(self) -> np.ndarray:
-        """Which cases were tested, bool of shape ``(n_dataset,)``."""
-        return self.counts > 0
-
-    def __repr__(self) -> str:
-        return f"OutOfFold({int(self.mask.sum())} of {len(self.mask)} cases, {list(self.predictions)})"
-
-
-def _aligned(
-    what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence[FoldResult], counts: np.ndarray
-) -> dict[str, Any]:
-    """Put the rows of all folds where their cases are in the data set."""
-    columns = [dict(arrays.iterate_leaves(tree)) for tree in trees]
-    if not columns:
-        return {}
-    for fold, column in zip(folds, columns, strict=True):
-        if column.keys() != columns[0].keys():
-            changed = sorted(".".join(map(str, path)) for path in column.keys() ^ columns[0].keys())
-            raise DataError(f"fold {fold.fold} and the first fold differ in the {what} {changed}")
-    indices = [fold.test_indices for fold in folds]
-    aligned = (_align([column[path] for column in columns], indices, counts) for path in columns[0])
-    return arrays.map_leaves(lambda leaf: next(aligned), trees[0])
-
-
-def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarray) -> np.ndarray | None:
-    parts = [np.asarray(part) for part in parts]
-    if any(part.shape[:1] != where.shape for part, where in zip(parts, indices, strict=True)):
-        return None
-    shapes = {part.shape[1:] for part in parts}
-    dtype = np.result_type(*(part.dtype for part in parts))
-    if len(shapes) > 1 or dtype.hasobject:
-        samples = np.full(len(counts), None, dtype=object)
-        for part, where in zip(parts, indices, strict=True):
-            for sample, index in zip(part, where, strict=True):
-                samples[index] = sample
-        return samples
-    whole = gather.scratch_array((len(counts), *shapes.pop()), dtype)
-    whole[counts == 0] = np.nan if np.issubdtype(dtype, np.inexact) else np.zeros((), dtype)
-    for part, where in zip(parts, indices, strict=True):
-        whole[where] = part
-    return whole
 
 
 @dataclass(eq=False, repr=False)
@@ -191,6 +66,8 @@ class KFoldResult:
     """``"run"``: a single training, which has no splits; its one fold has no test metrics."""
     without_intervals: str = ""
     """Why there are no intervals, if there are none: of a stored run whose groups are lost they would be too narrow."""
+    case_names: Sequence[str] | None = None
+    """Name of every sample, where the data set has ``case_names``."""
     outputs: Mapping[str, Any] | None = None
     """What losses and settings said of each output of the network: name -> (name of its target, ``Criterion``); None
     where that was not kept."""
@@ -214,6 +91,14 @@ class KFoldResult:
             shape = np.shape(self.groups)
             what = f"{shape[0]} entries" if len(shape) == 1 else f"the shape {shape}"
             raise ConfigError(f"groups has {what} for n_samples={self.n_samples}; one per sample")
+        names = self.case_names
+        if names is not None:
+            if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+                raise ConfigError(f"KFoldResult: case_names is a list of texts, got {names!r:.80}")
+            if len(names) != self.n_samples:
+                raise ConfigError(f"case_names has {len(names)} names for n_samples={self.n_samples}")
+        if self.metrics:
+            self.metrics = expanded(self.metrics)
         if self.metrics and self.outputs is not None:
             self.metrics = settled_metrics(self.metrics, self.metric_keys, self.settled_outputs)
         names = self._names
@@ -275,6 +160,13 @@ class KFoldResult:
         return OutOfFold.from_folds(folds, self.n_samples, [name for name in self._names if self.is_per_case(name)])
 
     @cached_property
+    def cases(self) -> "CaseTable":
+        """The metrics over samples case by case: a table with index, name, fold and group of each, and its values."""
+        from delira.report.case_table import case_table
+
+        return case_table(self)
+
+    @cached_property
     def rounds(self) -> Rounds:
         """The folds by rounds, in which no case is tested twice: one for each repeat of a repeated splitter."""
         planned = self.info.get("num_splits")
@@ -334,6 +226,18 @@ class KFoldResult:
         from delira.report.table import fold_table
 
         return fold_table(self, fmt)
+
+    def class_table(self, fmt: str = "plain") -> str:
+        """Class x metric per class: the mean over out-of-fold cases with its interval, and how many have a value.
+
+        Parameters
+        ----------
+        fmt
+            ``"plain"``, ``"markdown"``, ``"latex"`` or ``"html"``. A text says so if there is no such metric.
+        """
+        from delira.report.class_table import class_table
+
+        return class_table(self, fmt)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return the metrics with one row per fold (index ``fold``) and one column per metric.
@@ -465,7 +369,13 @@ class KFoldResult:
 
     def __str__(self) -> str:
         warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
-        return files.harmless(f"{self.title}\n\n{self.table()}{warned}")
+        return files.harmless("\n\n".join([self.title, *self._tables("plain")]) + warned)
+
+    def _tables(self, fmt: str) -> list[str]:
+        """That of the folds, and that of the classes if there are metrics per class."""
+        from delira.report.class_table import has_classes
+
+        return [self.table(fmt), *([self.class_table(fmt)] if has_classes(self) else [])]
 
     def __repr__(self) -> str:
         return f"KFoldResult({self.name!r}, {len(self.folds)} folds, metrics={self._names})"
@@ -474,7 +384,7 @@ class KFoldResult:
         from html import escape
 
         warned = "".join(f"\n<p>Warning: {escape(text)}</p>" for text in self.warnings)
-        return f"<p><strong>{escape(self.title)}</strong></p>\n{self.table('html')}{warned}"
+        return "\n".join([f"<p><strong>{escape(self.title)}</strong></p>", *self._tables("html")]) + warned
 
 
 _LISTED = 10

@@ -63,6 +63,7 @@ def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> d
         "metrics": known,
         "metric_keys": keys,
         "groups": groups,
+        "case_names": _names_of(facts["case_names"], n_samples),
         "seed": facts["seed"],
         "name": harmless(run.name),
         "path": run.path,
@@ -85,10 +86,17 @@ def _facts(run: StoredRun) -> dict[str, Any]:
         "metrics": {name: {"metric": metric} for name, metric in given.items()},
         "metric_keys": None,
         "groups": None,
+        "case_names": None,
         "info": describe(manifest),
         "outputs": None,
     }
     return found | {name: run.summary.get(name) for name in found} if run.summary else found
+
+
+def _names_of(given: Any, n_samples: int) -> list[str] | None:
+    """Names of the cases, unless a file has something else in their place."""
+    is_right = isinstance(given, list) and len(given) == n_samples and all(isinstance(name, str) for name in given)
+    return given if is_right else None
 
 
 def _find_groups(

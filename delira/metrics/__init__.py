@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.metrics.gather": "Gatherer Weighted",
         "delira.metrics.metric_set": "MetricSet kind_of score",
         "delira.metrics.scoring": "PerSample per_sample",
+        "delira.metrics.of_volumes": "DicePerClass HausdorffPerClass IoUPerClass SurfaceDice VolumeError",
         "delira.metrics.of_arrays": (
             "AurocMetric SklearnAccuracyScore SklearnBalancedAccuracyScore SklearnClassificationMetric "
             "SklearnF1Score SklearnFBetaScore SklearnHammingLoss SklearnJaccardSimilarityScore SklearnLogLoss "

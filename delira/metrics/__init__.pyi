@@ -19,6 +19,11 @@ from delira.metrics.of_arrays import SklearnMatthewsCorrCoeff as SklearnMatthews
 from delira.metrics.of_arrays import SklearnPrecisionScore as SklearnPrecisionScore
 from delira.metrics.of_arrays import SklearnRecallScore as SklearnRecallScore
 from delira.metrics.of_arrays import SklearnZeroOneLoss as SklearnZeroOneLoss
+from delira.metrics.of_volumes import DicePerClass as DicePerClass
+from delira.metrics.of_volumes import HausdorffPerClass as HausdorffPerClass
+from delira.metrics.of_volumes import IoUPerClass as IoUPerClass
+from delira.metrics.of_volumes import SurfaceDice as SurfaceDice
+from delira.metrics.of_volumes import VolumeError as VolumeError
 from delira.metrics.scoring import per_sample as per_sample
 from delira.metrics.scoring import PerSample as PerSample
 from delira.metrics.tree.accuracies import BinaryAccuracy as BinaryAccuracy
@@ -89,12 +94,15 @@ __all__ = [
     "ConfusionMatrix",
     "DefaultAccuracy",
     "Dice",
+    "DicePerClass",
     "Epoch",
     "EpochLambda",
     "FBeta",
     "Gatherer",
     "Hausdorff",
+    "HausdorffPerClass",
     "IoU",
+    "IoUPerClass",
     "Loss",
     "MatthewsCorrCoef",
     "Max",
@@ -131,11 +139,13 @@ __all__ = [
     "SklearnRecallScore",
     "SklearnZeroOneLoss",
     "Std",
+    "SurfaceDice",
     "TimerMetric",
     "ToDict",
     "TopKCategoricalAccuracy",
     "TorchMetric",
     "Var",
+    "VolumeError",
     "Weighted",
     "accuracy",
     "default_for_key",

@@ -9,6 +9,7 @@ from typing import Any
 from delira.errors import ConfigError
 from delira.metrics.metric_set import SklearnFunction, TreeMetric
 from delira.metrics.of_arrays import KNOWN_FUNCTIONS, SklearnClassificationMetric, accuracy, dice, sklearn_function
+from delira.metrics.per_class import OfClass, PerClass
 from delira.metrics.scoring import PerSample, is_torchmetrics
 from delira.metrics.tree.accuracies import DefaultAccuracy
 from delira.metrics.tree.adapters import ArrayMetric, SklearnMetric, TorchMetric
@@ -79,6 +80,8 @@ def higher_is_better(metric: object, name: str = "") -> bool | None:
     name
         What it is reported under, with or without ``val_``.
     """
+    if isinstance(metric, (PerClass, OfClass)):  # it says it, or has none; names of classes tell nothing
+        return metric.higher_is_better
     known = _of_metric(metric, name.removeprefix("val_"))
     return named_direction(name) if known is None else known
 

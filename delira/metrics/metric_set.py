@@ -11,6 +11,8 @@ import numpy as np
 from delira.errors import ConfigError, DataError, MissingKeyError, check_mappings, check_whole
 from delira.metrics.gather import LIMIT_BYTES, Gatherer
 from delira.metrics.of_arrays import OF_LABELS, told
+from delira.metrics.of_samples import computed_together, values_of_samples
+from delira.metrics.per_class import expanded, lacking, may_lack_values, mean_of_values
 from delira.metrics.scoring import (
     Kind,
     as_number,
@@ -45,6 +47,8 @@ class MetricSet:
       that ``f(preds, target)`` is as good;
     * a metric over samples (:func:`~delira.metrics.per_sample`, or any callable whose attribute
       ``over`` is ``"sample"``): called per sample, in bounded memory;
+    * a metric per class (:class:`~delira.metrics.DicePerClass` and its like), which stands for one over samples and one
+      for each class, ``"dice"``, ``"dice.liver"``, …;
     * an object with ``update``, ``compute`` and ``reset``, e.g. of torchmetrics: reset before the first
       batch, updated per batch; one object serves one pass at a time;
     * a function of scikit-learn, as it is: it gets the labels, probabilities or scores that it compares, out of what
@@ -88,11 +92,17 @@ class MetricSet:
         if metric_keys is not None:
             check_mappings(self, metric_keys=metric_keys)
         check_whole(self, at_least=0, limit_bytes=limit_bytes)
+        metrics = expanded(metrics)
         self.metrics = {name: in_form(metric, name) for name, metric in metrics.items()}
         self.limit_bytes = limit_bytes
         self._kinds = {name: raw_kind_of(metric, name) for name, metric in self.metrics.items()}
         self._streams = {name: self.metrics[name] for name, kind in self._kinds.items() if kind == "stream"}
         self._keys = keys_of(self.metrics, metric_keys)
+        together = computed_together(self.metrics, self._keys)
+        #: of metrics over samples, the first of those that are computed together -> all of them
+        self._together = {name: together.get(name, [name]) for name, kind in self._kinds.items() if kind == "sample"}
+        for first, names in together.items():
+            self._together = {one: each for one, each in self._together.items() if one == first or one not in names}
         #: whose order is found by names, or assumed
         self._unsaid = {
             name for name in self.metrics.keys() - (metric_keys or {}) if not is_torchmetrics(metrics[name])
@@ -129,6 +139,8 @@ class MetricSet:
         values = {**available, **(predictions or {})}
         mistakes = []
         for name, keys in self._keys.items():
+            if getattr(self.metrics[name], "reads_as", name) != name and self.metrics[name].reads_as in self._keys:
+                continue  # a class of a metric that is named anyway
             for key in keys:
                 try:
                     lookup(values, key)
@@ -171,11 +183,18 @@ class MetricSet:
             with _told(name, keys, arrays):
                 if self._kinds[name] == "stream":
                     feed(metric, arrays)
-                else:
-                    self._values[name] += _sample_values(metric, arrays, name, len(self._values[name]))
+                elif name in self._together:
+                    members = {one: self.metrics[one] for one in self._together[name]}
+                    for one, found in values_of_samples(members, arrays, len(self._values[name])).items():
+                        self._values[one] += found
         if gathered:
             self._gatherer.append(gathered)
         self._n_updates += 1
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Names of metrics over samples of which a sample may have no value, NaN, which no mean counts."""
+        return lacking(self.metrics)
 
     @property
     def gathered(self) -> dict[str, Any]:
@@ -272,21 +291,6 @@ class MetricSet:
         self._gatherer = Gatherer(self.limit_bytes)
         self._values: dict[str, list[float]] = {name: [] for name, kind in self._kinds.items() if kind == "sample"}
         self._n_updates = 0
-
-
-def _sample_values(metric: Any, arrays: Sequence[Any], name: str, start: int) -> list[float]:
-    lengths = {len(np.atleast_1d(leaf)) for array in arrays for _, leaf in iterate_leaves(array)}
-    if len(lengths) != 1:
-        raise DataError(f"metric {name!r} is called per sample, but its arrays have {sorted(lengths)} samples")
-    values = []
-    for position in range(*lengths):
-        sample = [map_leaves(functools.partial(_take, position=position), array) for array in arrays]
-        values.append(as_number(metric(*sample), name, where=f" for sample {start + position}"))
-    return values
-
-
-def _take(leaf: np.ndarray, position: int) -> Any:
-    return np.atleast_1d(leaf)[position]
 
 
 @contextlib.contextmanager
@@ -535,8 +539,9 @@ def evaluator(metric: Any, name: str = "metric") -> Callable[..., float]:
     if kind == "dataset":
         return lambda *arrays: as_number(metric(*arrays), name)
     if kind == "sample":
-        return lambda *arrays: float(
-            np.mean([as_number(metric(*sample), name) for sample in zip(*arrays, strict=True)])
+        may_lack = may_lack_values(metric)
+        return lambda *arrays: mean_of_values(
+            [as_number(metric(*sample), name) for sample in zip(*arrays, strict=True)], may_lack
         )
     fresh = copy.deepcopy(metric)
 

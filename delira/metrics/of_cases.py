@@ -18,6 +18,7 @@ import numpy as np
 from delira.metrics.gather import Weighted, with_mask
 from delira.metrics.metric_set import SklearnFunction, TreeMetric, in_form
 from delira.metrics.of_arrays import AurocMetric, SklearnClassificationMetric, accuracy, hits, is_known, unwrapped
+from delira.metrics.per_class import may_lack_values
 from delira.metrics.tree.accuracies import (
     BinaryAccuracy,
     CategoricalAccuracy,
@@ -172,6 +173,14 @@ class CaseValues(NamedTuple):
         return float(np.sum(self.values[counted] * self.weights[counted]) / total) if total else float("nan")
 
 
+def of_values(values: np.ndarray, may_lack: bool) -> CaseValues:
+    """Return values of cases, of which each counts the same; if ``may_lack``, one that is NaN does not count."""
+    if not may_lack:
+        return CaseValues(values, None)
+    has_value = ~np.isnan(values)
+    return CaseValues(np.where(has_value, values, 0.0), has_value.astype(np.float64))
+
+
 def is_mean_of_cases(metric: object) -> bool:
     """Return True if it is known that a metric is a mean over cases: then a case may be drawn whatever its fold.
 
@@ -222,7 +231,8 @@ def _values_of(metric: Any) -> Callable[[Sequence[Any]], CaseValues | None] | No
 
 
 def _of_samples(metric: Callable[..., float], arrays: Sequence[Any]) -> CaseValues:
-    return CaseValues(np.array([metric(*sample) for sample in zip(*arrays, strict=True)], np.float64), None)
+    values = np.array([metric(*sample) for sample in zip(*arrays, strict=True)], np.float64)
+    return of_values(values, may_lack_values(metric))
 
 
 def _of_call(metric: object, arrays: Sequence[Any]) -> CaseValues | None:

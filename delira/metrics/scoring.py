@@ -113,7 +113,25 @@ def keys_of(metrics: Mapping[str, Any], metric_keys: Mapping[str, Sequence[str]]
     ]
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    return {name: tuple(given.get(name, default_keys(metric))) for name, metric in metrics.items()}
+    return {name: _keys_of(metric, given_keys(name, metric, given)) for name, metric in metrics.items()}
+
+
+def reads_as(metric: object) -> Any:
+    """Name of the metric whose entries a metric reads, as a class of a metric per class does; None: it has its own."""
+    return getattr(metric, "reads_as", None)
+
+
+def given_keys(name: str, metric: object, metric_keys: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
+    """Return what ``metric_keys`` says of a metric, or of the one whose entries it reads; None if it says nothing."""
+    return metric_keys.get(name, metric_keys.get(reads_as(metric) or name))
+
+
+def _keys_of(metric: object, given: Sequence[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return default_keys(metric)
+    further = getattr(metric, "further_keys", ())
+    # who names target and prediction has named the spacing to the metric itself
+    return (*given, *further) if len(given) == len(DEFAULT_KEYS) and isinstance(further, tuple) else tuple(given)
 
 
 def default_keys(metric: object) -> tuple[str, ...]:

@@ -2,6 +2,8 @@ from delira.report.bootstrap import Interval as Interval
 from delira.report.bootstrap import mean_interval as mean_interval
 from delira.report.bootstrap import Resampling as Resampling
 from delira.report.bootstrap import score_interval as score_interval
+from delira.report.case_table import CaseTable as CaseTable
+from delira.report.class_table import class_table as class_table
 from delira.report.examples import Example as Example
 from delira.report.examples import Examples as Examples
 from delira.report.page import result_page as result_page
@@ -15,12 +17,14 @@ from delira.report.table import Section as Section
 from delira.report.table import Table as Table
 
 __all__ = [
+    "CaseTable",
     "Example",
     "Examples",
     "Interval",
     "Resampling",
     "Section",
     "Table",
+    "class_table",
     "export",
     "fold_table",
     "learning_curves",

@@ -372,7 +372,7 @@ def _groups(results: Sequence[Any], names: Sequence[str]) -> dict[Any, list[str]
 
 def _metrics(results: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any]]:
     """For each metric a row for each run that has it, drawn on one scale."""
-    columns = [{column.name: column for column in metric_columns(result)} for result in results]
+    columns = [{column.name: column for column in metric_columns(result, each_class=True)} for result in results]
     metrics = []
     for metric in dict.fromkeys(name for column in columns for name in column):
         having = [number for number, column in enumerate(columns) if metric in column]

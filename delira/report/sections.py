@@ -11,6 +11,8 @@ import numpy as np
 
 from delira.errors import ConfigError, check_paths, did_you_mean
 from delira.report import plots, predictions
+from delira.report.case_table import case_table
+from delira.report.class_table import class_section, class_table, numbers_of_classes
 from delira.report.examples import Examples, outlined
 from delira.report.summary import check_result, fold_values
 from delira.report.table import DASH, Seconds, Section, Share, Table, fold_table
@@ -325,11 +327,12 @@ def _joined(notes: Sequence[str]) -> list[str]:
 def sections(result: Any) -> list[Section]:
     """Parts of the page that depend on the task, and on what was measured."""
     task: Section | None = None
+    of_classes = class_section(result) if result.folds else None
     if result.is_training:
         task = _last_values(folds[0]) if (folds := drawn_folds(result)) else None
     elif result.folds:
         task = classification_section(result) or regression_section(result)
-    return [section for section in (task, time_section(result)) if section is not None]
+    return [section for section in (of_classes, task, time_section(result)) if section is not None]
 
 
 def _last_values(fold: Any) -> Section | None:
@@ -399,6 +402,10 @@ def export(
         texts |= {f"{table.name}.csv": table.csv(), f"{table.name}.tex": table.latex() + "\n"}
     if fold_values(result):
         texts["metrics.tex"] = fold_table(result, "latex") + "\n"
+    if (numbers := numbers_of_classes(result)).rows:
+        texts |= {f"{numbers.name}.csv": numbers.csv(), f"{numbers.name}.tex": class_table(result, "latex") + "\n"}
+    if len(cases := case_table(result)) and {*cases} & {*fold_values(result)}:
+        texts["cases.csv"] = cases.table.csv()
     if (history := _history(drawn_folds(result))).rows:
         texts["history.csv"] = history.csv()
     paths = [

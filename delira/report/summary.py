@@ -14,6 +14,7 @@ import numpy as np
 from delira.errors import ConfigError
 from delira.metrics.metric_set import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases, statistic_of
+from delira.metrics.per_class import OfClass, may_lack_values, mean_of_values
 from delira.report import bootstrap
 from delira.report.predictions import KFoldResult, Part, arrays_of, folds_of, rounds_of, target_of
 from delira.report.stored_numbers import Keys, Stored, is_of_ones_own, read_rows, write_rows
@@ -88,7 +89,22 @@ def check_result(owner: str, result: object, *names: str) -> None:
 def fold_values(result: KFoldResult) -> dict[str, np.ndarray]:
     """Metric name to its value in each fold, float64 of shape ``(n_folds,)``; of many values the mean."""
     names = list(result.folds[0].metrics) if result.folds else []
-    return {name: np.array([np.mean(fold.metrics[name]) for fold in result.folds], float) for name in names}
+    partial = {name: is_partial(result, name) for name in names}
+    return {
+        name: np.array([mean_of_values(fold.metrics[name], partial[name]) for fold in result.folds], float)
+        for name in names
+    }
+
+
+def is_partial(result: Any, name: str) -> bool:
+    """Return True if a case may have no value of a metric: then it does not count in means."""
+    return any(name in fold.partial for fold in result.folds) or may_lack_values((result.metrics or {}).get(name))
+
+
+def is_of_class(result: Any, name: str) -> bool:
+    """Return True for one class of a metric per class that is there, too."""
+    metric = (result.metrics or {}).get(name)
+    return isinstance(metric, OfClass) and metric.reads_as in result.folds[0].metrics
 
 
 def summarise(result: KFoldResult) -> dict[str, dict[str, Any]]:
@@ -158,11 +174,14 @@ class _Row:
     """The numbers of one metric."""
 
     def __init__(self, result: Any, name: str, folds: list[Part], rounds: list[Part], progress: Progress):
+        self.is_partial = is_partial(result, name)
+        # a case without a value is none that could be drawn
+        rounds = _with_values(name, rounds) if self.is_partial else rounds
         self.result, self.name, self.folds, self.rounds, self.progress = result, name, folds, rounds, progress
         self.metric = (result.metrics or {}).get(name)
         self.is_mean = result.is_per_case(name) or (self.metric is not None and is_mean_of_cases(self.metric))
         self.is_pooled = self.metric is not None and not self.is_mean
-        self.cases = np.unique(np.concatenate([part.cases for part in rounds]))
+        self.cases = np.unique(np.concatenate([np.empty(0, np.int64), *(part.cases for part in rounds)]))
         self.groups = None if result.groups is None else np.asarray(result.groups)[self.cases]
         self.whole = bootstrap.Resampling(len(self.cases), self.groups)
 
@@ -224,7 +243,9 @@ class _Row:
     def _interval(self, found: Sequence[_Value], defined: np.ndarray, undefined: dict[int, str]) -> bootstrap.Interval:
         if self.result.without_intervals:
             return self.whole.none(self.result.without_intervals)
-        if undefined:
+        if not len(self.cases):
+            return self.whole.none("no case has a value")
+        if undefined and not self.is_partial:
             return self.whole.none(f"it is not defined in {len(undefined)} of {len(self.folds)} folds")
         numbers = defined if self.is_pooled else np.array([one.value for one in found])
         if not np.isfinite(numbers).all() and all(one.cases is None for one in found):
@@ -283,6 +304,17 @@ class _Row:
         return draws.interval(statistics, "has too few different cases" if is_of_numbers else "lacks a class")
 
 
+def _with_values(name: str, parts: Sequence[Part]) -> list[Part]:
+    """Parts with the cases that have a value of a metric alone; without those that have no such case."""
+    found = []
+    for part in parts:
+        values = part.per_case[name]
+        has_value = ~np.isnan(values)
+        if has_value.any():
+            found.append(part._replace(cases=part.cases[has_value], values={}, per_case={name: values[has_value]}))
+    return found
+
+
 def _spread(values: np.ndarray) -> float:
     """Standard deviation; NaN of one value, or where one is not finite."""
     return float(np.std(values, ddof=1)) if len(values) > 1 and np.isfinite(values).all() else np.nan
@@ -307,6 +339,9 @@ def undefined_folds(result: KFoldResult, name: str, parts: list[Part], values: n
     values
         The value in each of them, shape ``(n_folds,)``.
     """
+    if is_partial(result, name):
+        without = [part for part, value in zip(parts, values, strict=True) if np.isnan(value)]
+        return {part.folds[0].fold: "no case has a value" for part in without}
     if (result.metrics or {}).get(name) is None or result.is_per_case(name):
         return {}
     found = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from delira.errors import ConfigError, did_you_mean
 from delira.report.bootstrap import N_DRAWS
-from delira.report.summary import check_result, fold_values
+from delira.report.summary import check_result, fold_values, is_of_class, is_partial
 from delira.utils.cells import as_text, csv_text
 from delira.utils.pictures import Figure
 
@@ -33,6 +33,10 @@ class Seconds(float):
     """A number that is read as a duration."""
 
 
+class Right(str):
+    """A text that stands on the right of its column, as numbers do."""
+
+
 class Table(NamedTuple):
     """A header and rows; numbers of a column are written alike."""
 
@@ -40,7 +44,8 @@ class Table(NamedTuple):
     """Of its files."""
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    """Cells are texts, integers, floats, :class:`Share`, :class:`Seconds` or None; the first names the row."""
+    """Cells are texts, :class:`Right`, integers, floats, :class:`Share`, :class:`Seconds` or None; the first names the
+    row."""
     n_last: int = 0
     """Rows at the end that sum up the others."""
     by_row: bool = False
@@ -56,7 +61,7 @@ class Table(NamedTuple):
     def sides(self) -> list[str]:
         """For each column whether it holds numbers, ``"number"``, or texts, ``""``."""
         return [
-            "number" if place and any(isinstance(row[place], (int, float)) for row in self.rows) else ""
+            "number" if place and any(isinstance(row[place], (int, float, Right)) for row in self.rows) else ""
             for place in range(len(self.header))
         ]
 
@@ -200,11 +205,13 @@ class MetricColumn(NamedTuple):
         return f"{self.ci} of the mean" if self.is_pooled and self.ci != DASH else self.ci
 
 
-def metric_columns(result: Any) -> list[MetricColumn]:
-    """Return the numbers of every metric as text."""
+def metric_columns(result: Any, each_class: bool = False) -> list[MetricColumn]:
+    """Return the numbers of every metric as text; those of single classes, which have their own table, if asked."""
     summary, per_fold = result.summary(), fold_values(result)
     columns = []
     for name, row in summary.items():
+        if not each_class and is_of_class(result, name):
+            continue
         text = number_format([*per_fold[name], row["oof"], row["ci_low"], row["ci_high"]])
         missing = np.isnan(row["ci_low"])
         oof = f"{text(row['oof'])} ± {text(row['oof_std'])}" if np.isfinite(row["oof_std"]) else text(row["oof"])
@@ -270,7 +277,7 @@ def _plain(result: Any, columns: list[MetricColumn]) -> str:
             left = width
         blocks[-1].append([column.name, *column.folds])
         left -= needed
-    text = [_aligned([labels, *block], "<" + ">" * len(block)) for block in blocks]
+    text = [aligned_columns([labels, *block], "<" + ">" * len(block)) for block in blocks]
     for is_pooled, header in ((False, ("out-of-fold", "95 % interval")), (True, ("95 % interval", "pooled"))):
         # the interval stands beside that to which it belongs
         rows = [["metric", "mean ± std", *header, "n"]]
@@ -279,7 +286,7 @@ def _plain(result: Any, columns: list[MetricColumn]) -> str:
             for c in columns
             if c.is_pooled == is_pooled
         ]
-        text += [_aligned([*map(list, zip(*rows, strict=True))], "<>>>>")] if len(rows) > 1 else []
+        text += [aligned_columns([*map(list, zip(*rows, strict=True))], "<>>>>")] if len(rows) > 1 else []
     notes = [textwrap.fill(note, WIDTH, break_long_words=False) for note in footnotes(result, columns)]
     return "\n\n".join([*text, "\n".join(notes)])
 
@@ -293,6 +300,8 @@ def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
     all_of = "folds" if rounds.kind == "once" else rounds.kind
     what = "groups" if n_groups else "cases"
     how = f"{what} within each fold" if rounds.is_once else f"{what}, the same in all {all_of}"
+    n_tested = int(result.oof.mask.sum()) if columns else 0
+    partial = [c.name for c in columns if is_partial(result, c.name) and c.n != f"{n_tested:,}"]
     one = "repeat" if rounds.kind == "repeats" else "split"
     notes = [
         (own, f"Intervals: percentile bootstrap, {N_DRAWS:,} draws of {drawn}{same}."),
@@ -305,6 +314,10 @@ def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
         (
             any(column.is_pooled and column.oof != DASH for column in columns),
             "Pooled: computed once over cases of all folds, whose scores are of different networks.",
+        ),
+        (
+            partial,
+            f"n of {', '.join(partial)}: the cases that have a value; others do not count.",
         ),
         *((column.undefined, f"{column.name}: {column.undefined}") for column in columns),
         *((note, note) for note in map(missing_note, columns)),
@@ -341,8 +354,8 @@ def notes_of(column: MetricColumn) -> list[str]:
     return [note for note in (undefined, missing_note(column)) if note]
 
 
-def _aligned(columns: list[list[str]], sides: str) -> str:
-    """Columns of text with a header, three spaces apart."""
+def aligned_columns(columns: list[list[str]], sides: str) -> str:
+    """Columns of text, each with its header first, three spaces apart; ``sides`` has ``<`` or ``>`` for each."""
     widths = [max(map(len, cells)) for cells in columns]
     rows = zip(*columns, strict=True)
     padded = [[f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)] for row in rows]
@@ -368,7 +381,12 @@ def _rows(result: Any, columns: list[MetricColumn]) -> list[list[str]]:
 
 
 def _markdown(result: Any, columns: list[MetricColumn]) -> str:
-    rows = [[_escape_markdown(cell) for cell in row] for row in _rows(result, columns)]
+    return markdown_table(_rows(result, columns))
+
+
+def markdown_table(texts: Sequence[Sequence[str]]) -> str:
+    """Rows of texts, which are escaped, with the header first, as a table of Markdown."""
+    rows = [[_escape_markdown(cell) for cell in row] for row in texts]
     widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = [
         "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |" for row in rows
@@ -388,9 +406,14 @@ def _latex(result: Any, columns: list[MetricColumn]) -> str:
 
 
 def _html(result: Any, columns: list[MetricColumn]) -> str:
-    header, *body = [[html.escape(cell) for cell in row] for row in _rows(result, columns)]
+    return html_table(_rows(result, columns), len(result.folds))
+
+
+def html_table(texts: Sequence[Sequence[str]], n_first: int) -> str:
+    """Rows of texts, which are escaped, with the header first, as a table of HTML, with a rule after so many rows."""
+    header, *body = [[html.escape(cell) for cell in row] for row in texts]
     lines = ["<table>", "<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr></thead>", "<tbody>"]
     for number, (first, *cells) in enumerate(body):
-        rule = ' style="border-top: 1px solid"' if number == len(result.folds) else ""
+        rule = ' style="border-top: 1px solid"' if number == n_first else ""
         lines.append(f"<tr{rule}><th>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return "\n".join([*lines, "</tbody>", "</table>"])

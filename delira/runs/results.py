@@ -16,6 +16,7 @@ import delira
 from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, listed
 from delira.io.container import read_tree, write_tree
 from delira.metrics.gather import LIMIT_BYTES
+from delira.metrics.per_class import mean_of_values
 from delira.utils import arrays, yaml_codec
 from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
 
@@ -107,6 +108,8 @@ class FoldResult:
     timings: Mapping[str, Any] | None = None
     """Where the time went, as ``timings.json`` in the fold's folder has it: ``{"version": 1, "steps": int, "seconds":
     {phase: s}, "note": str}``, over all sessions."""
+    partial: Sequence[str] = ()
+    """Names of metrics over samples of which a sample may have no value, NaN: such samples do not count in means."""
     guards: Mapping[str, Any] | None = None
     """What was done about numbers that were not finite, as ``guards.json`` in the fold's folder has it: ``{"version":
     1, "left_out": [{"epoch": int, "updates": int, "steps": int}], "rollbacks": [epoch or None]}``; None: nothing."""
@@ -137,11 +140,21 @@ class FoldResult:
             raise ConfigError(f"fold {self.fold} has no folder, so its network is not kept")
         return delira.load_network(self.path, objects, **how)
 
+    def means(self) -> dict[str, float]:
+        """Each metric as one number: its value, or the mean over the samples that have one."""
+        return means_of({"metrics": self.metrics, "partial": self.partial})
+
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={np.mean(value):.4g}" for name, value in self.metrics.items())
+        values = ", ".join(f"{name}={value:.4g}" for name, value in self.means().items())
         n_val = 0 if self.val_indices is None else len(self.val_indices)
         sizes = f"{len(self.train_indices)}/{n_val}/{len(self.test_indices)}"
         return f"FoldResult({self.fold}, train/val/test={sizes}{', ' if values else ''}{values})"
+
+
+def means_of(fields: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of a fold, each as one number; ``fields`` has ``metrics``, and ``partial`` if it says so."""
+    partial = fields.get("partial", ())
+    return {str(name): mean_of_values(value, name in partial) for name, value in fields["metrics"].items()}
 
 
 RESULT_FILE = "result.zip"
@@ -190,6 +203,7 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, 
         States of its callbacks by name.
     """
     fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
+    fields |= {"partial": list(fold.partial)} if fold.partial else {}
     outputs = {"predictions": fold.predictions, "targets": fold.targets}
     is_small = sum(_count_bytes(leaf) for _, leaf in arrays.iterate_leaves(outputs)) <= LIMIT_BYTES
     kept = {name: state for name, state in states.items() if state is None or _packed_or_none(state) is not None}
@@ -259,9 +273,10 @@ def _check_parts(stored: StoredFold) -> None:
         if not isinstance(fields.get(name), kinds):
             raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
     _check_history(fields["history"])
-    names = fields.get("raw_statistics", ())  # files of before have none
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"its raw_statistics are no names but {names!r:.40}")
+    for name in ("raw_statistics", "partial"):  # files of before have none
+        names = fields.get(name, ())
+        if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+            raise TypeError(f"its {name} are no names but {names!r:.40}")
     _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
 
 
@@ -288,7 +303,7 @@ def read_means(folder: Path) -> dict[str, float]:
         If it is a link to somewhere else, or cannot be read now.
     """
     with _opened(folder, "fields") as parts:
-        return {str(name): float(np.mean(value)) for name, value in parts["fields"]["metrics"].items()}
+        return means_of(parts["fields"])
 
 
 def _packed_or_none(value: object) -> Any:
@@ -359,7 +374,7 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     folder
         The run folder.
     facts
-        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups`` and ``info`` of the result.
+        ``name``, ``seed``, ``n_samples``, ``metric_keys``, ``groups``, ``case_names`` and ``info`` of the result.
     metrics
         The test metrics as they were given.
     bound

@@ -15,6 +15,7 @@ from delira.errors import ConfigError, did_you_mean, expect, is_count, positive
 from delira.inference import Inference, TestTimeAugmentation, joined
 from delira.metrics import direction, scoring
 from delira.metrics.metric_set import in_form, is_in_reach
+from delira.metrics.per_class import expanded
 from delira.metrics.tree import criteria
 from delira.settings.parts import GuardConfig, LoggingConfig, OptimizerConfig, SavingConfig, ScheduleConfig
 from delira.utils import seeding, yaml_codec
@@ -175,11 +176,13 @@ class TrainerConfig:
     @property
     def epoch_metrics(self) -> dict[str, Any]:
         """Metrics of the validation, those of ``metrics`` included."""
-        return {**self.metrics, **self.val_metrics}
+        metrics = {**self.metrics, **self.val_metrics}
+        return expanded(metrics) if metrics else metrics
 
-    def keys_of(self, metrics: Iterable[str]) -> dict[str, Sequence[str]]:
+    def keys_of(self, metrics: Mapping[str, Any]) -> dict[str, Sequence[str]]:
         """Return the ``metric_keys`` of some metrics."""
-        return {name: self.metric_keys[name] for name in metrics if name in self.metric_keys}
+        named = {name: scoring.reads_as(metric) or name for name, metric in metrics.items()}
+        return {name: self.metric_keys[read] for name, read in named.items() if read in self.metric_keys}
 
     def bound(
         self,
@@ -200,6 +203,7 @@ class TrainerConfig:
         """
         if not metrics:
             return {}
+        metrics = expanded(metrics)
         keys = scoring.keys_of(metrics, self.keys_of(metrics) if metric_keys is None else metric_keys)
         return {
             name: in_form(metric, name, self.known_output(scoring.predicted_key(metric, keys[name]), backend))

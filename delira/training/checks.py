@@ -16,6 +16,7 @@ from delira.errors import CheckpointError, ConfigError, DataError, NetworkError,
 from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.metrics.direction import as_mode
+from delira.metrics.scoring import reads_as
 from delira.models.abstract_network import AbstractNetwork
 from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig
@@ -263,6 +264,8 @@ def check_metrics(
             predictions = predictor.forward(predictor.feed.prepare(batch))
     arrays, host = predictor.to_numpy(predictions), predictor.backend.arrays.to_numpy(dict(batch))
     for name, metric in metrics.items():
+        if reads_as(metric) in metrics:
+            continue  # one class of a metric that is tried for all of them
         keys = {name: metric_keys[name]} if name in metric_keys else {}
         MetricSet({name: metric}, keys).check_keys(host, arrays)
         try:

@@ -15,6 +15,7 @@ from delira.contract import Array, Backend, Data, Tree
 from delira.data_loading import data_loader, data_manager, transforms
 from delira.errors import CheckpointError, ConfigError, DataError, NonFiniteLossError, expect
 from delira.metrics import MetricSet, kind_of
+from delira.metrics.per_class import mean_of_values
 from delira.settings.config import REDUCTIONS, TrainerConfig
 from delira.training.outputs import OutputReadings
 from delira.utils.arrays import iterate_leaves
@@ -533,8 +534,9 @@ class RunningEpoch:
         if self.over_epoch is None:
             return self.metrics, self.losses
         metrics = self.metrics.copy()  # a checkpoint in the validation holds only what the steps brought
+        partial = self.over_epoch.lacking
         for name, array in self.over_epoch.compute().items():
-            metrics.append({name: float(array.mean())}, 1, n_steps)
+            metrics.append({name: mean_of_values(array, name in partial)}, 1, n_steps)
         return metrics, self.losses
 
     def reduce(self, values: Tree, mode: str) -> dict[str, float]:

@@ -471,7 +471,7 @@ class Evaluator:
                 plan.val_data, metrics=metrics, metric_keys=run.config.keys_of(metrics), keep_predictions=False,
                 watcher=watcher, epoch=epoch,
             )  # fmt: skip
-        return self._events.end_pass(objective.validated(watcher, done.metrics, epoch), "on_end_validation")
+        return self._events.end_pass(objective.validated(watcher, done.means(), epoch), "on_end_validation")
 
     def test(self, data: Data, **how: Any) -> Evaluation:
         """Evaluate test data so that callbacks see it, in the phase ``"evaluate"``; what they make of batches counts.
@@ -488,7 +488,7 @@ class Evaluator:
             with self.aside("evaluate"):
                 events.begin_pass(keys.TEST_DATA, data, "on_start_validation")
                 done = self._evaluate(data, watcher=Watcher(self._objective), **how)
-                values = {f"test_{name}": float(array.mean()) for name, array in done.metrics.items()}
+                values = {f"test_{name}": value for name, value in done.means().items()}
                 for event in ("on_end_validation", "on_end_epoch"):
                     values = events.end_pass(values, event)
         finally:

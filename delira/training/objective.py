@@ -5,8 +5,6 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from delira import state as keys
 from delira.callbacks.abstract_callback import IN_STEP, CallbackList
 from delira.contract import Array, Criterion, Data, Network, Step, Tree, call_losses
@@ -259,7 +257,7 @@ class Objective:
         """Return the metrics of the validation, bound, by name."""
         return self.run.config.bound(self.run.config.epoch_metrics, backend=self.run.backend)
 
-    def validated(self, watcher: "Watcher", metrics: Mapping[str, np.ndarray], epoch: int) -> dict[str, float]:
+    def validated(self, watcher: "Watcher", metrics: Mapping[str, float], epoch: int) -> dict[str, float]:
         """Return the values of a validation.
 
         Parameters
@@ -267,14 +265,14 @@ class Objective:
         watcher
             Has seen its batches.
         metrics
-            The metrics over its data.
+            The metrics over its data, each as one number.
         epoch
             Number of the epoch.
         """
         losses = {} if watcher.losses is None else watcher.losses.reduce()
         if self.validates_losses and self.run.config.losses and not losses:
             raise DataError(f"the validation data gave no batch in epoch {epoch}")
-        values = {name: float(array.mean()) for name, array in metrics.items()} | losses
+        values = {**metrics, **losses}
         return {name if name.startswith("val_") else f"val_{name}": value for name, value in values.items()}
 
     @property

@@ -16,6 +16,7 @@ from delira.data_loading.transforms import FittedPreprocessing, attached
 from delira.errors import ConfigError, DataError, MissingKeyError, NetworkError, check_functions, did_you_mean, if_given
 from delira.inference import Inference
 from delira.metrics import MetricSet, gather, scoring
+from delira.metrics.per_class import mean_of_values
 from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.epoch import Feed, batch_length, has_epochs
@@ -41,6 +42,13 @@ class Evaluation:
 
     not_finite: tuple[int, ...] = ()
     """Indices in the data set of cases whose predictions, as metrics read them, are not finite."""
+
+    partial: tuple[str, ...] = ()
+    """Names of metrics of which a sample may have no value, NaN."""
+
+    def means(self) -> dict[str, float]:
+        """Each metric as one number: its value, or the mean over the samples that have one."""
+        return {name: mean_of_values(array, name in self.partial) for name, array in self.metrics.items()}
 
 
 def lost_of(arrays: Mapping[str, Any], read: Iterable[str]) -> list[int]:
@@ -300,7 +308,8 @@ class Predictor:
             self._follow_outputs(metric_set, epoch)
         named = named_in(lost, datamgr, batches)
         self._tell_not_finite(named)
-        return Evaluation(kept.result(), metric_set.compute() if metrics else {}, seen.result(), named)
+        values = metric_set.compute() if metrics else {}
+        return Evaluation(kept.result(), values, seen.result(), named, metric_set.lacking)
 
     def _predicted(
         self,

@@ -36,6 +36,7 @@ def test_each_table_and_each_plot_is_a_file(timed, tmp_path):
     assert {path.name for path in paths} == {
         *(f"{name}.{kind}" for name in tables for kind in ("csv", "tex")),
         "metrics.tex",
+        "cases.csv",
         "history.csv",
         *(f"{name}.svg" for name in plots),
     }

@@ -1,12 +1,12 @@
 """The parts of a trainer, built of what they need, and of no trainer."""
 
 import functools
-from types import SimpleNamespace
 
 from delira.settings.config import read_settings
 from delira.training.epoch import Feed, RunningEpoch
 from delira.training.evaluation import AveragedWeights, Evaluator
 from delira.training.objective import Events, Objective
+from delira.training.predictor import Evaluation
 from delira.training.run import Run, TrainingPlan
 from delira.training.saving import PhaseTimes
 from delira.training.step import TrainingStep
@@ -62,7 +62,7 @@ class Parts:
             watcher.after(self.forward(prepared), prepared, len(batch["data"]))
             if watcher.is_enough:
                 break
-        return SimpleNamespace(metrics={})
+        return Evaluation({}, {}, {})
 
     def running(self):
         """What takes the values of an epoch that begins now."""

@@ -12,6 +12,7 @@ from delira.errors import ConfigError, DataError, check_functions
 from delira.metrics import of_arrays as kinds
 from delira.metrics import scoring
 from delira.metrics.of_arrays import AurocMetric, SklearnLogLoss, accuracy, dice
+from delira.metrics.per_class import along
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import (
     Criterion,
@@ -258,7 +259,9 @@ def with_known(metric: object, known: Criterion) -> Any:
     if isinstance(metric, (SklearnLogLoss, AurocMetric)) and metric.output is None and known.output is not None:
         metric = copy.copy(metric)
         metric.output = known.output
-    return AlongAxis(metric) if known.class_axis == -1 and metric in (accuracy, dice) else metric
+    if known.class_axis == -1 and metric in (accuracy, dice):
+        return AlongAxis(metric)
+    return along(metric, known.class_axis)
 
 
 class AlongAxis:

@@ -8,6 +8,7 @@ import numpy as np
 
 from delira.errors import CheckpointError, ConfigError
 from delira.metrics.gather import Weighted
+from delira.metrics.per_class import PerClass
 from delira.metrics.tree.adapters import ArrayMetric, Given, SklearnMetric, TorchMetric, made, what_is
 from delira.metrics.tree.aggregators import Mean, ToDict
 from delira.metrics.tree.criteria import Weigh, weigh
@@ -308,6 +309,11 @@ def _resolved(metric: Any) -> MetricTree:
     make = _ROOTS.get(what_is(metric))
     if make is None:
         name = getattr(metric, "__name__", type(metric).__name__)
+        if isinstance(metric, PerClass):
+            raise ConfigError(
+                f"{name} has a value for each class of each case, which experiments compute: "
+                f"trial.to_experiment(val_metrics={{'name': {name}(...)}}); a trial takes 'dice', 'iou' and 'hausdorff'"
+            )
         raise ConfigError(
             f"{name} is no metric; for a function f(y_pred, y_true) write "
             f"lambda_metric({name!r})({name}), with on_epoch=True if it needs all predictions at once"

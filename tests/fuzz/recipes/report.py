@@ -141,6 +141,12 @@ ENTRIES = [
         lambda text, folder: [word in text for word in ("1.0000", "2.0000", "1.5000 ± 0.7071")],
         wrong={"fmt": ["nonsense", "", 5, NAN, [], STRANGE, None]},
     ),
+    of_result(
+        "class_table",
+        True,
+        lambda text, folder: text.startswith("there are no metrics per class"),
+        wrong={"fmt": ["nonsense", "", 5, NAN, [], STRANGE, None]},
+    ),
     of_result("result_page", True, lambda page, folder: "1.5000 ± 0.7071" in page, is_slow=True),
     Entry(
         name="delira.report.export",

@@ -255,7 +255,7 @@ ENTRIES = [
         },
         free={
             **dict.fromkeys(
-                ("parameters", "callbacks", "left_out", "timings", "guards", "path", "raw_statistics"),
+                ("parameters", "callbacks", "left_out", "timings", "guards", "path", "raw_statistics", "partial"),
                 "told as they are",
             ),
             **dict.fromkeys(("best_epoch", "best_score", "score_key", "weights_epoch", "seconds"), "told as they are"),
@@ -272,6 +272,7 @@ ENTRIES = [
             "seed": [None, 3],
             "name": ["a"],
             "metric_keys": [None],
+            "case_names": [None, [*"abcd"]],
             "unfinished": [()],
         },
         wrong={
@@ -284,6 +285,7 @@ ENTRIES = [
             "unfinished": ["x", 5, NAN, STRANGE, None, [5]],
             "kind": ["nonsense", "", 5, NAN, [], STRANGE, None],
             "outputs": ["x", 5, NAN, [1], STRANGE],
+            "case_names": ["x", "abcd", 5, NAN, [], STRANGE, [1, 2, 3, 4], ["a"]],
         },
         free=dict.fromkeys(("seed", "name", "path", "problems", "without_intervals"), "told as they are"),
         says={"metrics": ["there is no metric"], "folds": ["fold"], "n_samples": ["outside of 0"]},
