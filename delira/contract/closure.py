@@ -2,12 +2,13 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from delira.contract.calls import CallsRole
 from delira.contract.kinds import ByName, Network
 from delira.contract.step import (
+    DEFAULT_LOSS_KEYS,
     NO_HOOKS,
     Step,
     StepHooks,
@@ -298,6 +299,93 @@ def _loss_keys_of(losses: ByName | None, loss_keys: ByName | None, key_mapping: 
     """What losses read: prediction and images, unless it is said."""
     images = next(iter(key_mapping.values()))
     return {name: loss_entries(one, "pred", images) for name, one in (losses or {}).items()} | dict(loss_keys or {})
+
+
+# ------------------------------------------------------------------ outputs of several scales
+
+
+def closure_over_scales(closure: Callable[..., Results]) -> Callable[..., Results]:
+    """A backend's default closure with every loss of ``"pred"`` over all scales that the network returns.
+
+    Parameters
+    ----------
+    closure
+        The default closure.
+    """
+
+    @backend_default
+    def over_scales(
+        model: Network,
+        data_dict: dict[str, Any],
+        optimizers: ByName,
+        losses: ByName | None = None,
+        metrics: ByName | None = None,
+        fold: int = 0,
+        **kwargs: Any,
+    ) -> Results:
+        """The default closure; where the network returns coarser outputs too, a loss is the mean over the scales.
+
+        The weights are 1, 1/2, 1/4, …, divided by their sum; what a coarser output is compared with is every second
+        (fourth, …) entry.
+
+        Returns
+        -------
+        tuple
+            ``(metrics, losses, predictions)``: dicts of arrays.
+        """
+        hooks = kwargs.get("hooks") or NO_HOOKS
+        loss_keys = kwargs.get("loss_keys") or {}
+
+        def weigh(step: Step) -> None:
+            _weigh_scales(step, losses or {}, loss_keys, model.init_kwargs["strides"])
+
+        weigh.traceable = True  # type: ignore[attr-defined]
+        kwargs["hooks"] = dataclasses.replace(hooks, criterion=(weigh, *hooks.criterion))
+        return closure(model, data_dict, optimizers, losses, metrics, fold, **kwargs)
+
+    return over_scales
+
+
+def named_scales(outputs: Sequence[Any]) -> dict[str, Any]:
+    """Outputs of scales by name, ``"pred"``, ``"pred_1"`` and so on.
+
+    Parameters
+    ----------
+    outputs
+        The finest first.
+    """
+    return {f"pred_{number}" if number else "pred": output for number, output in enumerate(outputs)}
+
+
+def _weigh_scales(step: Step, losses: ByName, loss_keys: ByName, strides: Sequence[tuple[int, ...]]) -> None:
+    """Replace losses of the finest output by their means over all scales, of which there are several in training."""
+    finest, *coarser = named_scales([(), *strides])
+    coarser = [name for name in coarser if name in step.predictions]
+    if not coarser:
+        return
+    keys = {name: loss_keys.get(name, DEFAULT_LOSS_KEYS) for name in losses}
+    learned = {name: loss for name, loss in losses.items() if finest in keys[name]}
+    read = {key for name in learned for key in keys[name]}
+    lengths = tuple(step.predictions[finest].shape)[2:]
+    whole = 2 - 0.5 ** len(coarser)  # 1 + 1/2 + 1/4 + …
+    weighed = {name: step.losses[name] / whole for name in learned}
+    steps = (1,) * len(lengths)
+    for number, output in enumerate(coarser):
+        steps = tuple(fine * stride for fine, stride in zip(steps, strides[number], strict=True))
+        outputs = {**step.predictions, finest: step.predictions[output]}
+        batch = {key: _coarser(value, lengths, steps) if key in read else value for key, value in step.batch.items()}
+        for name, value in call_losses(learned, loss_keys, outputs, batch).items():
+            weighed[name] = weighed[name] + value * (0.5 ** (number + 1) / whole)
+    step.losses |= weighed
+
+
+def _coarser(value: Any, lengths: tuple[int | None, ...], steps: tuple[int, ...]) -> Any:
+    """Every so many entries of an array whose last axes have these lengths; others as they are."""
+    own = tuple(getattr(value, "shape", ()))
+    is_alike = len(own) > len(lengths) and all(
+        None in (mine, theirs) or mine == theirs for mine, theirs in zip(own[-len(lengths) :], lengths, strict=True)
+    )
+    return value[(..., *(slice(None, None, step) for step in steps))] if is_alike else value
 
 
 _Class = TypeVar("_Class", bound=type)

@@ -2,6 +2,8 @@ from delira.backends.jax import AbstractJaxNetwork as AbstractJaxNetwork
 from delira.backends.jax import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
 from delira.backends.jax import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
 from delira.backends.jax import RegressionNetworkBaseJax as RegressionNetworkBaseJax
+from delira.backends.jax import ResidualUNet2dJax as ResidualUNet2dJax
+from delira.backends.jax import ResidualUNet3dJax as ResidualUNet3dJax
 from delira.backends.jax import UNet2dJax as UNet2dJax
 from delira.backends.jax import UNet3dJax as UNet3dJax
 from delira.backends.jax import VariationalAutoencoderJax as VariationalAutoencoderJax
@@ -11,6 +13,8 @@ from delira.backends.tensorflow import AbstractTfNetwork as AbstractTfNetwork
 from delira.backends.tensorflow import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
 from delira.backends.tensorflow import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
 from delira.backends.tensorflow import RegressionNetworkBaseTf as RegressionNetworkBaseTf
+from delira.backends.tensorflow import ResidualUNet2dTf as ResidualUNet2dTf
+from delira.backends.tensorflow import ResidualUNet3dTf as ResidualUNet3dTf
 from delira.backends.tensorflow import UNet2dTf as UNet2dTf
 from delira.backends.tensorflow import UNet3dTf as UNet3dTf
 from delira.backends.tensorflow import VariationalAutoencoderTf as VariationalAutoencoderTf
@@ -19,6 +23,8 @@ from delira.backends.torch import AbstractPyTorchNetwork as AbstractPyTorchNetwo
 from delira.backends.torch import ClassificationNetworkBasePyTorch as ClassificationNetworkBasePyTorch
 from delira.backends.torch import GenerativeAdversarialNetworkBasePyTorch as GenerativeAdversarialNetworkBasePyTorch
 from delira.backends.torch import RegressionNetworkBasePyTorch as RegressionNetworkBasePyTorch
+from delira.backends.torch import ResidualUNet2dPyTorch as ResidualUNet2dPyTorch
+from delira.backends.torch import ResidualUNet3dPyTorch as ResidualUNet3dPyTorch
 from delira.backends.torch import UNet2dPyTorch as UNet2dPyTorch
 from delira.backends.torch import UNet3dPyTorch as UNet3dPyTorch
 from delira.backends.torch import VariationalAutoencoderPyTorch as VariationalAutoencoderPyTorch
@@ -27,6 +33,8 @@ from delira.backends.torchscript import AbstractTorchScriptNetwork as AbstractTo
 from delira.backends.torchscript import ClassificationNetworkBaseTorchScript as ClassificationNetworkBaseTorchScript
 from delira.backends.torchscript import GenerativeAdversarialNetworkBaseTorchScript as GenerativeAdversarialNetworkBaseTorchScript
 from delira.backends.torchscript import RegressionNetworkBaseTorchScript as RegressionNetworkBaseTorchScript
+from delira.backends.torchscript import ResidualUNet2dTorchScript as ResidualUNet2dTorchScript
+from delira.backends.torchscript import ResidualUNet3dTorchScript as ResidualUNet3dTorchScript
 from delira.backends.torchscript import UNet2dTorchScript as UNet2dTorchScript
 from delira.backends.torchscript import UNet3dTorchScript as UNet3dTorchScript
 from delira.backends.torchscript import VariationalAutoencoderTorchScript as VariationalAutoencoderTorchScript

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from delira.errors import DataError
 from delira.models.ready import check_modes
+from delira.models.unet_plan import ByAxis, UNetPlan, check_depth
 
 #: an array of the framework
 Array = Any
@@ -263,6 +264,145 @@ class UNet(Architecture):
         for level, up in enumerate(self.up_convs):
             hidden = up(hidden, skips[-2 - level])
         return self.make.channels_first(self.make.convolve(self.conv_final, hidden))
+
+
+class ResidualUnit(Architecture):
+    """Two convolutions with normalisation beside a shortcut, as in a ResNet (He et al. 2016).
+
+    Parameters
+    ----------
+    channels
+        How many come in and go out.
+    kernel, stride
+        Of the first convolution, by axis; the second has the same kernel.
+    plan
+        What else the units of the network share.
+    """
+
+    def __init__(
+        self, channels: tuple[int, int], kernel: ByAxis, stride: ByAxis, plan: UNetPlan, **sources: Any
+    ) -> None:
+        super().__init__()
+        make, axes = self.make, {"n_axes": plan.n_axes, **sources}
+        normalisation = {"instance": make.instance_norm, "batch": make.batch_norm}[plan.norm]
+        middle = tuple(length // 2 for length in kernel)
+        start = {"start": "he", **axes}
+        self.conv1 = make.convolution(channels, kernel, stride=stride, padding=middle, **start)
+        self.norm1 = normalisation(channels[1], **axes)
+        self.conv2 = make.convolution((channels[1], channels[1]), kernel, padding=middle, **start)
+        self.norm2 = normalisation(channels[1], **axes)
+        shortcut = []
+        if channels[0] != channels[1] or max(stride) > 1:
+            shortcut.append(make.convolution(channels, 1, stride=stride, **start))
+            shortcut.append(normalisation(channels[1], **axes))
+        self.shortcut = make.listed(shortcut)
+        self.dropout = make.listed([make.channel_dropout(plan.dropout, **axes)] if plan.dropout else [])
+        self.activate = make.activation(plan.activation)
+
+    def call(self, hidden: Array) -> Array:
+        """Map (B, *spatial, C) to (B, *strided, channels), the lengths divided by the stride and rounded up."""
+        residual = self.activate(self.norm1(self.make.convolve(self.conv1, hidden)))
+        for layer in self.dropout:
+            residual = layer(residual)
+        residual = self.norm2(self.make.convolve(self.conv2, residual))
+        for layer in self.shortcut:
+            hidden = layer(hidden)
+        return self.activate(residual + hidden)
+
+
+class ResidualDown(Architecture):
+    """A level on the way down: residual units, of which the first is strided.
+
+    Parameters
+    ----------
+    plan
+        Of the network.
+    level
+        Number of the level, 0 for that of the images.
+    """
+
+    unit: ClassVar[type[ResidualUnit]]
+
+    def __init__(self, plan: UNetPlan, level: int, **sources: Any) -> None:
+        super().__init__()
+        width, kernel, ones = plan.channels[level], plan.kernels[level], (1,) * plan.n_axes
+        before, stride = (plan.channels[level - 1], plan.strides[level - 1]) if level else (plan.in_channels, ones)
+        steps = [((before, width), stride), *[((width, width), ones)] * (plan.n_units[level] - 1)]
+        self.units = self.make.listed([self.unit(channels, kernel, step, plan, **sources) for channels, step in steps])
+
+    def call(self, hidden: Array) -> Array:
+        """Map (B, *spatial, C) to (B, *strided, channels), the lengths divided by the stride and rounded up."""
+        for unit in self.units:
+            hidden = unit(hidden)
+        return hidden
+
+
+class ResidualUp(Architecture):
+    """A level on the way up: a transposed convolution, beside the level it came from, and a residual unit.
+
+    Parameters
+    ----------
+    plan, level
+        As for the way down.
+    """
+
+    unit: ClassVar[type[ResidualUnit]]
+
+    def __init__(self, plan: UNetPlan, level: int, **sources: Any) -> None:
+        super().__init__()
+        width, stride = plan.channels[level], plan.strides[level]
+        start = {"n_axes": plan.n_axes, "start": "xavier", **sources}
+        self.upconv = self.make.transposed_convolution(
+            (plan.channels[level + 1], width), stride, stride=stride, **start
+        )
+        self.merge: Layer = self.unit((2 * width, width), plan.kernels[level], (1,) * plan.n_axes, plan, **sources)
+
+    def call(self, hidden: Array, skip: Array) -> Array:
+        """Map the deeper level, and this one (B, *spatial, C) of the way down, to (B, *spatial, C)."""
+        # where a stride does not divide a length, the deeper level is that of a longer one
+        return self.merge(self.make.side_by_side(self.make.cut(self.upconv(hidden), skip), skip))
+
+
+class ResidualUNet(Architecture):
+    """U-Nets of residual units with normalisation, strided convolutions, and outputs of several levels.
+
+    As in Isensee et al. 2021 and 2024 ("nnU-Net", "nnU-Net Revisited"): more units on the way down than up, strides
+    and kernels by level and axis. A length that the strides do not divide is rounded up on the way down and cut off
+    on the way up.
+
+    Parameters
+    ----------
+    plan
+        What it is made of.
+    """
+
+    down: ClassVar[type[ResidualDown]]
+    up: ClassVar[type[ResidualUp]]
+
+    def __init__(self, plan: UNetPlan, **sources: Any) -> None:
+        super().__init__()
+        make, levels = self.make, range(len(plan.channels))
+        self.reach = plan.reach
+        self.downs = make.listed([self.down(plan, level, **sources) for level in levels])
+        self.ups = make.listed([self.up(plan, level, **sources) for level in reversed(levels[:-1])])
+        start = {"n_axes": plan.n_axes, "start": "xavier", **sources}
+        heads = plan.channels[: 1 + plan.deep_supervision]
+        self.heads = make.listed([make.convolution((width, plan.num_classes), 1, **start) for width in heads])
+
+    def call(self, images: Array, n_scales: int) -> list[Array]:
+        """Map (B, in_channels, *spatial) to logits of the first ``n_scales`` levels, each (B, num_classes, *level)."""
+        hidden = self.make.channels_last(images, self.downs[0].units[0].conv1)
+        check_depth(images.shape[2:], self.reach)
+        skips: list[Array] = []
+        for down in self.downs:
+            hidden = down(hidden)
+            skips.append(hidden)
+        merged: list[Array] = []
+        for step, up in enumerate(self.ups):
+            hidden = up(hidden, skips[-2 - step])
+            merged.append(hidden)
+        wanted = zip(range(n_scales), self.heads, reversed(merged), strict=False)
+        return [self.make.channels_first(self.make.convolve(head, level)) for _, head, level in wanted]
 
 
 class Generator(Architecture):

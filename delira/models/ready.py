@@ -8,11 +8,12 @@ weights can be transferred.
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, check_choice, check_whole
+from delira.errors import ConfigError, DataError, check_choice, check_known, check_whole
+from delira.models.unet_plan import UNetDetails, UNetPlan
 
 # ------------------------------------------------------------------ networks
 
@@ -166,6 +167,97 @@ class UNet3d(UNet2d):
         super().__init__(num_classes, in_channels, depth, start_filts, up_mode, merge_mode)
 
 
+class ResidualUNet2d:
+    """Segmentation of images, by a U-Net of residual units with normalisation (as in nnU-Net, Isensee et al. 2024).
+
+    It takes images (B, in_channels, H, W) of any size, the strides need not divide it, and returns ``{"pred": logits}``
+    of shape (B, num_classes, H, W), for cross-entropy and the losses of ``delira.training.losses``.
+
+    With ``deep_supervision=n`` it returns in training the logits of n coarser levels, too, as ``"pred_1"``,
+    ``"pred_2"`` and so on. Every loss that reads ``"pred"`` is then the mean over the scales with the weights 1, 1/2,
+    1/4, …, divided by their sum (Isensee et al. 2021). A coarser level is compared with every second (fourth, …) entry
+    of the target, as its strides say, and of whatever else the loss reads that has the size of ``"pred"``. In
+    evaluation there is ``"pred"`` alone, so that ``val_<loss>`` is the plain loss.
+
+    Parameters
+    ----------
+    num_classes
+        Number of classes, with the background.
+    in_channels
+        Channels of the images.
+    channels
+        Channels of each level, which also says how many levels there are.
+    strides
+        How many entries of a level become one of the next: one number, or one for each step from a level to the next;
+        of these each may be one for each axis.
+    norm
+        ``"instance"``: every channel of every image by itself, also if a batch has one; ``"batch"``: over the batch.
+    deep_supervision
+        How many coarser levels learn by the losses, too: at most two less than there are levels.
+    **details
+        ``kernels`` (3): entries of the convolutions, one number, or one for each level; of these each may be one for
+        each axis. ``n_units`` (2): residual units of a level on the way down, one number, or one for each level.
+        ``activation`` (``"leaky_relu"``, ``"relu"`` or ``"silu"``). ``dropout`` (0.0): share of the channels dropped
+        in each unit in training.
+
+    Raises
+    ------
+    ConfigError
+        If one of these is something else.
+    """
+
+    _n_axes: ClassVar[int] = 2
+    _build_model: Callable[..., Any]
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: int = 1,
+        channels: Sequence[int] = (32, 64, 128, 256, 320),
+        strides: int | Sequence[int | Sequence[int]] = 2,
+        norm: str = "instance",
+        deep_supervision: int = 0,
+        **details: Unpack[UNetDetails],
+    ) -> None:
+        check_known(details, UNetDetails.__annotations__, f"{type(self).__name__} has no argument")
+        plan = UNetPlan(
+            n_axes=self._n_axes,
+            num_classes=num_classes,
+            in_channels=in_channels,
+            channels=channels,
+            strides=strides,
+            norm=norm,
+            deep_supervision=deep_supervision,
+            **details,
+        )
+        super().__init__(**plan.arguments)
+        self.n_scales = 1 + plan.deep_supervision
+        self.module = self._build_model(plan, **_sources(self))
+
+
+class ResidualUNet3d(ResidualUNet2d):
+    """Segmentation of volumes, by a U-Net of residual units with normalisation (as in nnU-Net, Isensee et al. 2024).
+
+    It takes volumes (B, in_channels, D, H, W) of any size and returns ``{"pred": logits}`` of shape
+    (B, num_classes, D, H, W); with ``deep_supervision`` it learns on coarser levels, too, as that for images.
+
+    Parameters
+    ----------
+    num_classes, in_channels, channels, norm, deep_supervision, **details
+        As in the U-Net for images.
+    strides
+        As there. For thick slices, ``strides=[(1, 2, 2), 2, 2]`` leaves them apart on the first level of four, and
+        ``kernels=[(1, 3, 3), 3, 3, 3]`` looks at each by itself there.
+
+    Raises
+    ------
+    ConfigError
+        If one of these is something else.
+    """
+
+    _n_axes = 3
+
+
 class GenerativeAdversarialNetwork:
     """Images like those of the training data, by DCGAN (Radford et al. 2016).
 
@@ -264,6 +356,14 @@ def _image_size(given: object) -> tuple[int, int]:
     if are_right != [True, True]:
         raise ConfigError(f"image_size must be a multiple of 4, or two of them (height, width), got {given!r}")
     return int(lengths[0]), int(lengths[1])
+
+
+_Value = TypeVar("_Value")
+
+
+def by_axis(given: _Value | tuple[_Value, ...], n_axes: int) -> tuple[_Value, ...]:
+    """A value for each axis, of one for all of them or one for each."""
+    return given if isinstance(given, tuple) else (given,) * n_axes
 
 
 def check_modes(up_mode: str, merge_mode: str) -> None:

@@ -115,6 +115,18 @@ READY = [
         )
         for up, merge in (("transpose", "concat"), ("transpose", "add"), ("upsample", "concat"))
     ),
+    Ready(
+        "ResidualUNet2d",
+        {"num_classes": 2, "in_channels": 2, "channels": (4, 6, 8), "norm": "batch", "deep_supervision": 1},
+        image_masks, "ce", axis=1,
+    ),
+    Ready(
+        "ResidualUNet3d",
+        {"num_classes": 2, "channels": (4, 6, 8, 8), "strides": ((1, 2, 2), (2, 2, 2), (2, 1, 1)),
+         "kernels": ((1, 3, 3), (3, 3, 3), (3, 3, 3), (3, 1, 1)), "norm": "instance", "activation": "silu",
+         "deep_supervision": 2},
+        volume_masks, "ce", axis=1,
+    ),
     Ready("UNet3d", {**SMALL, "num_classes": 2, "depth": 3}, volume_masks, "ce", axis=1),
     Ready(
         "GenerativeAdversarialNetworkBase", {"n_channels": 1, "noise_length": 5, "start_filts": 4}, large_images, "bce",

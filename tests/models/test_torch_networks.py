@@ -23,6 +23,8 @@ from delira.models import (  # noqa: E402
     ClassificationNetworkBasePyTorch,
     GenerativeAdversarialNetworkBasePyTorch,
     RegressionNetworkBasePyTorch,
+    ResidualUNet2dPyTorch,
+    ResidualUNet3dPyTorch,
     UNet2dPyTorch,
     UNet3dPyTorch,
     VariationalAutoencoderPyTorch,
@@ -146,6 +148,16 @@ PROBLEMS = {
     ),
     "unet3d": Problem(
         UNet3dPyTorch, {"num_classes": 2, "in_channels": 1, "depth": 2, "start_filts": 4},
+        volume_masks, {"losses": {"ce": CE}}, "ce",
+    ),
+    "residual_unet2d": Problem(
+        ResidualUNet2dPyTorch, {"num_classes": 2, "channels": (4, 8, 8), "deep_supervision": 1},
+        image_masks, {"losses": {"dice_ce": DiceCELossPyTorch()}, "optimizer_params": {"lr": 0.01}}, "dice_ce",
+    ),
+    "residual_unet3d": Problem(
+        ResidualUNet3dPyTorch,
+        {"num_classes": 2, "channels": (4, 4, 4), "strides": ((1, 2, 2), (2, 2, 2)), "norm": "batch", "dropout": 0.1,
+         "deep_supervision": 1},
         volume_masks, {"losses": {"ce": CE}}, "ce",
     ),
     "gan": Problem(

@@ -10,6 +10,8 @@ from delira.backends.jax.network import AbstractJaxNetwork as AbstractJaxNetwork
 from delira.backends.jax.networks import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
 from delira.backends.jax.networks import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
 from delira.backends.jax.networks import RegressionNetworkBaseJax as RegressionNetworkBaseJax
+from delira.backends.jax.networks import ResidualUNet2dJax as ResidualUNet2dJax
+from delira.backends.jax.networks import ResidualUNet3dJax as ResidualUNet3dJax
 from delira.backends.jax.networks import UNet2dJax as UNet2dJax
 from delira.backends.jax.networks import UNet3dJax as UNet3dJax
 from delira.backends.jax.networks import VariationalAutoencoderJax as VariationalAutoencoderJax
@@ -49,6 +51,8 @@ __all__ = [
     "OptaxScheduleCallbackJax",
     "ReduceLROnPlateauCallbackJax",
     "RegressionNetworkBaseJax",
+    "ResidualUNet2dJax",
+    "ResidualUNet3dJax",
     "StepLRCallbackJax",
     "TverskyLossJax",
     "UNet2dJax",

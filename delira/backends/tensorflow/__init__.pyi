@@ -12,6 +12,8 @@ from delira.backends.tensorflow.network import AbstractTfNetwork as AbstractTfNe
 from delira.backends.tensorflow.networks import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
 from delira.backends.tensorflow.networks import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
 from delira.backends.tensorflow.networks import RegressionNetworkBaseTf as RegressionNetworkBaseTf
+from delira.backends.tensorflow.networks import ResidualUNet2dTf as ResidualUNet2dTf
+from delira.backends.tensorflow.networks import ResidualUNet3dTf as ResidualUNet3dTf
 from delira.backends.tensorflow.networks import UNet2dTf as UNet2dTf
 from delira.backends.tensorflow.networks import UNet3dTf as UNet3dTf
 from delira.backends.tensorflow.networks import VariationalAutoencoderTf as VariationalAutoencoderTf
@@ -46,6 +48,8 @@ __all__ = [
     "OneCycleLRCallbackTf",
     "ReduceLROnPlateauCallbackTf",
     "RegressionNetworkBaseTf",
+    "ResidualUNet2dTf",
+    "ResidualUNet3dTf",
     "StepLRCallbackTf",
     "TfExperiment",
     "TfNetworkTrainer",

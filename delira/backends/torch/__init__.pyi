@@ -12,6 +12,8 @@ from delira.backends.torch.network import AbstractPyTorchNetwork as AbstractPyTo
 from delira.backends.torch.networks import ClassificationNetworkBasePyTorch as ClassificationNetworkBasePyTorch
 from delira.backends.torch.networks import GenerativeAdversarialNetworkBasePyTorch as GenerativeAdversarialNetworkBasePyTorch
 from delira.backends.torch.networks import RegressionNetworkBasePyTorch as RegressionNetworkBasePyTorch
+from delira.backends.torch.networks import ResidualUNet2dPyTorch as ResidualUNet2dPyTorch
+from delira.backends.torch.networks import ResidualUNet3dPyTorch as ResidualUNet3dPyTorch
 from delira.backends.torch.networks import UNet2dPyTorch as UNet2dPyTorch
 from delira.backends.torch.networks import UNet3dPyTorch as UNet3dPyTorch
 from delira.backends.torch.networks import VariationalAutoencoderPyTorch as VariationalAutoencoderPyTorch
@@ -48,6 +50,8 @@ __all__ = [
     "PyTorchNetworkTrainer",
     "ReduceLROnPlateauCallbackPyTorch",
     "RegressionNetworkBasePyTorch",
+    "ResidualUNet2dPyTorch",
+    "ResidualUNet3dPyTorch",
     "StepLRCallbackPyTorch",
     "TorchSchedulerCallback",
     "TverskyLossPyTorch",

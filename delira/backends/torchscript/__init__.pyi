@@ -4,6 +4,8 @@ from delira.backends.torchscript.network import AbstractTorchScriptNetwork as Ab
 from delira.backends.torchscript.networks import ClassificationNetworkBaseTorchScript as ClassificationNetworkBaseTorchScript
 from delira.backends.torchscript.networks import GenerativeAdversarialNetworkBaseTorchScript as GenerativeAdversarialNetworkBaseTorchScript
 from delira.backends.torchscript.networks import RegressionNetworkBaseTorchScript as RegressionNetworkBaseTorchScript
+from delira.backends.torchscript.networks import ResidualUNet2dTorchScript as ResidualUNet2dTorchScript
+from delira.backends.torchscript.networks import ResidualUNet3dTorchScript as ResidualUNet3dTorchScript
 from delira.backends.torchscript.networks import UNet2dTorchScript as UNet2dTorchScript
 from delira.backends.torchscript.networks import UNet3dTorchScript as UNet3dTorchScript
 from delira.backends.torchscript.networks import VariationalAutoencoderTorchScript as VariationalAutoencoderTorchScript
@@ -16,6 +18,8 @@ __all__ = [
     "ClassificationNetworkBaseTorchScript",
     "GenerativeAdversarialNetworkBaseTorchScript",
     "RegressionNetworkBaseTorchScript",
+    "ResidualUNet2dTorchScript",
+    "ResidualUNet3dTorchScript",
     "TorchScriptExperiment",
     "TorchScriptNetworkTrainer",
     "UNet2dTorchScript",

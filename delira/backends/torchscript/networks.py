@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from delira.backends.torch import networks as eager
-from delira.backends.torch.networks.ready import draw_noise
+from delira.backends.torch.networks.ready import draw_noise, named_scales
 from delira.backends.torchscript.network import AbstractTorchScriptNetwork
+from delira.contract import closure as closures
 from delira.models import ready
 
 
@@ -86,6 +87,37 @@ class UNet3dTorchScript(ready.UNet3d, UNet2dTorchScript):
     """
 
     prepare_batch = staticmethod(eager.UNet3dPyTorch.prepare_batch)
+
+
+class ResidualUNet2dTorchScript(ready.ResidualUNet2d, AbstractTorchScriptNetwork):
+    """:class:`delira.models.ResidualUNet2dPyTorch` as a script.
+
+    Parameters
+    ----------
+    num_classes, in_channels, channels, strides, norm, deep_supervision, **details
+        As there.
+    """
+
+    @_scripted
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Logits of a batch (B, in_channels, *spatial), float32; in training also those of levels that learn."""
+        return named_scales(self.module(x, self.n_scales if self.training else 1))
+
+    _build_model = staticmethod(eager.ResidualUNet2dPyTorch._build_model)
+    closure = staticmethod(closures.closure_over_scales(AbstractTorchScriptNetwork.closure))
+    prepare_batch = staticmethod(eager.ResidualUNet2dPyTorch.prepare_batch)
+
+
+class ResidualUNet3dTorchScript(ready.ResidualUNet3d, ResidualUNet2dTorchScript):
+    """:class:`delira.models.ResidualUNet3dPyTorch` as a script.
+
+    Parameters
+    ----------
+    num_classes, in_channels, channels, strides, norm, deep_supervision, **details
+        As there.
+    """
+
+    prepare_batch = staticmethod(eager.ResidualUNet3dPyTorch.prepare_batch)
 
 
 class GenerativeAdversarialNetworkBaseTorchScript(ready.GenerativeAdversarialNetwork, AbstractTorchScriptNetwork):

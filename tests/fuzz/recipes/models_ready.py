@@ -7,7 +7,7 @@ import numpy as np
 from fuzz_cases import Entry
 from fuzz_names import resolve
 from fuzz_networks import BACKENDS
-from fuzz_values import INFINITE, NAN, NOT_A_TEXT, STRANGE
+from fuzz_values import INFINITE, NAN, NOT_A_COUNT, NOT_A_TEXT, STRANGE
 
 from delira.errors import DataError
 
@@ -148,6 +148,25 @@ def unet(arguments, n_axes):
     return total + layer(width, arguments["num_classes"], 1)
 
 
+def residual_unet(arguments, n_axes):
+    """With two units on each level on the way down, and as many levels as there are channels."""
+    channels, before = arguments["channels"], arguments["in_channels"]
+    strides = arguments.get("strides", 2)
+    steps = strides if isinstance(strides, list) else [strides] * (len(channels) - 1)
+    total = 0
+    for width in channels:
+        total += layer(before, width, 3**n_axes, 2) + 3 * layer(width, width, 3**n_axes, 2)
+        total += layer(before, width, 1, 2) if before != width else 0
+        before = width
+    for (width, deeper), step in zip(itertools.pairwise(channels), steps, strict=True):
+        total += layer(deeper, width, math.prod(np.broadcast_to(step, n_axes).tolist()))
+        total += (
+            layer(2 * width, width, 3**n_axes, 2) + layer(width, width, 3**n_axes, 2) + layer(2 * width, width, 1, 2)
+        )
+    heads = channels[: 1 + arguments.get("deep_supervision", 0)]
+    return total + sum(layer(width, arguments["num_classes"], 1) for width in heads)
+
+
 def dcgan(arguments):
     width, channels = arguments["start_filts"], arguments["n_channels"]
     generator = [arguments["noise_length"], 8 * width, 4 * width, 2 * width, width]
@@ -286,6 +305,37 @@ def segmentation(n_axes, slow):
     )
 
 
+def residual_segmentation(n_axes, slow):
+    side = 5
+    return entries_of(
+        f"ResidualUNet{n_axes}d",
+        {"num_classes": 3, "in_channels": 2, "channels": (2, 3, 4)},
+        lambda arguments: residual_unet(arguments, n_axes),
+        right={
+            "num_classes": [1, np.int64(2)],
+            "in_channels": [1],
+            "channels": [[3, 4], (2, 3, 4, 5)],
+            "strides": [1, np.int64(3), [2, 1], [(1, 2, 2)[-n_axes:], 2]],
+            "norm": ["batch"],
+            "deep_supervision": [1],
+        },
+        wrong={
+            "channels": [*CHANNELS, None],
+            "strides": [*CHANNELS, None, 0, -1, True, [2, 2, 2], [2, (2, 2, 2, 2)], [2, "2"], [0, 2]],
+            "norm": [*NOT_A_TEXT, "", "group", None],
+            "deep_supervision": [*NOT_A_COUNT, 2],
+        },
+        images=(2, 2, *[side] * n_axes),
+        outputs={"pred": (2, 3, *[side] * n_axes)},
+        bad_images=[*wrong_shapes(2, n_axes, side), (2, 2, *[4] * n_axes)],
+        labels=(masks(n_axes), masks_of(n_axes), [mask * 0.5 for mask in masks_of(n_axes)[:2]]),
+        slow=slow,
+    )
+
+
+CHANNELS = ["x", "234", [], {}, {2, 3}, (1.5, 2), (2, NAN), (2, 0), [2, True], [2, None], 1.5, NAN, STRANGE, 1j]
+
+
 def masks_of(n_axes):
     """Masks of two samples: without channels, with one and with two of them, in several types."""
     whole = np.arange(2 * 2 * 3**n_axes).reshape(2, 2, *[3] * n_axes) % 3
@@ -299,6 +349,8 @@ ENTRIES = [
     *whole_image("VGG3DClassificationNetwork", vgg, 3, (class_numbers, CLASSES, NO_CLASSES), SLOW),
     *segmentation(2, SLOW),
     *segmentation(3, SLOW),
+    *residual_segmentation(2, SLOW),
+    *residual_segmentation(3, SLOW),
     *entries_of(
         "GenerativeAdversarialNetworkBase",
         {"n_channels": 2, "noise_length": 3, "start_filts": 1},

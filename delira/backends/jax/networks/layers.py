@@ -14,7 +14,7 @@ import numpy as np
 from flax import nnx
 from jax.typing import DTypeLike
 
-from delira.models.ready import check_images
+from delira.models.ready import by_axis, check_images
 
 #: an initializer of flax
 Start = Callable[..., jax.Array]
@@ -34,11 +34,11 @@ def channels_first(images: jax.Array) -> jax.Array:
 
 def convolution(
     channels: tuple[int, int],
-    size: int,
+    size: int | tuple[int, ...],
     *,
     rngs: nnx.Rngs,
-    stride: int = 1,
-    padding: int = 0,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
     n_axes: int = 2,
     start: str | float | None = None,
 ) -> nnx.Conv:
@@ -49,7 +49,7 @@ def convolution(
     channels
         How many come in and go out.
     size
-        Entries of the kernel along each axis.
+        Entries of the kernel: one number for all axes, or one for each, as ``stride`` and ``padding``.
     rngs
         What the weights are drawn from.
     stride
@@ -62,16 +62,17 @@ def convolution(
         Of the kernel: ``"xavier"``; ``"he"`` or a standard deviation, both without a bias; PyTorch's default if
         ``None``.
     """
-    ends, weights = ((padding, padding),) * n_axes, _weights(channels[0] * size**n_axes, start)
-    return nnx.Conv(*channels, (size,) * n_axes, stride, padding=ends, rngs=rngs, **weights)
+    sizes, ends = by_axis(size, n_axes), tuple((zeros, zeros) for zeros in by_axis(padding, n_axes))
+    weights = _weights(channels[0] * math.prod(sizes), start)
+    return nnx.Conv(*channels, sizes, stride, padding=ends, rngs=rngs, **weights)
 
 
 def transposed_convolution(
     channels: tuple[int, int],
-    size: int,
+    size: int | tuple[int, ...],
     *,
     rngs: nnx.Rngs,
-    stride: int = 1,
+    stride: int | tuple[int, ...] = 1,
     n_axes: int = 2,
     start: str | float | None = None,
 ) -> nnx.ConvTranspose:
@@ -92,12 +93,13 @@ def transposed_convolution(
     n_axes, start
         As for :func:`convolution`.
     """
-    cut_off = (size - stride) // 2 if stride > 1 else 0
-    ends = ((size - 1 - cut_off,) * 2,) * n_axes  # of the input with gaps
-    weights = _weights(channels[1] * size**n_axes, start)  # PyTorch counts the outputs here
-    return nnx.ConvTranspose(
-        *channels, (size,) * n_axes, stride, padding=ends, transpose_kernel=True, rngs=rngs, **weights
-    )
+    sizes = by_axis(size, n_axes)
+    ends = []  # of the input with gaps
+    for length, step in zip(sizes, by_axis(stride, n_axes), strict=True):
+        cut_off = (length - step) // 2 if step > 1 else 0
+        ends.append((length - 1 - cut_off,) * 2)
+    weights = _weights(channels[1] * math.prod(sizes), start)  # PyTorch counts the outputs here
+    return nnx.ConvTranspose(*channels, sizes, stride, padding=tuple(ends), transpose_kernel=True, rngs=rngs, **weights)
 
 
 def linear(n_inputs: int, n_outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
@@ -139,6 +141,21 @@ class BatchNorm(nnx.BatchNorm):
         moved, n_values = self.var[...], x.size // x.shape[-1]
         self.var[...] = moved + (moved - kept) / max(n_values - 1, 1)
         return normalised
+
+
+def instance_norm(n_channels: int, *, rngs: nnx.Rngs, n_axes: int = 2) -> nnx.Module:
+    """Normalisation of every channel of every image by itself, with a scale and a bias."""
+    return nnx.InstanceNorm(n_channels, epsilon=1e-5, use_fast_variance=False, rngs=rngs)
+
+
+def channel_dropout(rate: float, *, rngs: nnx.Rngs, n_axes: int = 2) -> nnx.Module:
+    """Dropout of whole channels."""
+    return nnx.Dropout(rate, broadcast_dims=tuple(range(1, n_axes + 1)), rngs=rngs)
+
+
+def activation(name: str) -> Callable[[jax.Array], jax.Array]:
+    """A function between layers, by its name."""
+    return {"leaky_relu": nnx.leaky_relu, "relu": nnx.relu, "silu": nnx.silu}[name]  # leaky with a slope of 0.01
 
 
 def max_pool(images: jax.Array, size: int, *, stride: int = 2, padding: str | int = "VALID") -> jax.Array:
@@ -186,6 +203,11 @@ def grown(images: jax.Array, like: jax.Array) -> jax.Array:
     """Images with zeros at the ends of spatial axes that are shorter than those of others."""
     missing = [(0, wanted - there) for wanted, there in zip(like.shape[1:-1], images.shape[1:-1], strict=True)]
     return jnp.pad(images, [(0, 0), *missing, (0, 0)])
+
+
+def cut(images: jax.Array, like: jax.Array) -> jax.Array:
+    """Images without the ends of spatial axes that are longer than those of others."""
+    return images[(slice(None), *map(slice, like.shape[1:-1]))]
 
 
 def side_by_side(*images: jax.Array) -> jax.Array:

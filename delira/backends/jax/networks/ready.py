@@ -56,6 +56,28 @@ class UNet(architectures.UNet, Part):
     down, up = DownConv, UpConv
 
 
+class ResidualUnit(architectures.ResidualUnit, Part):
+    """A residual unit with normalisation."""
+
+
+class ResidualDown(architectures.ResidualDown, Part):
+    """A level of residual units on the way down."""
+
+    unit = ResidualUnit
+
+
+class ResidualUp(architectures.ResidualUp, Part):
+    """A level of residual units on the way up."""
+
+    unit = ResidualUnit
+
+
+class ResidualUNet(architectures.ResidualUNet, Part):
+    """U-Nets of residual units."""
+
+    down, up = ResidualDown, ResidualUp
+
+
 class Generator(architectures.Generator, Part):
     """The generator of DCGAN."""
 
@@ -170,6 +192,43 @@ class UNet2dJax(ready.UNet2d, _SegmentationNetwork):
 @closures.described_by_base
 class UNet3dJax(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in JAX."""
+
+    prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.masks, n_axes=3))
+
+
+class _ResidualUNet(ReadyJaxNetwork):
+    """What the U-Nets of residual units have in common."""
+
+    #: makes of a plan the module that maps images and a number of scales to their logits, the finest first, its weights
+    #: drawn from the argument ``rngs``; override it
+    _build_model: Callable[..., Any] = ResidualUNet
+    n_scales: int
+    #: flax' name of evaluation
+    deterministic = False
+
+    def __call__(self, x: jax.Array) -> dict[str, jax.Array]:
+        """Logits of a batch; in training also those of coarser levels, if they learn.
+
+        Parameters
+        ----------
+        x
+            Array of shape (B, in_channels, *spatial), float32.
+        """
+        return closures.named_scales(self.module(x, 1 if self.deterministic else self.n_scales))
+
+    closure = staticmethod(closures.closure_over_scales(AbstractJaxNetwork.closure))
+
+
+@closures.described_by_base
+class ResidualUNet2dJax(ready.ResidualUNet2d, _ResidualUNet):
+    """A U-Net of today for images in JAX."""
+
+    prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.masks, n_axes=2))
+
+
+@closures.described_by_base
+class ResidualUNet3dJax(ready.ResidualUNet3d, _ResidualUNet):
+    """A U-Net of today for volumes in JAX."""
 
     prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.masks, n_axes=3))
 

@@ -1,6 +1,8 @@
 from delira.backends.tensorflow.networks.ready import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
 from delira.backends.tensorflow.networks.ready import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
 from delira.backends.tensorflow.networks.ready import RegressionNetworkBaseTf as RegressionNetworkBaseTf
+from delira.backends.tensorflow.networks.ready import ResidualUNet2dTf as ResidualUNet2dTf
+from delira.backends.tensorflow.networks.ready import ResidualUNet3dTf as ResidualUNet3dTf
 from delira.backends.tensorflow.networks.ready import UNet2dTf as UNet2dTf
 from delira.backends.tensorflow.networks.ready import UNet3dTf as UNet3dTf
 from delira.backends.tensorflow.networks.ready import VariationalAutoencoderTf as VariationalAutoencoderTf
@@ -10,6 +12,8 @@ __all__ = [
     "ClassificationNetworkBaseTf",
     "GenerativeAdversarialNetworkBaseTf",
     "RegressionNetworkBaseTf",
+    "ResidualUNet2dTf",
+    "ResidualUNet3dTf",
     "UNet2dTf",
     "UNet3dTf",
     "VGG3DClassificationNetworkTf",

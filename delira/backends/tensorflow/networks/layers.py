@@ -5,13 +5,13 @@ channels that come in are an argument.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from delira.models.ready import check_images
+from delira.models.ready import by_axis, check_images
 
 _CONVOLUTIONS = {2: keras.layers.Conv2D, 3: keras.layers.Conv3D}
 _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
@@ -31,23 +31,24 @@ def channels_first(images: tf.Tensor) -> tf.Tensor:
     return tf.transpose(images, [0, images.shape.rank - 1, *range(1, images.shape.rank - 1)])
 
 
-def padded(images: tf.Tensor, width: int, value: float = 0.0) -> tf.Tensor:
+def padded(images: tf.Tensor, width: int | tuple[int, ...], value: float = 0.0) -> tf.Tensor:
     """Images of shape (B, *spatial, C) with ``width`` more entries at both ends of each spatial axis.
 
     ``"same"`` pads the end only where a stride of 2 meets an even size; PyTorch does both ends always.
     """
-    if width == 0:
+    widths = by_axis(width, images.shape.rank - 2)
+    if not any(widths):
         return images
-    pads = [[0, 0], *[[width, width]] * (images.shape.rank - 2), [0, 0]]
+    pads = [[0, 0], *[[one, one] for one in widths], [0, 0]]
     return tf.pad(images, pads, constant_values=tf.cast(value, images.dtype))
 
 
 def convolution(
     channels: tuple[int, int],
-    size: int,
+    size: int | tuple[int, ...],
     *,
-    stride: int = 1,
-    padding: int = 0,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
     n_axes: int = 2,
     start: str | float | None = None,
 ) -> keras.layers.Layer:
@@ -58,7 +59,7 @@ def convolution(
     channels
         How many come in and go out.
     size
-        Entries of the kernel along each axis.
+        Entries of the kernel: one number for all axes, or one for each, as the two that follow.
     stride
         Step along each axis.
     padding
@@ -69,7 +70,7 @@ def convolution(
         Of the kernel: ``"xavier"``; ``"he"`` or a standard deviation, both without a bias; PyTorch's default if
         ``None``.
     """
-    weights = _weights(channels[0] * size**n_axes, start)
+    weights = _weights(channels[0] * math.prod(by_axis(size, n_axes)), start)
     layer = _CONVOLUTIONS[n_axes](channels[1], size, strides=stride, data_format="channels_last", **weights)
     layer.zeros = padding
     return _build(layer, (*[None] * n_axes, channels[0]))
@@ -82,9 +83,9 @@ def convolve(layer: keras.layers.Layer, images: tf.Tensor) -> tf.Tensor:
 
 def transposed_convolution(
     channels: tuple[int, int],
-    size: int,
+    size: int | tuple[int, ...],
     *,
-    stride: int = 1,
+    stride: int | tuple[int, ...] = 1,
     n_axes: int = 2,
     start: str | float | None = None,
 ) -> keras.layers.Layer:
@@ -101,7 +102,7 @@ def transposed_convolution(
     n_axes, start
         As for :func:`convolution`.
     """
-    weights = _weights(channels[1] * size**n_axes, start)  # PyTorch counts the outputs here
+    weights = _weights(channels[1] * math.prod(by_axis(size, n_axes)), start)  # PyTorch counts the outputs here
     padding = "valid" if stride == 1 else "same"
     layer = _TRANSPOSED[n_axes](
         channels[1], size, strides=stride, padding=padding, data_format="channels_last", **weights
@@ -120,6 +121,26 @@ def batch_norm(n_channels: int, n_axes: int = 2, deviation: float | None = None)
     """Batch normalisation with its weights, of any axes; its scale starts as 1, or around it with a deviation."""
     start = {} if deviation is None else {"gamma_initializer": keras.initializers.RandomNormal(1.0, deviation)}
     return _build(_BatchNorm(momentum=0.9, epsilon=1e-5, **start), (None, n_channels))
+
+
+def instance_norm(n_channels: int, n_axes: int = 2) -> keras.layers.Layer:
+    """Normalisation of every channel of every image by itself, with its weights."""
+    return _build(keras.layers.GroupNormalization(groups=-1, epsilon=1e-5), (*[None] * n_axes, n_channels))
+
+
+def channel_dropout(rate: float, n_axes: int = 2) -> keras.layers.Layer:
+    """Dropout of whole channels."""
+    layer = keras.layers.SpatialDropout2D if n_axes == 2 else keras.layers.SpatialDropout3D
+    return layer(rate, data_format="channels_last")
+
+
+def activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function between layers, by its name."""
+    return {"leaky_relu": _slightly_leaky_relu, "relu": tf.nn.relu, "silu": tf.nn.silu}[name]
+
+
+def _slightly_leaky_relu(images: tf.Tensor) -> tf.Tensor:
+    return tf.nn.leaky_relu(images, 0.01)
 
 
 @keras.saving.register_keras_serializable(package="delira", name="BatchNorm")
@@ -182,6 +203,13 @@ def grown(images: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     """Images with zeros at the ends of spatial axes that are shorter than those of others."""
     missing = [[0, tf.shape(like)[axis] - tf.shape(images)[axis]] for axis in range(1, images.shape.rank - 1)]
     return tf.pad(images, [[0, 0], *missing, [0, 0]])
+
+
+def cut(images: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Images without the ends of spatial axes that are longer than those of others."""
+    lengths, found = like.shape, tf.shape(like)
+    ends = [lengths[axis] or found[axis] for axis in range(1, images.shape.rank - 1)]
+    return images[(slice(None), *[slice(end) for end in ends])]
 
 
 def side_by_side(*images: tf.Tensor) -> tf.Tensor:

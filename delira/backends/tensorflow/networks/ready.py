@@ -53,6 +53,28 @@ class UNet(architectures.UNet, Part):
     down, up = DownConv, UpConv
 
 
+class ResidualUnit(architectures.ResidualUnit, Part):
+    """A residual unit with normalisation."""
+
+
+class ResidualDown(architectures.ResidualDown, Part):
+    """A level of residual units on the way down."""
+
+    unit = ResidualUnit
+
+
+class ResidualUp(architectures.ResidualUp, Part):
+    """A level of residual units on the way up."""
+
+    unit = ResidualUnit
+
+
+class ResidualUNet(architectures.ResidualUNet, Part):
+    """U-Nets of residual units."""
+
+    down, up = ResidualDown, ResidualUp
+
+
 class Generator(architectures.Generator, Part):
     """The generator of DCGAN."""
 
@@ -156,6 +178,42 @@ class UNet2dTf(ready.UNet2d, _SegmentationNetwork):
 @closures.described_by_base
 class UNet3dTf(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in TensorFlow."""
+
+    prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.masks, n_axes=3))
+
+
+class _ResidualUNet(AbstractTfNetwork):
+    """What the U-Nets of residual units have in common."""
+
+    #: makes of a plan the layer that maps images and a number of scales to their logits, the finest first; override it
+    _build_model: Callable[..., Any] = ResidualUNet
+    n_scales: int
+
+    def call(self, x: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
+        """Logits of a batch; in training also those of coarser levels, if they learn.
+
+        Parameters
+        ----------
+        x
+            Tensor of shape (B, in_channels, *spatial), float32.
+        training
+            Whether it is training; Keras says.
+        """
+        return closures.named_scales(self.module(x, n_scales=self.n_scales if training else 1))
+
+    closure = staticmethod(closures.closure_over_scales(AbstractTfNetwork.closure))
+
+
+@closures.described_by_base
+class ResidualUNet2dTf(ready.ResidualUNet2d, _ResidualUNet):
+    """A U-Net of today for images in TensorFlow."""
+
+    prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.masks, n_axes=2))
+
+
+@closures.described_by_base
+class ResidualUNet3dTf(ready.ResidualUNet3d, _ResidualUNet):
+    """A U-Net of today for volumes in TensorFlow."""
 
     prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.masks, n_axes=3))
 

@@ -1,6 +1,8 @@
 from delira.backends.torch.networks.ready import ClassificationNetworkBasePyTorch as ClassificationNetworkBasePyTorch
 from delira.backends.torch.networks.ready import GenerativeAdversarialNetworkBasePyTorch as GenerativeAdversarialNetworkBasePyTorch
 from delira.backends.torch.networks.ready import RegressionNetworkBasePyTorch as RegressionNetworkBasePyTorch
+from delira.backends.torch.networks.ready import ResidualUNet2dPyTorch as ResidualUNet2dPyTorch
+from delira.backends.torch.networks.ready import ResidualUNet3dPyTorch as ResidualUNet3dPyTorch
 from delira.backends.torch.networks.ready import UNet2dPyTorch as UNet2dPyTorch
 from delira.backends.torch.networks.ready import UNet3dPyTorch as UNet3dPyTorch
 from delira.backends.torch.networks.ready import VariationalAutoencoderPyTorch as VariationalAutoencoderPyTorch
@@ -10,6 +12,8 @@ __all__ = [
     "ClassificationNetworkBasePyTorch",
     "GenerativeAdversarialNetworkBasePyTorch",
     "RegressionNetworkBasePyTorch",
+    "ResidualUNet2dPyTorch",
+    "ResidualUNet3dPyTorch",
     "UNet2dPyTorch",
     "UNet3dPyTorch",
     "VGG3DClassificationNetworkPyTorch",

@@ -9,6 +9,7 @@ from torch.nn import functional
 from delira.backends.torch.networks import layers
 from delira.errors import DataError
 from delira.models import architectures
+from delira.models.unet_plan import UNetPlan
 
 
 class Part(nn.Module):
@@ -250,6 +251,112 @@ def init_xavier(module: nn.Module) -> None:
         nn.init.xavier_normal_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+class ResidualUnit(architectures.ResidualUnit, Part):
+    """Two convolutions with normalisation beside a shortcut.
+
+    Parameters
+    ----------
+    channels, kernel, stride, plan
+        As in the base.
+    """
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (B, C, *spatial) to (B, channels, *strided), the lengths divided by the stride and rounded up."""
+        residual = self.activate(self.norm1(self.conv1(hidden)))
+        residual = self.norm2(self.conv2(self.dropout(residual)))
+        return self.activate(residual + self.shortcut(hidden))
+
+
+class ResidualDown(architectures.ResidualDown, Part):
+    """A level of residual units on the way down.
+
+    Parameters
+    ----------
+    plan, level
+        As in the base.
+    """
+
+    unit = ResidualUnit
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (B, C, *spatial) to (B, channels, *strided), the lengths divided by the stride and rounded up."""
+        return self.units(hidden)
+
+
+class ResidualUp(architectures.ResidualUp, Part):
+    """A level of residual units on the way up.
+
+    Parameters
+    ----------
+    plan, level
+        As in the base.
+    """
+
+    unit = ResidualUnit
+
+    def forward(self, hidden: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
+        """Map the deeper level, and this one (B, C, *spatial) of the way down, to (B, C, *spatial)."""
+        hidden = self.upconv(hidden)
+        for axis in range(2, skip.dim()):
+            hidden = hidden.narrow(axis, 0, skip.size(axis))
+        return self.merge(torch.cat([hidden, skip], 1))
+
+
+class ResidualUNet(architectures.ResidualUNet, Part):
+    """U-Nets of residual units with normalisation, strided convolutions, and outputs of several levels.
+
+    Parameters
+    ----------
+    plan
+        What it is made of.
+    """
+
+    down, up = ResidualDown, ResidualUp
+
+    def __init__(self, plan: UNetPlan) -> None:
+        super().__init__(plan)
+        self.in_channels, self.n_axes, self.lengths = plan.in_channels, plan.n_axes, list(plan.reach)
+        self.downs = nn.ModuleList(self.downs.children())
+        self.ups = nn.ModuleList(self.ups.children())
+        self.heads = nn.ModuleList(self.heads.children())
+        self.apply(init_residual_unet)
+
+    def forward(self, images: torch.Tensor, n_scales: int) -> list[torch.Tensor]:
+        """Map (B, in_channels, *spatial) to logits of the first ``n_scales`` levels, each (B, num_classes, *level)."""
+        check_images(images, self.in_channels, self.n_axes)
+        is_too_small = True
+        for axis, stride in enumerate(self.lengths):
+            is_too_small = is_too_small and images.size(axis + 2) <= stride
+        if is_too_small:
+            raise DataError(
+                f"images of shape {list(images.shape[2:])} are too small: the strides make one entry of "
+                f"{self.lengths}, and normalisation of a single entry leaves nothing of it; pad them, or build the "
+                "network with fewer channels (levels) or smaller strides"
+            )
+        skips: list[torch.Tensor] = []
+        hidden = images
+        for down in self.downs:
+            hidden = down(hidden)
+            skips.append(hidden)
+        merged: list[torch.Tensor] = []
+        for step, up in enumerate(self.ups):
+            hidden = up(hidden, skips[-2 - step])
+            merged.append(hidden)
+        outputs: list[torch.Tensor] = []
+        for level, head in enumerate(self.heads):
+            if level < n_scales:
+                outputs.append(head(merged[-1 - level]))
+        return outputs
+
+
+def init_residual_unet(module: nn.Module) -> None:
+    """Draw the weights in front of normalisation as He et al. 2015 do, others as Glorot & Bengio 2010."""
+    if getattr(module, "bias", None) is None:
+        init_for_relu(module)
+    else:
+        init_xavier(module)
 
 
 class Generator(architectures.Generator, Part):

@@ -9,6 +9,7 @@ from delira.backends.torch.networks import architectures
 from delira.contract import ByName, mark, needs_losses
 from delira.contract import closure as closures
 from delira.models import ready
+from delira.models.unet_plan import UNetPlan
 
 LABELS = ready.Labels(
     is_numeric=lambda value: isinstance(value, torch.Tensor),
@@ -103,6 +104,52 @@ class UNet2dPyTorch(ready.UNet2d, _SegmentationNetwork):
 @closures.described_by_base
 class UNet3dPyTorch(ready.UNet3d, _SegmentationNetwork):
     """A U-Net for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
+
+    prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.masks, n_axes=3))
+
+
+def named_scales(outputs: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Outputs of one scale after the other by name, in words that TorchScript understands."""
+    named = {"pred": outputs[0]}
+    for number in range(1, len(outputs)):
+        named[f"pred_{number}"] = outputs[number]
+    return named
+
+
+class _ResidualUNet(AbstractPyTorchNetwork):
+    """What the U-Nets of residual units have in common."""
+
+    module: torch.nn.Module
+    n_scales: int
+
+    @staticmethod
+    def _build_model(plan: UNetPlan) -> torch.nn.Module:
+        """The module that maps images and a number of scales to their logits, the finest first; override it."""
+        return architectures.ResidualUNet(plan)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Logits of a batch; in training also those of coarser levels, if they learn.
+
+        Parameters
+        ----------
+        x
+            Tensor of shape (B, in_channels, *spatial), float32.
+        """
+        return named_scales(self.module(x, self.n_scales if self.training else 1))
+
+    closure = staticmethod(closures.closure_over_scales(AbstractPyTorchNetwork.closure))
+
+
+@closures.described_by_base
+class ResidualUNet2dPyTorch(ready.ResidualUNet2d, _ResidualUNet):
+    """A U-Net of today for images in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
+
+    prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.masks, n_axes=2))
+
+
+@closures.described_by_base
+class ResidualUNet3dPyTorch(ready.ResidualUNet3d, _ResidualUNet):
+    """A U-Net of today for volumes in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
 
     prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.masks, n_axes=3))
 
