@@ -17,6 +17,7 @@ from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments import result, stored_result
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
+from delira.metrics.per_class import means_of
 from delira.runs import folder as run_folder
 from delira.runs import results
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
@@ -138,7 +139,7 @@ def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[results.Sto
         stored = results.read_fold(folder)
     except (CheckpointError, OSError) as error:
         return None, _without_path(path, str(error))
-    wrong = _compare_metrics(results.means_of(stored.fields), run.finished_folds.get(number, {}).get("metrics"))
+    wrong = _compare_metrics(means_of(stored.fields), run.finished_folds.get(number, {}).get("metrics"))
     if not wrong and (told := result.other_weights(stored.fields)):
         wrong = f"its numbers are those of {_weights(**told)}"
     return stored, wrong

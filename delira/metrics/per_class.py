@@ -451,3 +451,15 @@ def mean_of_values(values: Array, may_lack: bool = False) -> float:
         if not found.size:
             return math.nan
     return float(np.mean(found))
+
+
+def means_of(fields: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of a fold, each as one number.
+
+    Parameters
+    ----------
+    fields
+        ``metrics`` by name, and ``partial`` if cases of some may have no value: their names.
+    """
+    partial = fields.get("partial", ())
+    return {str(name): mean_of_values(value, name in partial) for name, value in fields["metrics"].items()}

@@ -16,7 +16,7 @@ import delira
 from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, listed
 from delira.io.container import read_tree, write_tree
 from delira.metrics.gather import LIMIT_BYTES
-from delira.metrics.per_class import mean_of_values
+from delira.metrics.per_class import means_of
 from delira.utils import arrays, yaml_codec
 from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
 
@@ -149,12 +149,6 @@ class FoldResult:
         n_val = 0 if self.val_indices is None else len(self.val_indices)
         sizes = f"{len(self.train_indices)}/{n_val}/{len(self.test_indices)}"
         return f"FoldResult({self.fold}, train/val/test={sizes}{', ' if values else ''}{values})"
-
-
-def means_of(fields: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of a fold, each as one number; ``fields`` has ``metrics``, and ``partial`` if it says so."""
-    partial = fields.get("partial", ())
-    return {str(name): mean_of_values(value, name in partial) for name, value in fields["metrics"].items()}
 
 
 RESULT_FILE = "result.zip"
