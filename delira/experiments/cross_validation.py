@@ -26,9 +26,11 @@ from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.per_class import lacking
 from delira.metrics.scoring import keys_of, lookup
-from delira.runs import code_of, results
+from delira.runs import code_of, kept, results
 from delira.runs.folder import RunFolder, loss_tolerated
 from delira.training import checks, predictor
+from delira.training.epoch import batch_length
+from delira.training.keeping import Keeper, Keeping, tell_size
 from delira.training.outputs import computed_anew, settle
 from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
@@ -55,6 +57,8 @@ class CrossValidation:
     metric_keys: Mapping[str, Any]
     chosen: tuple[int, ...] | None
     """Numbers of the folds to run; ``None``: all."""
+    keeping: Keeping = dataclasses.field(default_factory=Keeping)
+    """What is kept of the predictions."""
 
     @functools.cached_property
     def cases(self) -> BaseDataManager:
@@ -220,13 +224,16 @@ class CrossValidation:
             return None
         outputs, metrics = dict(stored.outputs), stored.fields["metrics"]
         asked = self._asked()
+        if stored.asked.get("keep") != asked.get("keep"):
+            return None
         if set(asked["targets"]) - {*stored.asked["targets"], *outputs["predictions"]}:
             return None
+        kept_as = stored.fields.get("kept_as", "")
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
         # an older run does not say its code; of a lambda nobody knows whether it is the same
         is_same = stored.asked.get("code", asked["code"]) == asked["code"]
         if not is_same or stored.asked["metrics"] != asked["metrics"] or '"$repr"' in json.dumps(asked["metrics"]):
-            metrics = self._compute_metrics(outputs, stored, split)
+            metrics = None if kept_as else self._compute_metrics(outputs, stored, split)
         if metrics is None:
             return None
         request = self.request.for_fold(number)
@@ -255,6 +262,7 @@ class CrossValidation:
             "metrics": yaml_codec.encode({"metrics": dict(self.metrics), "keys": dict(self.metric_keys)}),
             "code": code_of.code_of_functions(self.metrics.values()),
             "targets": sorted(self._targets()),
+            **({} if self.keeping.is_plain else {"keep": str(self.keeping)}),
         }
 
     def _targets(self) -> frozenset[str]:
@@ -289,7 +297,7 @@ class CrossValidation:
             if not is_checked:
                 self._check_test(trainer, test)
             trainer.train(request.num_epochs, train, val)
-            done = self._test(trainer, test)
+            done, kept_as = self._test(trainer, test)
         trainer.times.write()
         timings = trainer.times.to_dict()  # with earlier sessions
         parts = ((train, split.train), (val, split.val), (test, split.test))
@@ -303,6 +311,7 @@ class CrossValidation:
             partial=lacking(self.bound_metrics),
             predictions=done.predictions,
             targets=done.targets,
+            kept_as=kept_as,
             history=trainer.state.history,
             **selection_of(trainer),
             path=trainer.save_path,
@@ -317,15 +326,25 @@ class CrossValidation:
 
     def _store(self, folder: Path, fold: results.FoldResult) -> None:
         """Write a finished fold; it is tested again from its checkpoint, if the run is continued, where that fails."""
+        outputs = fold.predictions
         with loss_tolerated(f"the predictions of fold {fold.fold}"):
-            _save_predictions(folder / "predictions.npz", fold)
+            outputs = kept.write_predictions(folder / kept.PREDICTIONS, fold.test_indices, fold.predictions)
         try:
             with loss_tolerated(f"the result of fold {fold.fold}"):
-                results.write_fold(fold, self._asked(), CallbackList(fold.callbacks).state_dict())
+                stored = dataclasses.replace(fold, predictions=outputs)
+                results.write_fold(stored, self._asked(), CallbackList(fold.callbacks).state_dict())
+                self._hold_once(folder, fold)
         except CheckpointError as error:
             _log.warning(
                 "fold %d is tested again if the run is continued, since it cannot be stored: %s", fold.fold, error
             )
+
+    def _hold_once(self, folder: Path, fold: results.FoldResult) -> None:
+        """Hold what lies in files without a name as maps of the files that were written, which frees those."""
+        if any(isinstance(leaf, np.memmap) for _, leaf in iterate_leaves([fold.predictions, fold.targets])):
+            written = results.read_fold(folder).outputs
+            if written is not None:
+                fold.predictions, fold.targets = written["predictions"], written["targets"]
 
     def _manager(self, indices: np.ndarray, changes: Mapping[str, Any], *, held_out: bool = False) -> BaseDataManager:
         if held_out:  # each sample once and in order, however the training samples
@@ -341,21 +360,45 @@ class CrossValidation:
             return
         with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = test.first_batch(trainer.seed) or {}
-            checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, data=test)
+            with trainer.backend.calls.evaluating(trainer.module):
+                outputs = trainer.forward(trainer.feed.prepare(batch))
+            checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, outputs, test)
+            self._tell_size(trainer, trainer.to_numpy(outputs), batch)
+
+    def _tell_size(self, trainer: BaseNetworkTrainer, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> None:
+        """Say what the predictions of all cases are going to take, by those of one batch."""
+        n_bytes = self._keeper(trainer).size_of(outputs, batch, entries_of(batch, self._targets()))
+        n_cases = len(self.cases.dataset)
+        tell_size(n_bytes * n_cases // max(1, batch_length(batch)), n_cases, trainer.save_path)
 
     def _test_manager(self, split: Split) -> BaseDataManager:
         # every sample once and in order: a sampler in test_kwargs holds for validation only
         changes = {name: value for name, value in self.request.changes["test_kwargs"].items() if name not in _ORDERING}
         return self._manager(split.test, changes, held_out=True)
 
-    def _test(self, trainer: BaseNetworkTrainer, manager: BaseDataManager) -> predictor.Evaluation:
+    def _keeper(self, trainer: BaseNetworkTrainer) -> Keeper:
+        """Return what keeps the predictions of the test of a trained network."""
+        told = trainer.state.outputs
+        known = {
+            name: known if known.output else known._replace(output=told.get(name, {}).get("output"))
+            for name, (_, known) in self.outputs.items()
+        }
+        return self.keeping.keeper(trainer.save_path, known, next(iter(trainer.key_mapping.values()), None))
+
+    def _test(self, trainer: BaseNetworkTrainer, manager: BaseDataManager) -> tuple[predictor.Evaluation, str]:
         scopes = trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend)
         with trainer.times.phase("test"), scopes[0], scopes[1], noting(f"in the test of fold {trainer.fold}"):
             # networks may draw random numbers in evaluation mode, too
             seed_generators(trainer.backend, trainer.seed, trainer.fold, stream="test")
-            return trainer.evaluator.test(
-                manager, metrics=self.bound_metrics, metric_keys=self.metric_keys, targets=self._targets()
+            keeper = self._keeper(trainer)
+            done = trainer.evaluator.test(
+                manager,
+                metrics=self.bound_metrics,
+                metric_keys=self.metric_keys,
+                targets=self._targets() if keeper else (),
+                keep_predictions=keeper,
             )
+        return done, str(self.keeping) if keeper.is_changed else ""
 
 
 def _log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
@@ -403,15 +446,6 @@ def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray 
         with loss_tolerated("what was left out of a fold"):
             files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
     return left_out
-
-
-def _save_predictions(path: Path, fold: results.FoldResult) -> None:
-    """Keep a fold's predictions as arrays named by their path in the tree."""
-    arrays: dict[str, Any] = {"indices": fold.test_indices}
-    for place, array in iterate_leaves(fold.predictions):
-        if isinstance(array, np.ndarray) and not array.dtype.hasobject:  # ragged ones cannot be stored safely
-            arrays["/".join(("predictions", *map(str, place)))] = array
-    files.publish(path, lambda file: np.savez(file, **arrays))
 
 
 def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:

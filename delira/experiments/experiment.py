@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar, Unpack
 
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend
@@ -26,6 +26,7 @@ from delira.settings.config import SETTINGS, canonical, check_names
 from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
 from delira.training import checks, evaluation
 from delira.training.epoch import close_workers, with_names
+from delira.training.keeping import Keeping
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
@@ -370,6 +371,8 @@ class BaseExperiment(Generic[NetworkT]):
         params: Parameters | Mapping[str, Any] | None = None,
         preprocessing: Preprocessing | Mapping[str, Any] | None = None,
         folds: Iterable[int] | None = None,
+        keep_predictions: Literal["labels", "probabilities", "logits"] | bool | None = None,
+        predictions_dtype: Literal["float16", "float32"] | None = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
         **options: Unpack[KFoldKeywords],
@@ -400,6 +403,13 @@ class BaseExperiment(Generic[NetworkT]):
             Numbers of the folds to run, from 0 as in the table and in the names of their folders; all if ``None``.
             Each is, bit for bit, what it is among all of them. A result that lacks some says so; with ``resume``
             the others can follow.
+        keep_predictions
+            What is kept of the predictions, and with it on disk: ``"labels"``, ``"probabilities"``, ``"logits"``, as
+            the network says them if ``None``, or nothing, nor targets, if ``False``. Metrics are computed of what the
+            network says in any case. Of what was made of it no metric is computed again: one that is no mean over
+            cases has then no value over all folds, and no interval.
+        predictions_dtype
+            Type of their numbers on disk; as the network gives them if ``None``.
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
             folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
@@ -424,6 +434,7 @@ class BaseExperiment(Generic[NetworkT]):
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
         chosen = splits.check_chosen(folds)
+        keeping = Keeping(keep_predictions=keep_predictions, predictions_dtype=predictions_dtype)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:
             asked["num_epochs"] = num_epochs
@@ -441,6 +452,7 @@ class BaseExperiment(Generic[NetworkT]):
             metrics=copy.deepcopy(dict(tested)),
             metric_keys=request.config.keys_of(tested) if metric_keys is None else metric_keys,
             chosen=chosen,
+            keeping=keeping,
         ).run(resume, allow_changes)
 
     def setup(

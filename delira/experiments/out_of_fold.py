@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from delira.errors import DataError
 from delira.metrics import gather
+from delira.runs.kept import NotKept
 from delira.runs.results import FoldResult
 from delira.utils import arrays
 
@@ -89,8 +91,8 @@ class OutOfFold:
             np.add.at(counts, fold.test_indices, 1)
         values = [{name: fold.metrics[name] for name in per_case} for fold in folds]
         return cls(
-            predictions=_aligned("predictions", [fold.predictions for fold in folds], folds, counts),
-            targets=_aligned("targets", [fold.targets for fold in folds], folds, counts),
+            predictions=_kept("predictions", folds, counts),
+            targets=_kept("targets", folds, counts),
             per_case=_aligned("metrics", values, folds, counts),
             fold=fold_of,
             counts=counts,
@@ -105,6 +107,12 @@ class OutOfFold:
         return f"OutOfFold({int(self.mask.sum())} of {len(self.mask)} cases, {list(self.predictions)})"
 
 
+def _kept(what: str, folds: Sequence[FoldResult], counts: np.ndarray) -> dict[str, Any]:
+    trees = [getattr(fold, what) for fold in folds]
+    found = _aligned(what, trees, folds, counts)
+    return next((NotKept(found) for tree in trees if isinstance(tree, NotKept)), found)
+
+
 def _aligned(
     what: str, trees: Sequence[Mapping[str, Any]], folds: Sequence[FoldResult], counts: np.ndarray
 ) -> dict[str, Any]:
@@ -117,11 +125,14 @@ def _aligned(
             changed = sorted(".".join(map(str, path)) for path in column.keys() ^ columns[0].keys())
             raise DataError(f"fold {fold.fold} and the first fold differ in the {what} {changed}")
     indices = [fold.test_indices for fold in folds]
-    aligned = (_align([column[path] for column in columns], indices, counts) for path in columns[0])
+    folder = next((Path(fold.path).parent for fold in folds if fold.path is not None), None)
+    aligned = (_align([column[path] for column in columns], indices, counts, folder) for path in columns[0])
     return arrays.map_leaves(lambda leaf: next(aligned), trees[0])
 
 
-def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarray) -> np.ndarray | None:
+def _align(
+    parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarray, folder: Path | None
+) -> np.ndarray | None:
     parts = [np.asarray(part) for part in parts]
     if any(part.shape[:1] != where.shape for part, where in zip(parts, indices, strict=True)):
         return None
@@ -133,7 +144,11 @@ def _align(parts: Sequence[Any], indices: Sequence[np.ndarray], counts: np.ndarr
             for sample, index in zip(part, where, strict=True):
                 samples[index] = sample
         return samples
-    whole = gather.scratch_array((len(counts), *shapes.pop()), dtype)
+    shape = (len(counts), *shapes.pop())
+    try:  # beside what it is made of, where there is room for as much
+        whole = gather.scratch_array(shape, dtype, gather.KEPT_BYTES, folder)
+    except OSError:  # of a run that may be read only
+        whole = gather.scratch_array(shape, dtype, gather.KEPT_BYTES)
     whole[counts == 0] = np.nan if np.issubdtype(dtype, np.inexact) else np.zeros((), dtype)
     for part, where in zip(parts, indices, strict=True):
         whole[where] = part

@@ -268,7 +268,7 @@ def _make_alike(folds: Sequence[results.FoldResult], problems: list[str]) -> Non
         if lost := {name for tree in trees for name in tree} - {*common}:
             problems.append(f"not every fold has the {part} {sorted(lost)}, which are left out")
         for fold, tree in zip(folds, trees, strict=True):
-            setattr(fold, part, {name: tree[name] for name in common})
+            setattr(fold, part, type(tree)({name: tree[name] for name in common}))
 
 
 def _progress(run: StoredRun, n_read: int) -> list[str]:

@@ -232,6 +232,10 @@ _LONGEST_TREE = 1 << 28  # bytes of JSON; read, they take about twenty times as 
 _LONGEST_HEADER = 1 << 14  # bytes before the numbers of an array
 #: what zip, JSON and numpy raise for a file that is none of theirs
 _GARBAGE = (*BROKEN_ZIP, AttributeError, ImportError, LookupError, SyntaxError, TypeError)
+#: bytes of arrays that are worth a memory map
+MAPPED_FROM = 1 << 16
+_FIELD = struct.Struct("<2H")  # of more facts in the header of a record: what it is, and its length
+_PADDING, _LONG_FIELD = 0xD935, 20  # the number by which Android's zipalign has it; sizes beyond 4 GiB
 _EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # no clock in the file: equal trees give equal bytes
 
 
@@ -267,14 +271,40 @@ def write_tree(file: BinaryIO, tree: Mapping[str, Any]) -> None:
         )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for number, array in enumerate(arrays):
-            entry = zipfile.ZipInfo(f"arrays/{number}.npy", _EPOCH_OF_ZIP)
-            entry.file_size = array.nbytes + _LONGEST_HEADER  # about: beyond 2 GiB the header needs more room
-            with archive.open(entry, "w") as record:
-                np.lib.format.write_array(record, array, allow_pickle=False)
+            write_npy(archive, f"arrays/{number}.npy", array)
         archive.writestr(zipfile.ZipInfo(_TREE, _EPOCH_OF_ZIP), text)
 
 
-def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, Any]:
+def write_npy(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> int:
+    """Write one array as a record, streamed; of a large one the numbers begin where a memory map can use them.
+
+    Parameters
+    ----------
+    archive
+        Open for writing.
+    name
+        Of the record, ``….npy``.
+    array
+        Without objects.
+
+    Returns
+    -------
+    int
+        CRC-32 of the record.
+    """
+    entry = zipfile.ZipInfo(name, _EPOCH_OF_ZIP)
+    entry.file_size = array.nbytes + _LONGEST_HEADER  # about: beyond 2 GiB the header needs more room
+    is_long = array.nbytes > 1 << 30
+    if array.nbytes >= MAPPED_FROM:
+        start = archive.start_dir + _LOCAL_HEADER.size + len(name.encode()) + _LONG_FIELD * is_long + _FIELD.size
+        gap = -start % 64
+        entry.extra = _FIELD.pack(_PADDING, gap) + bytes(gap)
+    with archive.open(entry, "w", force_zip64=is_long) as record:
+        np.lib.format.write_array(record, array, allow_pickle=False)
+    return entry.CRC
+
+
+def read_tree(path: str | Path, only: Sequence[str] | None = None, *, is_mapped: bool = False) -> dict[str, Any]:
     """Read a tree written by :func:`write_tree`; the checksum of every record that is read is compared.
 
     Parameters
@@ -283,6 +313,8 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
         The file.
     only
         Entries at the top that are read; arrays of the others are passed by. None: all.
+    is_mapped
+        Whether arrays of 64 KiB and more are memory maps of the file, which writing to does not change.
 
     Raises
     ------
@@ -297,10 +329,70 @@ def read_tree(path: str | Path, only: Sequence[str] | None = None) -> dict[str, 
     check_that(not isinstance(only, (str, bytes, Mapping)), "read_tree", "only is a list of names", only)
     if only is not None:
         check_names("read_tree", only=only)
-    return read_patiently(place, lambda: _read_tree(place, only))
+    check_flags("read_tree", is_mapped=is_mapped)
+    return read_patiently(place, lambda: _read_tree(place, only, is_mapped))
 
 
-def _read_tree(path: Path, only: Sequence[str] | None) -> dict[str, Any]:
+def read_npy(path: Path, names: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Read arrays of an ``.npz`` file; those of 64 KiB and more are memory maps, which writing to does not change.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Of the arrays, with the CRC-32 that each must have.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing or damaged, or another one.
+    UnreadableError
+        If the system cannot read it now.
+    """
+
+    def read() -> dict[str, np.ndarray]:
+        try:
+            with open_regular(path) as file:
+                records, found = stored_records(file), {}
+                bytes_of = _Bytes(file, is_mapped=True)
+                for name, crc in names.items():
+                    if records[f"{name}.npy"].crc != crc:
+                        raise ValueError(f"its {name!r} is of another time than what names it")
+                    found[name] = _array(bytes_of(records[f"{name}.npy"]), name)
+                return found
+        except _GARBAGE as error:
+            raise CheckpointError(f"{path} does not hold what was kept: {error}") from error
+
+    return read_patiently(path, read)
+
+
+class _Bytes:
+    """Gives the bytes of records, compared with their checksums: of large ones as parts of one memory map.
+
+    Parameters
+    ----------
+    file
+        The open file.
+    is_mapped
+        Whether there are memory maps.
+    """
+
+    def __init__(self, file: io.BufferedReader, is_mapped: bool):
+        self.file, self._is_mapped = file, is_mapped
+        self._map: np.memmap | None = None
+
+    def __call__(self, record: Record) -> np.ndarray | bytearray:
+        if not self._is_mapped or record.size < MAPPED_FROM:
+            return read_record(self.file, record)
+        if not _is_whole(self.file, record):
+            raise zipfile.BadZipFile("the checksum of a record is wrong")
+        if self._map is None:
+            self._map = np.memmap(self.file, np.uint8, "c")  # what writes into an array changes its own copy
+        return self._map[record.start : record.start + record.size]
+
+
+def _read_tree(path: Path, only: Sequence[str] | None, is_mapped: bool) -> dict[str, Any]:
     try:
         with open_regular(path) as file:
             records = stored_records(file)
@@ -311,7 +403,7 @@ def _read_tree(path: Path, only: Sequence[str] | None) -> dict[str, Any]:
             plain = json.loads(read_record(file, records.pop(_TREE)), object_pairs_hook=_distinct)
             if only is not None and isinstance(plain, dict):
                 plain = {name: entry for name, entry in plain.items() if name in only}
-            tree = _from_plain(plain, file, records)
+            tree = _from_plain(plain, _Bytes(file, is_mapped), records)
     except _GARBAGE as error:
         raise CheckpointError(f"{path} is not a readable checkpoint: {error}") from error
     if not isinstance(tree, dict):
@@ -352,7 +444,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_plain(value: object, file: io.BufferedReader, records: dict[str, Record]) -> Any:
+def _from_plain(value: object, file: _Bytes, records: dict[str, Record]) -> Any:
     if isinstance(value, list):
         return [_from_plain(item, file, records) for item in value]
     if not isinstance(value, dict):
@@ -364,7 +456,7 @@ def _from_plain(value: object, file: io.BufferedReader, records: dict[str, Recor
     name = f"arrays/{int(value['$array'])}.npy"
     if name not in records:  # each is named once, or a small file could ask for one large array many times
         raise ValueError(f"{_TREE} names {name}, which is not there or was named before")
-    array = _array(read_record(file, records.pop(name)), name)
+    array = _array(file(records.pop(name)), name)
     if "$dtype" not in value:
         return array
     dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), str(value["$dtype"])))
@@ -373,9 +465,9 @@ def _from_plain(value: object, file: io.BufferedReader, records: dict[str, Recor
     return array.view(dtype)
 
 
-def _array(content: bytearray, name: str) -> np.ndarray:
+def _array(content: np.ndarray | bytearray, name: str) -> np.ndarray:
     """Return the array of an ``.npy`` record, in the memory of ``content``."""
-    head = io.BytesIO(content[:_LONGEST_HEADER])
+    head = io.BytesIO(bytes(content[:_LONGEST_HEADER]))
     if (version := np.lib.format.read_magic(head)) != (1, 0):
         raise ValueError(f"{name} is of version {version} of its format; (1, 0) is expected")
     shape, in_columns, dtype = np.lib.format.read_array_header_1_0(head)
@@ -384,6 +476,9 @@ def _array(content: bytearray, name: str) -> np.ndarray:
     start = head.tell()
     if math.prod(shape) * dtype.itemsize != len(content) - start:
         raise ValueError(f"{name} claims shape {shape} of {dtype}, but has {len(content) - start} bytes of numbers")
+    if isinstance(content, np.ndarray):
+        flat = content[start:].view(dtype)
+        return flat.reshape(shape[::-1]).T if in_columns else flat.reshape(shape)
     return np.ndarray(shape, dtype, content, start, order="F" if in_columns else "C")
 
 

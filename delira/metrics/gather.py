@@ -4,15 +4,20 @@ import math
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, NamedTuple, Self, cast
 
 import numpy as np
 
 from delira.errors import DataError, check_whole
 from delira.utils.arrays import Array, as_array, iterate_leaves, map_leaves, ops_of, read_alike, read_arrays, shape_of
+from delira.utils.files import as_path
 
 LIMIT_BYTES = 1 << 30
 """Arrays beyond this total live in temporary files (1 GiB)."""
+
+KEPT_BYTES = 8 << 20
+"""The same for what is kept on disk anyway (8 MiB)."""
 
 
 class Gatherer:
@@ -26,11 +31,14 @@ class Gatherer:
     ----------
     limit_bytes
         Bytes of all leaves together that may stay in memory.
+    folder
+        Where the temporary files lie; None: where ``TMPDIR`` says.
     """
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES):
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, *, folder: str | Path | None = None):
         check_whole(self, at_least=0, limit_bytes=limit_bytes)
         self.limit_bytes = limit_bytes
+        self._folder = None if folder is None else as_path(folder, "folder")
         self.n_batches = 0
         self._columns: dict[str, Any] = {}
         self._bytes = 0
@@ -53,7 +61,7 @@ class Gatherer:
         if not isinstance(entries, Mapping):  # an empty one is: nothing that was asked for is in the batches
             raise DataError(f"a batch must be entries by name, got {entries!r:.80}")
         if self.n_batches == 0:
-            self._columns = map_leaves(lambda leaf: _Column(), entries)
+            self._columns = map_leaves(lambda leaf: _Column(self._folder), entries)
         columns = dict(iterate_leaves(self._columns))
         leaves = dict(iterate_leaves(entries))
         if columns.keys() != leaves.keys():
@@ -95,7 +103,8 @@ class _Stored(NamedTuple):
 class _Column:
     """The batches of one leaf."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
         self._batches: list[np.ndarray | _Stored] = []
         self._file: IO[bytes] | None = None
         self._written = 0
@@ -117,15 +126,15 @@ class _Column:
 
     def _store(self, array: np.ndarray) -> _Stored:
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this column
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed with this column
             weakref.finalize(self, self._file.close)
         stored = _Stored(array.dtype, array.shape, self._written)
         try:
-            self._written += self._file.write(array.tobytes())
+            self._written += self._file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         except OSError as error:
             error.add_note(
-                f"while gathering predictions in a temporary file in {tempfile.gettempdir()!r}; "
-                "set the environment variable TMPDIR to a folder with more space"
+                f"while gathering predictions in a temporary file in {str(self._folder or tempfile.gettempdir())!r}; "
+                + ("keep less" if self._folder else "set the environment variable TMPDIR to a folder with more space")
             )
             raise
         return stored
@@ -164,12 +173,14 @@ def _one_array_per_sample(batches: list[np.ndarray]) -> np.ndarray:
     return column
 
 
-def scratch_array(shape: tuple[int, ...], dtype: np.dtype, limit_bytes: int = LIMIT_BYTES) -> np.ndarray:
-    """Make an array to be filled: in memory up to ``limit_bytes``, else in a nameless temporary file."""
+def scratch_array(
+    shape: tuple[int, ...], dtype: np.dtype, limit_bytes: int = LIMIT_BYTES, folder: Path | None = None
+) -> np.ndarray:
+    """Make an array to be filled: in memory up to ``limit_bytes``, else in a nameless temporary file in a folder."""
     n_bytes = math.prod(shape) * dtype.itemsize
     if n_bytes <= limit_bytes or dtype.hasobject:
         return np.empty(shape, dtype)
-    with tempfile.TemporaryFile() as file:  # the map keeps the file alive
+    with tempfile.TemporaryFile(dir=folder) as file:  # the map keeps the file alive
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 

@@ -12,8 +12,8 @@ from delira.errors import ConfigError, DataError, check_choice, check_flags
 from delira.inference import Inference, joined
 from delira.metrics.tree.criteria import Criterion
 from delira.prediction.networks import StoredNetwork
-from delira.prediction.outputs import as_labels, as_probabilities, axis_of, entropy_of
 from delira.training.predictor import Predictor
+from delira.training.scores import as_labels, as_probabilities, axis_of, entropy_of
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 #: ways to make one prediction of several

@@ -17,10 +17,10 @@ from delira.prediction.cases import Case, Unreadable, cases_of, check_inputs
 from delira.prediction.ensemble import FILE, load_ensemble
 from delira.prediction.model import Combined, Model, OneNetwork, way_of
 from delira.prediction.networks import fold_folders, read_network
-from delira.prediction.outputs import KINDS, Kept, kept_as
 from delira.prediction.written import Folder
 from delira.runs.results import FoldResult
 from delira.training.predictor import Predictor
+from delira.training.scores import KINDS, Kept, kept_as
 from delira.training.trainer import BaseNetworkTrainer
 
 _log = logging.getLogger("delira")

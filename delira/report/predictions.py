@@ -129,8 +129,12 @@ def known_of_pair(result: Any, pair: Any) -> Criterion:
 
 def _tested(result: Any, pair: Sequence[str], *, each_once: bool) -> _Pair | None:
     """True values and predictions of the tested cases: of repeats every one of a case, or the last only."""
+    if any(fold.kept_as for fold in result.folds):
+        return None  # what was kept is not what the network said
     oof = result.oof
     found = _entries(oof, pair) if oof.mask.any() else None
+    if found is not None and oof.mask.all() and (each_once or result.rounds.kind == "once"):
+        return found  # no copy: it may be large
     if found is None or each_once or result.rounds.kind == "once":
         return None if found is None else (found[0][oof.mask], found[1][oof.mask])
     parts = [each for fold in result.folds if (each := _entries(fold, pair)) is not None]
@@ -472,7 +476,10 @@ def arrays_of(result: Any, name: str, part: Part) -> Sequence[Any]:
         If an entry was not kept, or does not have one row per case.
     """
     arrays = []
+    changed = [fold for fold in part.folds if fold.kept_as]
     for key in keys_of(result.metrics, result.metric_keys)[name]:
+        if changed and key.split(".", 1)[0] not in changed[0].targets:
+            raise MissingKeyError(f"{key!r} as the network said it was not kept: {changed[0].kept_as}")
         array = lookup(part.values, key)
         if any(leaf is None or np.shape(leaf)[:1] != part.cases.shape for _, leaf in iterate_leaves(array)):
             raise MissingKeyError(f"the entry {key!r} does not have one row per case")

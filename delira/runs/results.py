@@ -15,10 +15,12 @@ import numpy as np
 import delira
 from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, listed
 from delira.io.container import read_tree, write_tree
-from delira.metrics.gather import LIMIT_BYTES
 from delira.metrics.per_class import means_of
-from delira.utils import arrays, yaml_codec
+from delira.runs import kept
+from delira.utils import yaml_codec
 from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
+
+_log = logging.getLogger("delira")
 
 #: file of the transformers that were fitted on the training part of a fold
 PREPROCESSING = "preprocessing.zip"
@@ -113,6 +115,8 @@ class FoldResult:
     guards: Mapping[str, Any] | None = None
     """What was done about numbers that were not finite, as ``guards.json`` in the fold's folder has it: ``{"version":
     1, "left_out": [{"epoch": int, "updates": int, "steps": int}], "rollbacks": [epoch or None]}``; None: nothing."""
+    kept_as: str = ""
+    """How predictions were kept, e.g. ``"keep_predictions='labels'"``; empty: as the network said them."""
 
     def __post_init__(self) -> None:
         check_whole(self, at_least=0, fold=self.fold)
@@ -125,6 +129,8 @@ class FoldResult:
         if not isinstance(self.history, list):
             raise ConfigError(f"FoldResult: history is a list of one record for each epoch, got {self.history!r}")
         self.metrics = {name: _values(name, value) for name, value in self.metrics.items()}
+        if not self.predictions and self.kept_as:
+            self.predictions, self.targets = kept.NotKept(), kept.NotKept(self.targets)
 
     @property
     def preprocessing(self) -> Path | None:
@@ -156,7 +162,7 @@ RESULT_FILE = "result.zip"
 RESULT_FORMAT = 1
 _FIELDS = (
     "fold", "train_indices", "val_indices", "test_indices", "metrics", "history", "best_epoch", "best_score",
-    "score_key", "weights_epoch", "raw_statistics", "output_readings", "seconds",
+    "score_key", "weights_epoch", "raw_statistics", "output_readings", "seconds", "kept_as",
 )  # fmt: skip
 #: of some fields, where another kind would be read as something else
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -184,8 +190,8 @@ class StoredFold:
 def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, Any]) -> Path:
     """Write ``result.zip`` into the folder of a fold, completely or not at all.
 
-    Predictions and targets of more than 1 GiB, and such as are no arrays of numbers, texts and arrays, are
-    left out.
+    Predictions are in ``predictions.npz`` beside it, each once. They and the targets are left out where they are no
+    arrays of numbers, texts and arrays.
 
     Parameters
     ----------
@@ -196,20 +202,19 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, 
     states
         States of its callbacks by name.
     """
-    fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
-    fields |= {"partial": list(fold.partial)} if fold.partial else {}
-    outputs = {"predictions": fold.predictions, "targets": fold.targets}
-    is_small = sum(_count_bytes(leaf) for _, leaf in arrays.iterate_leaves(outputs)) <= LIMIT_BYTES
-    kept = {name: state for name, state in states.items() if state is None or _packed_or_none(state) is not None}
-    tree = {
-        "format": RESULT_FORMAT,
-        "asked": _pack(dict(asked)),
-        "fields": _pack(fields),
-        "outputs": _packed_or_none(outputs) if is_small else None,
-        "callbacks": _pack(kept),
-    }
     if fold.path is None:
         raise CheckpointError(f"fold {fold.fold} has no folder to be stored in")
+    fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
+    fields |= {"partial": list(fold.partial)} if fold.partial else {}
+    outputs = {"predictions": dict(fold.predictions), "targets": dict(fold.targets)}
+    known = {name: state for name, state in states.items() if state is None or kept.packed_or_none(state) is not None}
+    tree = {
+        "format": RESULT_FORMAT,
+        "asked": kept.pack(dict(asked)),
+        "fields": kept.pack(fields),
+        "outputs": kept.packed_or_none(outputs),
+        "callbacks": kept.pack(known),
+    }
     return publish(fold.path / RESULT_FILE, lambda file: write_tree(file, tree))
 
 
@@ -224,10 +229,23 @@ def read_fold(folder: Path) -> StoredFold:
         If it is a link to somewhere else, or cannot be read now.
     """
     with _opened(folder, "fields", "outputs", "callbacks", "asked") as parts:
+        if parts["outputs"] is not None:
+            parts["outputs"] = _with_predictions(folder / kept.PREDICTIONS, parts["outputs"])
         stored = StoredFold(**parts)
         _check_parts(stored)
         FoldResult(**stored.fields)  # everything is there
     return stored
+
+
+def _with_predictions(path: Path, outputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return predictions and targets with what is in the file of predictions; None if that is lost."""
+    try:
+        return {**outputs, "predictions": kept.read_predictions(path, outputs["predictions"])}
+    except UnreadableError:
+        raise
+    except (CheckpointError, OSError) as error:
+        _log.warning("the predictions of a fold are lost: %s", error)
+        return None
 
 
 @contextlib.contextmanager
@@ -235,11 +253,11 @@ def _opened(folder: Path, *parts: str) -> Iterator[dict[str, Any]]:
     """Scope in which parts of the file are used; whatever goes wrong with them there means that it holds no fold."""
     path = folder / RESULT_FILE
     refuse_link(path)
-    tree = read_tree(path, only=("format", *parts))
+    tree = read_tree(path, only=("format", *parts), is_mapped=True)
     if (found := tree.get("format")) != RESULT_FORMAT:
         raise CheckpointError(f"{path} has the format {found!r}; this version of delira reads {RESULT_FORMAT}")
     try:
-        yield {name: _unpack(tree[name]) for name in parts}
+        yield {name: kept.unpack(tree[name]) for name in parts}
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not hold a fold: {error!r}") from error
 
@@ -300,62 +318,6 @@ def read_means(folder: Path) -> dict[str, float]:
         return means_of(parts["fields"])
 
 
-def _packed_or_none(value: object) -> Any:
-    """Return None of what cannot be packed, as tensors: they belong to the checkpoint."""
-    with contextlib.suppress(CheckpointError):
-        return _pack(value)
-    return None
-
-
-def _count_bytes(leaf: object) -> int:
-    if isinstance(leaf, np.ndarray) and leaf.dtype.hasobject:
-        return sum(_count_bytes(item) for item in leaf.flat)
-    return int(getattr(leaf, "nbytes", 0))
-
-
-# a container of its own around each value: keys may be numbers, tuples stay tuples, scalars keep their dtype
-
-
-def _pack(value: Any) -> Any:
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if type(value) is dict:
-        return {"dict": [[_pack(key), _pack(item)] for key, item in value.items()]}
-    if type(value) in (list, tuple):
-        return {type(value).__name__: [_pack(item) for item in value]}
-    if isinstance(value, np.generic) and _is_plain(value.dtype):
-        return {"scalar": np.asarray(value)}
-    if type(value) in (np.ndarray, np.memmap):
-        if value.dtype == object:
-            return {"objects": [_pack(item) for item in value.flat], "shape": [*value.shape]}
-        if _is_plain(value.dtype):
-            return {"array": value}
-    raise CheckpointError(f"a {type(value).__name__} cannot be stored safely")
-
-
-def _is_plain(dtype: np.dtype) -> bool:
-    return not dtype.hasobject and dtype.type is not np.void
-
-
-def _unpack(plain: object) -> Any:
-    if not isinstance(plain, dict):
-        return plain
-    content: Any
-    kind, content = next(iter(plain.items()), ("", None))
-    if kind == "dict":
-        return {_unpack(key): _unpack(item) for key, item in content}
-    if kind in ("list", "tuple"):
-        return {"list": list, "tuple": tuple}[kind](map(_unpack, content))
-    if kind == "objects":
-        array = np.empty(len(content), dtype=object)
-        for position, item in enumerate(content):
-            array[position] = _unpack(item)
-        return array.reshape(plain["shape"])
-    if kind not in ("array", "scalar"):
-        raise ValueError(f"unknown kind of value {kind!r}")
-    return content if kind == "array" else content[()]
-
-
 SUMMARY = "result.json"
 SUMMARY_FORMAT = 1
 
@@ -413,8 +375,6 @@ def read_summary(folder: Path) -> tuple[dict[str, Any], str]:
         return {}, f"{path} cannot be read ({error})"
     return written, ""
 
-
-_log = logging.getLogger("delira")
 
 GUARDS_FILE = "guards.json"
 #: of both files; a later one may mean something else by the same names

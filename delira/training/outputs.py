@@ -88,7 +88,11 @@ def settle(outputs: Outputs, folds: Sequence[Any]) -> dict[str, tuple[str, Crite
 
 
 def entries(fold: Any, target: str, prediction: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Target and prediction of the cases of a fold; None if they are no arrays of numbers, one for each case."""
+    """Target and prediction of the cases of a fold; None if they are no arrays of numbers, one for each case, or were
+    kept as something else than the network said.
+    """
+    if getattr(fold, "kept_as", ""):
+        return None
     try:
         values = {**fold.predictions, **fold.targets}
         pair = scoring.lookup(values, target), scoring.lookup(values, prediction)

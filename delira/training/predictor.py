@@ -20,6 +20,7 @@ from delira.metrics.per_class import mean_of_values
 from delira.metrics.tree.labels import named_samples
 from delira.training.checks import check_data
 from delira.training.epoch import Feed, batch_length, has_epochs
+from delira.training.keeping import Keeper
 from delira.training.outputs import OutputReadings, lost_rows
 from delira.utils.arrays import map_leaves, ops_of
 from delira.utils.frameworks import find_backend
@@ -256,7 +257,7 @@ class Predictor:
         batchsize: int | None = None,
         metrics: Mapping[str, Any] | None = None,
         metric_keys: Mapping[str, Any] | None = None,
-        keep_predictions: bool = True,
+        keep_predictions: bool | Keeper = True,
         targets: Iterable[str] | None = (),
         watcher: Any = None,
         epoch: int = 0,
@@ -273,7 +274,7 @@ class Predictor:
         metrics, metric_keys
             Metrics by name, and the entries they read; see :class:`delira.metrics.MetricSet`.
         keep_predictions
-            Whether to gather the predictions.
+            Whether to gather the predictions, or what says how.
         targets
             Batch entries to gather as well; ``None``: all.
         watcher
@@ -286,7 +287,8 @@ class Predictor:
         """
         metrics = self._settled(metrics, metric_keys)
         metric_set = MetricSet(metrics, metric_keys)
-        kept, seen = gather.Gatherer(), gather.Gatherer()
+        keeper = keep_predictions if isinstance(keep_predictions, Keeper) else None
+        kept, seen = (gather.Gatherer() if keeper is None else keeper.gatherer() for _ in range(2))
         lost, n_seen = [], 0
         wanted = None if targets is None else frozenset(targets)
         batches = self.feed.in_order(datamgr, batchsize, (self.seed, self.fold, epoch))
@@ -295,13 +297,13 @@ class Predictor:
             for batch, predictions in self._predicted(fed, watcher):
                 if metrics or keep_predictions:
                     arrays, host = self.read_entries(
-                        metric_set, predictions, batch, everything=keep_predictions, also=wanted
+                        metric_set, predictions, batch, everything=bool(keep_predictions), also=wanted
                     )
                     metric_set.update({**arrays, **host})
                     lost += [n_seen + position for position in lost_of(arrays, metric_set.entries)]
                     n_seen += batch_length(batch)
                     if keep_predictions:
-                        kept.append(arrays)
+                        kept.append(arrays if keeper is None else keeper.converted(arrays, batch))
                     if wanted is None or wanted:
                         seen.append(host if wanted is None else _entries(host, wanted))
         if metrics and n_seen:

@@ -380,28 +380,30 @@ def test_a_fold_without_file_and_checkpoint_is_trained_again(kit, tmp_path, mana
 # ---- what comes out of networks and data
 
 
-def test_predictions_too_large_to_be_kept_twice_are_made_again(kit, tmp_path, manager, monkeypatch):
-    from delira.metrics import gather
+def test_large_predictions_are_maps_of_the_file_that_keeps_them(kit, tmp_path, manager, monkeypatch):
+    from delira.io import container
+    from delira.training import keeping
 
     data, watch = manager(24), Watch()
-    monkeypatch.setattr(results, "LIMIT_BYTES", 30)
-    monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
+    monkeypatch.setattr(container, "MAPPED_FROM", 30)
+    monkeypatch.setattr(keeping, "KEPT_BYTES", 30)
     first = kfold(kit, tmp_path, data)
-    assert all(isinstance(leaf, np.memmap) for _, leaf in iterate_leaves(first.folds[0].predictions))
-    assert read_fold(first.folds[0].path).outputs is None
-    again = kfold(kit, tmp_path, data, watch, resume=first.path)  # no warning: nothing is wrong
+    again = kfold(kit, tmp_path, data, watch, resume=first.path)
+    for result in (first, again):
+        leaves = [leaf for _, leaf in iterate_leaves(result.folds[0].predictions)]
+        assert all(isinstance(leaf, np.memmap) for leaf in leaves)
+        assert {Path(leaf.filename).name for leaf in leaves} == {"predictions.npz"}
     assert digest(again) == digest(first)
     assert not watch.steps
     assert first.folds[0].metrics.keys() == read_fold(first.folds[0].path).fields["metrics"].keys()
 
 
 def test_predictions_in_a_file_are_kept(kit, tmp_path, manager, monkeypatch):
-    from delira.metrics import gather
+    from delira.training import keeping
 
-    monkeypatch.setattr(gather.Gatherer.__init__, "__defaults__", (30,))
+    monkeypatch.setattr(keeping, "KEPT_BYTES", 30)
     data = manager(24)
     first = kfold(kit, tmp_path, data)
-    assert isinstance(first.folds[0].predictions["pred"], np.memmap)
     assert digest(kfold(kit, tmp_path, data, resume=first.path)) == digest(first)
 
 

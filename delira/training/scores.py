@@ -69,7 +69,7 @@ def as_probabilities(array: np.ndarray, axis: int | None, known: Criterion | Non
         said = "nothing says" if output is None else f"it is {output}, and not"
         raise ConfigError(
             f"of the output {name!r} {said} whether it is logits or probabilities; train with the setting "
-            "output='logits' or output='probabilities', or take combine='mean'"
+            "output='logits' or output='probabilities', or take predictions as they are (combine='mean', keep=None)"
         )
     n_classes = 1 if axis is None else values.shape[axis]
     if n_classes > 1 and known.kind != "binary":
