@@ -144,6 +144,8 @@ ENTRIES = [
             "params": [5, NAN, STRANGE, [5], True],
             "folds": ["x", 5, NAN, STRANGE, [1.5], [-1], [2], ["a"], [], [0, 0]],
             "resume": [5, NAN, STRANGE, True, "nonsense"],
+            "keep_predictions": [5, NAN, STRANGE, [], "label", ""],
+            "predictions_dtype": [5, NAN, STRANGE, [], "int8", ""],
             "allow_changes": NOT_A_BOOL,
             "split_type": [*NOT_A_CHOICE, "grouped"],
             "shuffle": NOT_A_BOOL,
