@@ -152,6 +152,9 @@ def test_an_entry_that_appears_or_disappears_is_refused():
 
 def test_a_full_disk_names_the_folder_and_the_cure(monkeypatch):
     class FullDisk:
+        def __init__(self, dir):
+            pass
+
         def write(self, content):
             raise OSError(28, "No space left on device")
 

@@ -161,8 +161,12 @@ TREES = [
             for name, value in bits(TREE).items()
             if arguments.get("only") is None or name in arguments["only"]
         },
-        right={"only": [None, (), ["epoch"], {"model", ""}, ("nowhere",), ["list", "epoch"]]},
-        wrong={"path": NO_PATHS, "only": [5, "epoch", NAN, [5], STRANGE, True, {"epoch": 1}, b"epoch"]},
+        right={"only": [None, (), ["epoch"], {"model", ""}, ("nowhere",), ["list", "epoch"]], "is_mapped": [True]},
+        wrong={
+            "path": NO_PATHS,
+            "is_mapped": NOT_A_BOOL,
+            "only": [5, "epoch", NAN, [5], STRANGE, True, {"epoch": 1}, b"epoch"],
+        },
     ),
     Entry(
         name="delira.io.read_tree#spoiled",

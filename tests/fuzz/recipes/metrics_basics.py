@@ -146,9 +146,9 @@ def rate(value):
     return types.SimpleNamespace(param_groups=[{"lr": value}])
 
 
-def gathered(*, rows=NUMBERS, batch_size=3, limit_bytes=1 << 30):
+def gathered(*, rows=NUMBERS, batch_size=3, limit_bytes=1 << 30, folder=None):
     """Everything, put together again."""
-    gatherer = metrics.Gatherer(limit_bytes)
+    gatherer = metrics.Gatherer(limit_bytes, folder=folder)
     for start in range(0, len(rows), batch_size):
         gatherer.append({"rows": rows[start : start + batch_size]})
     return np.asarray(gatherer.result()["rows"])
@@ -486,7 +486,7 @@ ENTRIES = [
         make=gathered,
         expected=lambda arguments: np.asarray(arguments.get("rows", NUMBERS)),
         right={"limit_bytes": [0, 10, 1 << 20], "rows": [SCORES, LABELS], "batch_size": [1, 100]},
-        wrong={"limit_bytes": NOT_A_COUNT},
+        wrong={"limit_bytes": NOT_A_COUNT, "folder": [5, NAN, STRANGE, True]},
     ),
     Entry(
         name="delira.metrics.Gatherer#append",
