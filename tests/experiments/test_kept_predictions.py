@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from problems import linear_problem, mae
+from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
@@ -151,6 +153,41 @@ def test_predictions_of_another_test_are_not_taken_for_those_of_the_result(tmp_p
     again = KFoldResult.load(first.path)
     assert "of another time" in caplog.text
     assert any("holds no predictions" in text for text in again.problems)
+
+
+def test_every_backend_keeps_as_asked(tmp_path):
+    kit = toy_kit()
+    data = BaseDataManager(linear_problem(12, 3), 4)
+
+    def run(name, **how):
+        return kit.experiment(tmp_path / name).kfold(data, {"mae": mae}, 1, 2, val_split=None, **how)
+
+    plain, half, none = run("plain"), run("half", predictions_dtype="float16"), run("none", keep_predictions=False)
+    kept = half.oof.predictions["pred"]
+    assert kept.dtype == np.float16
+    np.testing.assert_array_equal(kept, plain.oof.predictions["pred"].astype(np.float16))
+    assert not none.oof.predictions
+    for other in (half, none):
+        assert [fold.means() for fold in other.folds] == [fold.means() for fold in plain.folds]
+
+
+@pytest.mark.parametrize("keep", ["labels", "probabilities"])
+def test_an_estimator_keeps_as_asked(tmp_path, keep):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    from delira.models import SklearnEstimator
+    from delira.training import SklearnExperiment
+
+    drawn = np.random.default_rng(0)
+    arrays = {"data": drawn.normal(size=(30, 4)).astype(np.float32), "label": np.arange(30) % 3}
+
+    def run(name, **how):
+        params = {"fixed": {"model": {"module": linear_model.LogisticRegression()}, "training": {"num_epochs": 1}}}
+        experiment = SklearnExperiment(params, SklearnEstimator, name="one", save_path=tmp_path / name)
+        return experiment.kfold(BaseDataManager(arrays, 5), {"share": share}, num_splits=2, val_split=None, **how)
+
+    plain, found = run("plain"), run("other", keep_predictions=keep)
+    scores, kept = plain.oof.predictions["pred"], found.oof.predictions["pred"]
+    np.testing.assert_array_equal(kept, scores if keep == "probabilities" else scores.argmax(1))
 
 
 MEASURE = textwrap.dedent("""
