@@ -181,8 +181,10 @@ def test_an_estimator_keeps_as_asked(tmp_path, keep):
     arrays = {"data": drawn.normal(size=(30, 4)).astype(np.float32), "label": np.arange(30) % 3}
 
     def run(name, **how):
-        params = {"fixed": {"model": {"module": linear_model.LogisticRegression()}, "training": {"num_epochs": 1}}}
-        experiment = SklearnExperiment(params, SklearnEstimator, name="one", save_path=tmp_path / name)
+        params = {"fixed": {"model": {"estimator": linear_model.LogisticRegression()}, "training": {"num_epochs": 1}}}
+        experiment = SklearnExperiment(
+            params, SklearnEstimator, name="one", save_path=tmp_path / name, output="probabilities"
+        )
         return experiment.kfold(BaseDataManager(arrays, 5), {"share": share}, num_splits=2, val_split=None, **how)
 
     plain, found = run("plain"), run("other", keep_predictions=keep)

@@ -210,7 +210,7 @@ def changes_of(backend) -> list[Change]:
         ),
         Change(name="test_kwargs", call={"test_kwargs": {"transforms": double}}, says=("test_kwargs",), kind="kfold"),
         Change(name="check_duplicates", call={"check_duplicates": True}, kind="kfold"),
-        Change(name="keep_predictions", call={"keep_predictions": "logits"}, kind="kfold"),
+        Change(name="keep_predictions", call={"keep_predictions": False}, kind="kfold"),
         Change(name="predictions_dtype", call={"predictions_dtype": "float32"}, kind="kfold"),
         Change(name="more test metrics", call={"metrics": {"mse": mse, "mae": mae}}, kind="kfold"),
         Change(name="the first fold", call={"folds": [0]}, kind="kfold"),
