@@ -10,7 +10,10 @@ import numpy as np
 from delira.contract import Network
 from delira.errors import ConfigError, DataError, check_choice, check_flags
 from delira.inference import Inference, joined
+from delira.io.export import inputs_of
+from delira.io.program import Program, dotted
 from delira.metrics.tree.criteria import Criterion
+from delira.prediction.exported import joint_of, part_of
 from delira.prediction.networks import StoredNetwork
 from delira.prediction.outputs import as_labels, as_probabilities, axis_of, entropy_of
 from delira.training.predictor import Predictor
@@ -211,6 +214,46 @@ class Combined:
         combined = {name: one.result() for name, one in sums.items()}
         spread = {name: one.spread(combined[name]) for name, one in sums.items()} if self.spread else {}
         return {**combined, **({SPREAD: spread} if spread else {})}
+
+    def to_program(
+        self, example: Mapping[str, Any], *, spread: bool = False, inference: Inference | str | None = "trained"
+    ) -> tuple[Program, dict[str, Any]]:
+        """All members as one program, and its inputs by name; see :meth:`delira.Ensemble.export`.
+
+        Parameters
+        ----------
+        example
+            A batch of arrays of shape ``(B, ...)``.
+        spread, inference
+            As of :meth:`delira.Ensemble.export`.
+
+        Raises
+        ------
+        ConfigError
+            If the members cannot be one program, saying why.
+        """
+        check_flags("export", spread=spread)
+        if inference not in ("trained", None):
+            raise ConfigError(f"export: inference is 'trained' or None, got {inference!r}")
+        members = [(member.name, member.kept if self.at_once else member.loaded()) for member in self.members]
+        first = members[0][1]
+        if inference is not None and first.inference is not None:
+            raise ConfigError(
+                f"the members predict by {first.inference!r}, which is no part of a program; "
+                "ensemble.export(path, example, inference=None) writes them as they predict what they are given at "
+                "once, and the windows or flips are then up to who calls it"
+            )
+        parts = [part_of(name, one, first, weight) for (name, one), weight in zip(members, self.weights, strict=True)]
+        for part in parts:
+            _ = part.layers  # what cannot be a layer is refused before anything is computed
+        predictor = first.predictor
+        inputs = inputs_of(predictor.module, predictor.backend, example, predictor.key_mapping)
+        space = max((np.shape(example[key])[2:] for key in self.reads), key=len, default=())
+        joints = {}
+        for name, array in dotted(first.predict_batch(example, None)).items():
+            known = _read_off(first.outputs.get(name), array, space)
+            joints[name] = joint_of(name, array, known, self._way_of(known, array), space)
+        return Program(parts=parts, outputs=joints, spread=spread), inputs
 
 
 class _Output:
