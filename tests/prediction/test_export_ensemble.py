@@ -45,7 +45,13 @@ def torchscript_parts():
     import torch
     from small_script_networks import ScriptNet
 
-    return ScriptNet, torch.nn.CrossEntropyLoss(), torch.optim.Adam
+    class OfFloats(torch.nn.CrossEntropyLoss):
+        """Of labels as the backend gives them."""
+
+        def forward(self, pred, label):
+            return super().forward(pred, label.long())
+
+    return ScriptNet, OfFloats(), torch.optim.Adam
 
 
 @functools.cache
@@ -215,3 +221,257 @@ def test_every_way_to_combine_is_in_the_program(scaled, combine, suffix, tmp_pat
     ensemble = result.ensemble(objects=known, combine=combine)
     path = ensemble.export(tmp_path / f"net{suffix}", NEW, spread=True)
     assert_same(path, ensemble, spread=True)
+
+
+# ------------------------------------------------------------------ kinds of outputs, in PyTorch
+
+
+def torch_net(forward, n_outputs=N_CLASSES, loss=None):
+    """A network that makes its outputs of what a linear layer says, with its loss and optimizer."""
+    torch = pytest.importorskip("torch")
+
+    class Net(models.AbstractPyTorchNetwork):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, n_outputs)
+
+        def forward(self, x):
+            return forward(self.linear(x))
+
+    return Net, loss or torch.nn.CrossEntropyLoss(), torch.optim.Adam
+
+
+def test_nested_outputs_and_labels_have_dotted_names(tmp_path):
+    parts = torch_net(lambda said: {"pred": said, "aux": {"label": said.argmax(1), "double": said.double()}})
+    result, known = trained("torch", tmp_path, parts)
+    ensemble = result.ensemble(objects=known)
+    path = ensemble.export(tmp_path / "net.pt2", NEW, spread=True)
+    assert_same(path, ensemble, spread=True)
+    assert "spread.aux.label.disagreement" in run_pt2(path, {"x": NEW["data"]})
+
+
+@pytest.mark.parametrize("combine", ["probabilities", "votes"])
+def test_yes_and_no_of_logits(tmp_path, combine):
+    torch = pytest.importorskip("torch")
+
+    class OfColumn(torch.nn.BCEWithLogitsLoss):
+        def forward(self, pred, label):
+            return super().forward(pred, (label[:, None] > 0).float())
+
+    result, known = trained("torch", tmp_path, torch_net(lambda said: {"pred": said}, 1, OfColumn()))
+    ensemble = result.ensemble(objects=known, combine=combine)
+    assert_same(ensemble.export(tmp_path / "net.pt2", NEW, spread=True), ensemble, spread=True)
+
+
+def test_classes_of_every_pixel(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Pixels(models.AbstractPyTorchNetwork):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Conv2d(1, N_CLASSES, 3, padding=1)
+
+        def forward(self, x):
+            return {"pred": self.layer(x)}
+
+    pytest.importorskip("skops", reason="what was fitted is kept by skops")
+    rng = np.random.default_rng(0)
+    data = BaseDataManager(
+        {"data": np.float32(rng.normal(5, 2, (12, 1, 6, 5))), "label": rng.integers(0, N_CLASSES, (12, 6, 5))}, 4
+    )
+    experiment = training.PyTorchExperiment(
+        {}, Pixels, n_epochs=1, save_path=tmp_path, optimizer_cls=torch.optim.Adam,
+        losses={"ce": torch.nn.CrossEntropyLoss()},
+    )  # fmt: skip
+    result = experiment.kfold(data, num_splits=2, verbose=False, preprocessing={"data": scaler()})
+    ensemble = result.ensemble(objects={"Pixels": Pixels})
+    new = np.float32(rng.normal(5, 2, (3, 1, 6, 5)))
+    found = run_pt2(ensemble.export(tmp_path / "net.pt2", {"data": new}, spread=True), {"x": new})
+    for name, array in flat(ensemble.predict({"data": new})).items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=2e-6, err_msg=name)
+
+
+def test_members_that_are_loaded_for_each_case_are_exported_too(scaled, tmp_path):
+    result, known = scaled
+    ensemble = delira.load_ensemble(result, objects=known, at_once=False, weights=[0, 1, 1])
+    assert_same(export(ensemble, tmp_path / "net.pt2", NEW), ensemble)
+
+
+# ------------------------------------------------------------------ without delira
+
+WITHOUT_DELIRA = """
+import sys
+sys.modules["delira"] = None  # to import it is an error
+import numpy as np
+path, given, told = sys.argv[1:]
+x = np.load(given)
+if path.endswith(".pt2"):
+    import torch
+    pred = torch.export.load(path).module()(x=torch.from_numpy(x))["pred"].detach().numpy()
+else:
+    import onnxruntime
+    pred = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(["pred"], {"x": x})[0]
+np.save(told, pred)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
+def test_another_process_runs_the_program_without_delira(scaled, suffix, tmp_path):
+    if suffix == ".onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    result, known = scaled
+    ensemble = result.ensemble(objects=known)
+    path = ensemble.export(tmp_path / f"net{suffix}", NEW)
+    np.save(tmp_path / "given.npy", NEW["data"])
+    files = [path, tmp_path / "given.npy", tmp_path / "told.npy"]
+    subprocess.run([sys.executable, "-c", WITHOUT_DELIRA, *map(str, files)], check=True, cwd=tmp_path, timeout=120)
+    expected = ensemble.predict(dict(NEW))["pred"]
+    np.testing.assert_allclose(np.load(files[-1]), expected, rtol=1e-5, atol=2e-6)
+
+
+# ------------------------------------------------------------------ preprocessing
+
+
+def many_scalers():
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    scalers = [
+        preprocessing.StandardScaler(),
+        preprocessing.StandardScaler(with_mean=False),
+        preprocessing.StandardScaler(with_std=False),
+        preprocessing.MinMaxScaler((-2, 3)),
+        preprocessing.MaxAbsScaler(),
+        preprocessing.RobustScaler(),
+        preprocessing.RobustScaler(with_centering=False, with_scaling=False),
+    ]
+    return [*scalers, pipeline.make_pipeline(*scalers, "passthrough")]
+
+
+def test_layers_are_what_scalers_do():
+    from delira.data_loading.affine import affine_of
+
+    rows = np.float64(batch_of(36)["data"])
+    for each in many_scalers():
+        done = each.fit_transform(rows)
+        layer = affine_of(each, "the preprocessing")
+        np.testing.assert_allclose((rows - layer.center) * layer.scale, done, rtol=1e-9, atol=1e-9, err_msg=repr(each))
+
+
+def test_a_center_far_from_zero_costs_no_digits():
+    from delira.io.program import Part
+
+    pytest.importorskip("sklearn")
+    rows = np.float32(np.random.default_rng(0).normal(1e5 / 3, 1, (50, 4)))
+    fitted = scaler().fit(np.float64(rows))
+    part = Part(network=None, arguments={"x": "x"}, transformers={"x": fitted})
+    np.testing.assert_allclose(part.given({"x": rows})["x"], fitted.transform(np.float64(rows)), rtol=1e-5, atol=1e-6)
+
+
+def test_other_transformers_are_refused_by_name(tmp_path):
+    result, known = trained("torch", tmp_path, preprocessing={"data": scaler("PowerTransformer")})
+    ensemble = result.ensemble(objects=known)
+    with pytest.raises(ConfigError, match="preprocessing of the entry 'data' has a PowerTransformer, which does more"):
+        ensemble.export(tmp_path / "net.pt2", NEW)
+    network = result.folds[0].load_network(known)
+    with pytest.raises(ConfigError, match="preprocessing of the entry 'data' has a PowerTransformer, which does more"):
+        export(network, tmp_path / "net.pt2", NEW)
+    assert not [*tmp_path.glob("*.pt2")]
+    # what it went through before is up to who asks for it
+    path = export(network, tmp_path / "net.pt2", NEW, preprocessing=False)
+    fitted = training.load_preprocessing(result.folds[0].path)
+    given = np.float32(fitted(NEW)["data"])
+    expected = delira.predict(network, dict(NEW))["pred"]
+    np.testing.assert_allclose(run_pt2(path, {"x": given})["pred"], expected, rtol=1e-5, atol=2e-6)
+
+
+def test_scalers_that_clip_are_refused():
+    from delira.data_loading.affine import affine_of
+
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    clipping = preprocessing.MinMaxScaler(clip=True).fit(batch_of(12)["data"])
+    with pytest.raises(ConfigError, match="MinMaxScaler with clip=True"):
+        affine_of(clipping, "the preprocessing")
+
+
+@pytest.mark.parametrize("backend", ["torch", *(pytest.param(one, marks=pytest.mark.slow) for one in [*FILES][1:])])
+def test_the_program_of_one_network_has_its_preprocessing(backend, tmp_path):
+    result, known = trained(backend, tmp_path, preprocessing={"data": scaler("MinMaxScaler")})
+    network = result.folds[0].load_network(known)
+    path = export(network, tmp_path / FILES[backend], NEW)
+    found = RUN[path.suffix](path, {"x": NEW["data"]})
+    expected = delira.predict(network, dict(NEW))
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose(found["pred"], expected["pred"], rtol=1e-5, atol=2e-6)
+
+
+def test_an_estimator_is_exported_with_any_preprocessing(tmp_path):
+    skops = pytest.importorskip("skops.io", reason="estimators are kept by skops")
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    linear = pytest.importorskip("sklearn.linear_model")
+    experiment = training.SklearnExperiment(
+        {}, lambda: models.SklearnEstimator(linear.LogisticRegression()), save_path=tmp_path
+    )
+    data = BaseDataManager(batch_of(36), batch_size=6)
+    result = experiment.kfold(
+        data, num_splits=3, shuffle=True, verbose=False, preprocessing={"data": decomposition.PCA(2)}
+    )
+    network = result.folds[0].load_network()
+    path = export(network, tmp_path / "net.skops", NEW)
+    estimator = skops.load(path, trusted=skops.get_untrusted_types(file=path))
+    expected = delira.predict(network, dict(NEW))["pred"]
+    np.testing.assert_allclose(estimator.predict_proba(NEW["data"]), expected, rtol=1e-6)
+    with pytest.raises(ConfigError, match="estimators of scikit-learn are exported one at a time"):
+        result.ensemble().export(tmp_path / "all.skops", NEW)
+
+
+def test_a_prepare_batch_of_ones_own_after_a_preprocessing_is_refused(tmp_path):
+    net, loss, optimizer = torch_parts()
+
+    class Doubled(net):
+        @staticmethod
+        def prepare_batch(batch, input_device, output_device):
+            return net.prepare_batch({**batch, "data": batch["data"] * 2}, input_device, output_device)
+
+    result, known = trained("torch", tmp_path, (Doubled, loss, optimizer), preprocessing={"data": scaler()})
+    with pytest.raises(ConfigError, match="Doubled has a prepare_batch of its own"):
+        result.ensemble(objects=known).export(tmp_path / "net.pt2", NEW)
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_windows_are_no_part_of_a_program(tmp_path):
+    result, known = trained("torch", tmp_path, training={"val_tta": delira.TestTimeAugmentation([])})
+    ensemble = result.ensemble(objects=known)
+    with pytest.raises(ConfigError, match=r"TestTimeAugmentation.* which is no part of a program.*inference=None"):
+        ensemble.export(tmp_path / "net.pt2", NEW)
+    path = ensemble.export(tmp_path / "net.pt2", NEW, inference=None)
+    expected = ensemble.predict(dict(NEW), inference=None)["pred"]
+    np.testing.assert_allclose(run_pt2(path, {"x": NEW["data"]})["pred"], expected, rtol=1e-5, atol=2e-6)
+
+
+def test_what_cannot_be_written_is_said(scaled, tmp_path):
+    result, known = scaled
+    ensemble = result.ensemble(objects=known)
+    with pytest.raises(ConfigError, match="not exported to 'net.txt'"):
+        ensemble.export(tmp_path / "net.txt", NEW)
+    with pytest.raises(ConfigError, match=r"weights of one network; write several by ensemble.save"):
+        ensemble.export(tmp_path / "net.safetensors", NEW)
+    with pytest.raises(ConfigError, match="needs example=batch"):
+        export(ensemble, tmp_path / "net.pt2")
+    with pytest.raises(ConfigError, match="leave both out"):
+        export(ensemble, tmp_path / "net.pt2", NEW, key_mapping={"x": "data"})
+    with pytest.raises(ConfigError, match="inference is 'trained' or None"):
+        ensemble.export(tmp_path / "net.pt2", NEW, inference="none")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_outputs_of_which_nobody_knows_what_they_are_have_no_votes(tmp_path):
+    def loss(pred, label):
+        return (pred[:, 0] - label).square().mean()
+
+    result, known = trained("torch", tmp_path, torch_net(lambda said: {"pred": said}, 1, loss))
+    with pytest.raises(ConfigError, match="the output 'pred' .* whether it is logits or probabilities"):
+        result.ensemble(objects=known, combine="votes").export(tmp_path / "net.pt2", NEW)
