@@ -60,7 +60,7 @@ def _shifted(array: Any, layer: Affine, name: str) -> Any:
         return ops.asarray(np.float32(shaped), array)
 
     # a center far from zero has more digits than float32, and the difference needs all of them
-    rough = np.float32(layer.center)
+    rough = layer.center.astype(np.float32)
     centered = ops.cast(array, ops.xp.float32) - constant(rough) - constant(layer.center - rough)
     return centered * constant(layer.scale)
 

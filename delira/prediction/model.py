@@ -300,10 +300,11 @@ class _Output:
             )
         # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
         self._weight += weight
+        share = weight / self._weight if weight else 0.0  # the first members may count nothing
         step = value - self._mean
         if self._squares is not None:
-            self._squares += weight * (1 - weight / self._weight) * step**2
-        self._mean += step * np.asarray(weight / self._weight, self._mean.dtype)
+            self._squares += weight * (1 - share) * step**2
+        self._mean += step * np.asarray(share, self._mean.dtype)
         if votes is not None and self._spread:
             self._votes = votes if self._votes is None else self._votes + votes
 

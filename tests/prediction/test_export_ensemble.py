@@ -10,7 +10,7 @@ import pytest
 import delira
 from delira import models, training
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.io import export
 
 ENDINGS = {"torch": "PyTorch", "torchscript": "TorchScript", "tensorflow": "Tf", "jax": "Jax"}
@@ -263,7 +263,8 @@ def test_yes_and_no_of_logits(tmp_path, combine):
     assert_same(ensemble.export(tmp_path / "net.pt2", NEW, spread=True), ensemble, spread=True)
 
 
-def test_classes_of_every_pixel(tmp_path):
+def trained_on_pixels(folder, preprocessing=None, **settings):
+    """The result of two folds that tell the class of every pixel, and the classes by name."""
     torch = pytest.importorskip("torch")
 
     class Pixels(models.AbstractPyTorchNetwork):
@@ -274,21 +275,38 @@ def test_classes_of_every_pixel(tmp_path):
         def forward(self, x):
             return {"pred": self.layer(x)}
 
-    pytest.importorskip("skops", reason="what was fitted is kept by skops")
-    rng = np.random.default_rng(0)
-    data = BaseDataManager(
-        {"data": np.float32(rng.normal(5, 2, (12, 1, 6, 5))), "label": rng.integers(0, N_CLASSES, (12, 6, 5))}, 4
-    )
+    label = np.random.default_rng(1).integers(0, N_CLASSES, (12, 6, 5))
     experiment = training.PyTorchExperiment(
-        {}, Pixels, n_epochs=1, save_path=tmp_path, optimizer_cls=torch.optim.Adam,
-        losses={"ce": torch.nn.CrossEntropyLoss()},
+        {}, Pixels, n_epochs=1, save_path=folder, optimizer_cls=torch.optim.Adam,
+        losses={"ce": torch.nn.CrossEntropyLoss()}, **settings,
     )  # fmt: skip
-    result = experiment.kfold(data, num_splits=2, verbose=False, preprocessing={"data": scaler()})
-    ensemble = result.ensemble(objects={"Pixels": Pixels})
-    new = np.float32(rng.normal(5, 2, (3, 1, 6, 5)))
-    found = run_pt2(ensemble.export(tmp_path / "net.pt2", {"data": new}, spread=True), {"x": new})
-    for name, array in flat(ensemble.predict({"data": new})).items():
+    data = BaseDataManager({"data": pixels(12), "label": label}, 4)
+    return experiment.kfold(data, num_splits=2, verbose=False, preprocessing=preprocessing), {"Pixels": Pixels}
+
+
+def pixels(n):
+    return np.float32(np.random.default_rng(n).normal(5, 2, (n, 1, 6, 5)))
+
+
+def test_classes_of_every_pixel(tmp_path):
+    pytest.importorskip("skops", reason="what was fitted is kept by skops")
+    result, known = trained_on_pixels(tmp_path, {"data": scaler()})
+    ensemble = result.ensemble(objects=known)
+    found = run_pt2(ensemble.export(tmp_path / "net.pt2", {"data": pixels(3)}, spread=True), {"x": pixels(3)})
+    for name, array in flat(ensemble.predict({"data": pixels(3)})).items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=2e-6, err_msg=name)
+    with pytest.raises(DataError, match=r"fitted to samples of 30 numbers, and those of the example have the shape"):
+        export(result.folds[0].load_network(known), tmp_path / "other.pt2", {"data": pixels(3)[..., :4]})
+
+
+def test_windows_are_no_part_of_a_program(tmp_path):
+    result, known = trained_on_pixels(tmp_path, val_inference=delira.SlidingWindow(4))
+    ensemble = result.ensemble(objects=known)
+    with pytest.raises(ConfigError, match=r"SlidingWindow.* which is no part of a program.*inference=None"):
+        ensemble.export(tmp_path / "net.pt2", {"data": pixels(3)})
+    path = ensemble.export(tmp_path / "net.pt2", {"data": pixels(3)}, inference=None)
+    expected = ensemble.predict({"data": pixels(3)}, inference=None)["pred"]
+    np.testing.assert_allclose(run_pt2(path, {"x": pixels(3)})["pred"], expected, rtol=1e-5, atol=2e-6)
 
 
 def test_members_that_are_loaded_for_each_case_are_exported_too(scaled, tmp_path):
@@ -410,9 +428,7 @@ def test_an_estimator_is_exported_with_any_preprocessing(tmp_path):
     skops = pytest.importorskip("skops.io", reason="estimators are kept by skops")
     decomposition = pytest.importorskip("sklearn.decomposition")
     linear = pytest.importorskip("sklearn.linear_model")
-    experiment = training.SklearnExperiment(
-        {}, lambda: models.SklearnEstimator(linear.LogisticRegression()), save_path=tmp_path
-    )
+    experiment = training.SklearnExperiment({}, linear.LogisticRegression, save_path=tmp_path)
     data = BaseDataManager(batch_of(36), batch_size=6)
     result = experiment.kfold(
         data, num_splits=3, shuffle=True, verbose=False, preprocessing={"data": decomposition.PCA(2)}
@@ -442,20 +458,10 @@ def test_a_prepare_batch_of_ones_own_after_a_preprocessing_is_refused(tmp_path):
 # ------------------------------------------------------------------ what is refused
 
 
-def test_windows_are_no_part_of_a_program(tmp_path):
-    result, known = trained("torch", tmp_path, training={"val_tta": delira.TestTimeAugmentation([])})
-    ensemble = result.ensemble(objects=known)
-    with pytest.raises(ConfigError, match=r"TestTimeAugmentation.* which is no part of a program.*inference=None"):
-        ensemble.export(tmp_path / "net.pt2", NEW)
-    path = ensemble.export(tmp_path / "net.pt2", NEW, inference=None)
-    expected = ensemble.predict(dict(NEW), inference=None)["pred"]
-    np.testing.assert_allclose(run_pt2(path, {"x": NEW["data"]})["pred"], expected, rtol=1e-5, atol=2e-6)
-
-
 def test_what_cannot_be_written_is_said(scaled, tmp_path):
     result, known = scaled
     ensemble = result.ensemble(objects=known)
-    with pytest.raises(ConfigError, match="not exported to 'net.txt'"):
+    with pytest.raises(ConfigError, match=r"not exported to 'net\.txt'"):
         ensemble.export(tmp_path / "net.txt", NEW)
     with pytest.raises(ConfigError, match=r"weights of one network; write several by ensemble.save"):
         ensemble.export(tmp_path / "net.safetensors", NEW)
@@ -473,5 +479,5 @@ def test_outputs_of_which_nobody_knows_what_they_are_have_no_votes(tmp_path):
         return (pred[:, 0] - label).square().mean()
 
     result, known = trained("torch", tmp_path, torch_net(lambda said: {"pred": said}, 1, loss))
-    with pytest.raises(ConfigError, match="the output 'pred' .* whether it is logits or probabilities"):
+    with pytest.raises(ConfigError, match=r"the output 'pred' .* whether it is logits or probabilities"):
         result.ensemble(objects=known, combine="votes").export(tmp_path / "net.pt2", NEW)
