@@ -244,8 +244,6 @@ class Combined:
                 "once, and the windows or flips are then up to who calls it"
             )
         parts = [part_of(name, one, first, weight) for (name, one), weight in zip(members, self.weights, strict=True)]
-        for part in parts:
-            _ = part.layers  # what cannot be a layer is refused before anything is computed
         predictor = first.predictor
         inputs = inputs_of(predictor.module, predictor.backend, example, predictor.key_mapping)
         space = max((np.shape(example[key])[2:] for key in self.reads), key=len, default=())

@@ -12,7 +12,7 @@ from jax import export as programs
 from delira.backends.jax import graph
 from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting
-from delira.errors import ConfigError, import_optional
+from delira.errors import ConfigError, DataError, import_optional
 from delira.io.program import Program
 from delira.utils.arrays import map_leaves
 from delira.utils.files import as_target, publish
@@ -93,8 +93,8 @@ def _write(
             return dict(compute(copied, arguments))
 
         with noting(
-            f"while jax.export traced {name}: what its __call__ does may not depend on values "
-            "or on the number of samples"
+            f"while jax.export traced {name}: what its __call__ does may not depend on values or on the number of samples",
+            spared=(ConfigError, DataError),
         ):
             program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
     content = program.serialize()
