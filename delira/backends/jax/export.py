@@ -84,16 +84,15 @@ def _write(
         for network in networks:
             stack.enter_context(graph.mode(network, learns=False))
         apart = [graph.parts_of(network) for network in networks]
-        moulds = [
-            (graph.Mould.of(parts), [None if v is None else np.asarray(v) for v in parts.values()]) for parts in apart
-        ]
+        moulds = [(graph.Mould.of(parts), _on_host(parts.values())) for parts in apart]
 
         def predict(arguments: dict[str, Any]) -> dict[str, Any]:
             copied = [mould.build(values, jax.random.key(0)) for mould, values in moulds]
             return dict(compute(copied, arguments))
 
         with noting(
-            f"while jax.export traced {name}: what its __call__ does may not depend on values or on the number of samples",
+            f"while jax.export traced {name}: what its __call__ does may not depend on values or on the number of "
+            "samples",
             spared=(ConfigError, DataError),
         ):
             program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
