@@ -42,16 +42,19 @@ class Part:
     def given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of the network, of the inputs of the program."""
         own = {argument: inputs[name] for argument, name in self.arguments.items()}
-        return {**own, **{name: _shifted(own[name], layer, name) for name, layer in self.layers.items()}}
+        return {
+            **own,
+            **{name: _shifted(own[name], layer, self.entries.get(name, name)) for name, layer in self.layers.items()},
+        }
 
 
-def _shifted(array: Any, layer: Affine, name: str) -> Any:
+def _shifted(array: Any, layer: Affine, entry: str) -> Any:
     shape = tuple(array.shape[1:])
     size = int(np.prod(shape, dtype=np.int64))
     if wrong := [len(one) for one in (layer.center, layer.scale) if len(one) not in (1, size)]:
         raise DataError(
-            f"the preprocessing of {name!r} was fitted to samples of {wrong[0]} numbers, and those of the example have "
-            f"the shape {shape}"
+            f"the preprocessing of the entry {entry!r} was fitted to samples of {wrong[0]} numbers, and those of the "
+            f"example have the shape {shape}"
         )
     ops = ops_of(array)
 
@@ -217,7 +220,7 @@ def transformers_of(network: Any, fitted: Any, entries: Mapping[str, str]) -> di
     if not getattr(network.prepare_batch, "is_backend_default", False):
         raise ConfigError(
             f"{type(network).__name__} has a prepare_batch of its own, which is no part of an exported program, and "
-            f"comes after its preprocessing, {fitted!r}; do in the network what prepare_batch does, or export it with "
-            "preprocessing=False, and do both to the inputs of the program"
+            f"comes after its preprocessing, {fitted!r}; do in the network what prepare_batch does, or write it by "
+            "delira.io.export(network, path, example, preprocessing=False), and do both to the inputs of the program"
         )
     return {argument: fitted.transformers[key] for argument, key in entries.items() if key in fitted.transformers}

@@ -58,7 +58,8 @@ class Ensemble(Combined):
         Each member does what was fitted in its own training to the inputs: transformers that shift and scale each
         feature are layers of the program, others are refused by name. Inputs are called as the arguments of the
         networks, as in :func:`delira.io.export`; outputs as in :meth:`predict`, nested ones with dots. What the
-        values of the example alone say, that an output is probabilities, holds for the program.
+        values of the example alone say, that an output is probabilities, holds for the program. What a
+        ``prepare_batch`` of your own does is no part of it.
 
         Parameters
         ----------
@@ -79,6 +80,8 @@ class Ensemble(Combined):
             If the backend does not write this format, or the members cannot be one program, saying why.
         DataError
             If an input has no axis of samples, or another number of them.
+        MissingKeyError
+            If the example lacks an entry that the members read.
         NetworkError
             If a network, or what it returns, cannot be written in this format.
         """

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from delira.contract import Network
-from delira.errors import ConfigError, DataError, check_choice, check_flags
+from delira.errors import ConfigError, DataError, MissingKeyError, check_choice, check_flags
 from delira.inference import Inference, joined
 from delira.io.export import inputs_of
 from delira.io.program import Program, dotted
@@ -231,6 +231,8 @@ class Combined:
         ------
         ConfigError
             If the members cannot be one program, saying why.
+        MissingKeyError
+            If the example lacks an entry that they read.
         """
         check_flags("export", spread=spread)
         if inference not in ("trained", None):
@@ -245,6 +247,10 @@ class Combined:
             )
         parts = [part_of(name, one, first, weight) for (name, one), weight in zip(members, self.weights, strict=True)]
         predictor = first.predictor
+        if missing := [key for key in self.reads if key not in example]:
+            raise MissingKeyError(
+                f"export: the members read {missing[0]!r}, but the example has only {sorted(example)}"
+            )
         inputs = inputs_of(predictor.module, predictor.backend, example, predictor.key_mapping)
         space = max((np.shape(example[key])[2:] for key in self.reads), key=len, default=())
         joints = {}

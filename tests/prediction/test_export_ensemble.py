@@ -10,8 +10,12 @@ import pytest
 import delira
 from delira import models, training
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.io import export
+from delira.metrics.tree.criteria import Criterion
+from delira.prediction.exported import joint_of
+from delira.prediction.model import _Output
+from delira.prediction.outputs import axis_of
 
 ENDINGS = {"torch": "PyTorch", "torchscript": "TorchScript", "tensorflow": "Tf", "jax": "Jax"}
 PACKAGES = {"jax": "flax", "torchscript": "torch"}
@@ -315,6 +319,52 @@ def test_members_that_are_loaded_for_each_case_are_exported_too(scaled, tmp_path
     assert_same(export(ensemble, tmp_path / "net.pt2", NEW), ensemble)
 
 
+# ------------------------------------------------------------------ the formulas, in every framework
+
+SHAPES = {"(B, C)": (5, 3), "(B, C, x, y)": (5, 3, 4, 2), "(B, x, y, C)": (5, 4, 2, 3), "(B, 1)": (5, 1)}
+
+
+def criterion(kind, output):
+    return Criterion("loss", kind, output=output)
+
+
+@pytest.mark.parametrize("package", ["torch", "tensorflow", "jax"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("way", ["probabilities", "logits", "votes", "mean", "labels"])
+def test_arrays_of_every_framework_are_combined_as_in_prediction(package, shape, way):
+    framework = pytest.importorskip(package)
+    if package == "jax":
+        framework = pytest.importorskip("jax.numpy")
+    rng = np.random.default_rng(0)
+    space = (4, 2) if len(shape) == 4 else ()
+    if way == "labels":
+        arrays = [rng.integers(-1, 3, shape).astype(np.int32) for _ in range(4)]
+    else:
+        arrays = [np.float32(rng.normal(size=shape)) for _ in range(4)]
+    weights = [0.0, 0.25, 0.25, 0.5]
+    for kind, output in (
+        ("categorical", "logits"),
+        ("logits", "logits"),
+        ("binary", "logits"),
+        ("binary", "probabilities"),
+    ):
+        known, axis = criterion(kind, output), axis_of(arrays[0], space, None)
+        given = [1 / (1 + np.exp(-array)) if output == "probabilities" else array for array in arrays]
+        given = arrays if way == "labels" else given
+        output_of = _Output("pred", known, way, axis, True)
+        for array, weight in zip(given, weights, strict=True):
+            output_of.add(array, weight, ("one", "first"))
+        combined = output_of.result()
+        expected = {"": combined, **output_of.spread(combined)}
+        made = {"torch": "from_numpy", "tensorflow": "constant", "jax": "asarray"}[package]
+        found = joint_of("pred", given[0], known, way, space).joined(
+            [getattr(framework, made)(array) for array in given], weights, spread=True
+        )
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_allclose(np.asarray(found[name]), array, rtol=1e-5, atol=2e-6, err_msg=f"{kind} {name}")
+
+
 # ------------------------------------------------------------------ without delira
 
 WITHOUT_DELIRA = """
@@ -467,6 +517,8 @@ def test_what_cannot_be_written_is_said(scaled, tmp_path):
         ensemble.export(tmp_path / "net.safetensors", NEW)
     with pytest.raises(ConfigError, match="needs example=batch"):
         export(ensemble, tmp_path / "net.pt2")
+    with pytest.raises(MissingKeyError, match=r"the members read 'data', but the example has only \['x'\]"):
+        ensemble.export(tmp_path / "net.pt2", {"x": NEW["data"]})
     with pytest.raises(ConfigError, match="leave both out"):
         export(ensemble, tmp_path / "net.pt2", NEW, key_mapping={"x": "data"})
     with pytest.raises(ConfigError, match="inference is 'trained' or None"):
