@@ -68,7 +68,7 @@ def joint_of(name: str, array: Any, known: "Criterion | None", way: Any, space: 
         raise ConfigError(f"the output {name!r} holds complex numbers, which are not exported as an ensemble")
     axis = axis_of(array, space, known)
     n_classes = 1 if axis is None else array.shape[axis]
-    is_exclusive = n_classes > 1 and not (known is not None and known.kind == "binary")
+    is_exclusive = n_classes > 1 and not (known is not None and known.is_of_each)
     said = None if known is None else known.output
     if way == "probabilities" or (way == "votes" and not is_exclusive):
         as_probabilities(array, axis, known, name)  # refuses what is neither logits nor probabilities

@@ -284,7 +284,7 @@ class _Output:
         if self._way == LABELS:
             self._labels.append((array, weight))
             return
-        is_of_each = self._known is not None and self._known.kind == "binary"
+        is_of_each = self._known is not None and self._known.is_of_each
         self._is_exclusive = self._axis is not None and array.shape[self._axis] > 1 and not is_of_each
         votes = self._votes_of(array) if self._way == "votes" or (self._spread and self._is_of_classes) else None
         value = array

@@ -267,6 +267,21 @@ def test_yes_and_no_of_logits(tmp_path, combine):
     assert_same(ensemble.export(tmp_path / "net.pt2", NEW, spread=True), ensemble, spread=True)
 
 
+def test_several_classes_of_yes_and_no_have_a_sigmoid_each(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class OfEach(torch.nn.BCEWithLogitsLoss):
+        def forward(self, pred, label):
+            return super().forward(pred, torch.nn.functional.one_hot(label, N_CLASSES).float())
+
+    result, known = trained("torch", tmp_path, torch_net(lambda said: {"pred": said}, loss=OfEach()))
+    ensemble = result.ensemble(objects=known)
+    members = [delira.predict(fold.load_network(known), dict(NEW))["pred"] for fold in result.folds]
+    by_hand = np.mean([1 / (1 + np.exp(-logits.astype(np.float64))) for logits in members], axis=0)
+    np.testing.assert_allclose(ensemble.predict(dict(NEW))["pred"], by_hand, rtol=1e-5, atol=1e-6)
+    assert_same(ensemble.export(tmp_path / "net.pt2", NEW, spread=True), ensemble, spread=True)
+
+
 def trained_on_pixels(folder, preprocessing=None, **settings):
     """The result of two folds that tell the class of every pixel, and the classes by name."""
     torch = pytest.importorskip("torch")
