@@ -31,7 +31,7 @@ ALLOWED = {
     "models": {"errors", "utils"},
     "logging": {"errors", "utils"},
     "metrics": {"errors", "state", "utils"},
-    "io": {"errors", "utils"},
+    "io": {"errors", "utils", "data_loading"},
     "inference": {"errors", "utils"},
     "contract": {"errors", "frameworks", "state", "models", "io", "utils"},
     "settings": {"errors", "utils", "metrics", "inference", "logging", "contract"},

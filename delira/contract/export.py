@@ -8,6 +8,7 @@ from typing import Any
 
 from delira.contract.kinds import ByName, Network, Role
 from delira.errors import ConfigError, DataError
+from delira.io.program import Program
 from delira.utils.arrays import iterate_leaves
 
 
@@ -22,6 +23,16 @@ class ExportRole(Role):
         ``example`` holds arguments of the network by name.
         """
         raise ConfigError(f"networks of the backend {self.backend.name!r} cannot be exported")
+
+    def write_program(self, program: Program, path: Path, example: ByName) -> None:
+        """Write several networks, or one with what is done to its inputs, as one program, as :meth:`write` does.
+
+        ``example`` holds inputs of the program by name. The program is a function of arrays of the framework,
+        ``program.compute(networks, inputs)``.
+        """
+        raise ConfigError(
+            f"networks of the backend {self.backend.name!r} cannot be exported as one program, or with preprocessing"
+        )
 
 
 def check_samples(inputs: ByName, kinds: tuple[type[Any], ...]) -> None:

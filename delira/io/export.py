@@ -1,15 +1,26 @@
-"""A trained network as a file for other programs: as it predicts, or its weights alone, by name, in safetensors."""
+"""Trained networks as a file for other programs: as they predict, or weights alone, by name, in safetensors."""
 
 import hashlib
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, did_you_mean, import_optional
+from delira.data_loading.transforms import attached
+from delira.errors import (
+    CheckpointError,
+    ConfigError,
+    MissingKeyError,
+    UnreadableError,
+    check_flags,
+    did_you_mean,
+    import_optional,
+    noting,
+)
+from delira.io.program import Part, Program, transformers_of
 from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
 from delira.utils.frameworks import find_backend
 
@@ -20,15 +31,19 @@ def export(
     example: Mapping[str, Any] | None = None,
     *,
     key_mapping: Mapping[str, str] | None = None,
+    preprocessing: bool = True,
 ) -> Path:
     """Write a network as it predicts: in evaluation mode, in its own number format, for any number of samples.
 
-    The network is left as it is. The file appears only when it is complete, and holds no values of the example.
+    What was fitted to its inputs in its training (``preprocessing=`` of an experiment) is the first layer of the
+    program, where it shifts and scales each feature, as ``StandardScaler`` does; else it is refused by name. The
+    estimators of scikit-learn take any, as a pipeline. The network is left as it is. The file appears only when it is
+    complete, and holds no values of the example.
 
     Parameters
     ----------
     network
-        The network of a backend.
+        The network of a backend; or an :class:`delira.Ensemble`, see :meth:`delira.Ensemble.export`.
     path
         Name of the file; an existing one is replaced. Its ending says the format: ``.safetensors`` for the
         weights alone, in every backend (:func:`delira.io.save_weights`); in the PyTorch backend ``.pt2`` for
@@ -38,11 +53,13 @@ def export(
         arguments by name, taken as they are. Arrays with the samples first. Weights alone need none.
     key_mapping
         Argument of the network -> entry of the batch, as in training; the backend's if ``None``.
+    preprocessing
+        False: without what was fitted to the inputs, which then are to go through it before, also in the example.
 
     Raises
     ------
     ConfigError
-        If the backend does not write this format, or the example is missing.
+        If the backend does not write this format, the example is missing, or the preprocessing cannot be a layer.
     DataError
         If an input has no axis of samples, or another number of them.
     MissingBackendError
@@ -52,18 +69,72 @@ def export(
     NetworkError
         If the network, or what it returns, cannot be written in this format.
     """
+    check_flags("export", preprocessing=preprocessing)
+    if hasattr(type(network), "to_program"):  # several networks, which know how they become one
+        if key_mapping is not None or not preprocessing:
+            raise ConfigError(f"{network!r} has key_mapping and preprocessing of its own; leave both out")
+        return write_program(network.to_program, path, example)  # type: ignore[attr-defined]
     backend, path = find_backend(network), as_target(path, is_folder=True)
     if path.suffix == ".safetensors":
         return save_weights(network, path)
+    example = _checked(example, path)
+    inputs = inputs_of(network, backend, example, key_mapping)
+    fitted = attached(network) if preprocessing else None
+    if fitted is None:
+        backend.export.write(network, path, inputs)
+    else:
+        entries = _mapping(network, backend, key_mapping)
+        done = transformers_of(network, fitted, entries)
+        names = {argument: argument for argument in inputs}
+        part = Part(network=network, arguments=names, transformers=done, entries=entries)
+        backend.export.write_program(Program(parts=[part]), path, inputs)
+    return path
+
+
+def write_program(
+    make: Callable[[Mapping[str, Any]], tuple[Program, dict[str, Any]]],
+    path: str | Path,
+    example: Mapping[str, Any] | None,
+) -> Path:
+    """Write several networks as one program.
+
+    Parameters
+    ----------
+    make
+        Makes the program, and its inputs by name, of the example.
+    path, example
+        As of :func:`export`.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`export` does.
+    """
+    path = as_target(path, is_folder=True)
+    if path.suffix == ".safetensors":
+        raise ConfigError(f"{path.name!r} holds the weights of one network; write several by ensemble.save(folder)")
+    program, inputs = make(_checked(example, path))
+    find_backend(program.parts[0].network).export.write_program(program, path, inputs)
+    return path
+
+
+def _checked(example: Mapping[str, Any] | None, path: Path) -> Mapping[str, Any]:
     if not isinstance(example, Mapping):
         raise ConfigError(
             f"exporting to {str(path)!r} needs example=batch, a dict of arrays with the samples first, got {example!r}"
         )
-    backend.export.write(network, path, _inputs(network, backend, example, key_mapping))
-    return path
+    return example
 
 
-def _inputs(
+def _mapping(network: Any, backend: Any, key_mapping: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Argument of the network -> entry of a batch, which its preprocessing is named by."""
+    if key_mapping is not None:
+        return key_mapping
+    with noting(f"its preprocessing is of entries of a batch, {attached(network)!r}"):
+        return dict(backend.calls.key_mapping(network))
+
+
+def inputs_of(
     network: Any, backend: Any, example: Mapping[str, Any], key_mapping: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """Return the network's arguments by name, out of a batch or out of themselves."""

@@ -4,11 +4,13 @@ import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import delira
 from delira.errors import CheckpointError, ConfigError
 from delira.experiments.result import KFoldResult
+from delira.inference import Inference
+from delira.io.export import write_program
 from delira.prediction.model import Combined, Member
 from delira.prediction.networks import MANIFEST, fold_folders, model_params, read_network
 from delira.runs.results import PREPROCESSING
@@ -42,6 +44,49 @@ class Ensemble(Combined):
     def predict(self, data: Any, **how: Any) -> Any:
         """Predict new data; see :func:`delira.predict`."""
         return delira.predict(self, data, **how)
+
+    def export(
+        self,
+        path: str | Path,
+        example: Mapping[str, Any],
+        *,
+        spread: bool = False,
+        inference: Inference | Literal["trained"] | None = "trained",
+    ) -> Path:
+        """Write all members as one program that runs without delira, and says what :meth:`predict` says.
+
+        Each member does what was fitted in its own training to the inputs: transformers that shift and scale each
+        feature are layers of the program, others are refused by name. Inputs are called as the arguments of the
+        networks, as in :func:`delira.io.export`; outputs as in :meth:`predict`, nested ones with dots. What the
+        values of the example alone say, that an output is probabilities, holds for the program. What a
+        ``prepare_batch`` of your own does is no part of it.
+
+        Parameters
+        ----------
+        path
+            Its ending says the format, as of :func:`delira.io.export`: ``.pt2``, ``.onnx``, ``.ptj``, a folder for a
+            SavedModel, ``.stablehlo``. Estimators of scikit-learn are refused.
+        example
+            A batch of arrays of shape ``(B, ...)``, as for :meth:`predict`, with the samples first.
+        spread
+            Whether the program also has the outputs ``spread.<output>.sd``, ``.entropy`` and ``.disagreement``.
+        inference
+            Windows and test-time augmentation are no part of a program: members that were validated by them are
+            refused, unless ``None`` says that the networks are to be written as they predict what they get at once.
+
+        Raises
+        ------
+        ConfigError
+            If the backend does not write this format, or the members cannot be one program, saying why.
+        DataError
+            If an input has no axis of samples, or another number of them.
+        MissingKeyError
+            If the example lacks an entry that the members read.
+        NetworkError
+            If a network, or what it returns, cannot be written in this format.
+        """
+        make = functools.partial(self.to_program, spread=spread, inference=inference)
+        return write_program(make, path, example)
 
     def save(self, path: str | Path) -> Path:
         """Write the members and how they are combined into one folder, from which :func:`load_ensemble` reads them.

@@ -8,9 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from delira.contract import Network
-from delira.errors import ConfigError, DataError, check_choice, check_flags
+from delira.errors import ConfigError, DataError, MissingKeyError, check_choice, check_flags
 from delira.inference import Inference, joined
+from delira.io.export import inputs_of
+from delira.io.program import Program, dotted
 from delira.metrics.tree.criteria import Criterion
+from delira.prediction.exported import joint_of, part_of
 from delira.prediction.networks import StoredNetwork
 from delira.training.predictor import Predictor
 from delira.training.scores import as_labels, as_probabilities, axis_of, entropy_of
@@ -212,6 +215,50 @@ class Combined:
         spread = {name: one.spread(combined[name]) for name, one in sums.items()} if self.spread else {}
         return {**combined, **({SPREAD: spread} if spread else {})}
 
+    def to_program(
+        self, example: Mapping[str, Any], *, spread: bool = False, inference: Inference | str | None = "trained"
+    ) -> tuple[Program, dict[str, Any]]:
+        """All members as one program, and its inputs by name; see :meth:`delira.Ensemble.export`.
+
+        Parameters
+        ----------
+        example
+            A batch of arrays of shape ``(B, ...)``.
+        spread, inference
+            As of :meth:`delira.Ensemble.export`.
+
+        Raises
+        ------
+        ConfigError
+            If the members cannot be one program, saying why.
+        MissingKeyError
+            If the example lacks an entry that they read.
+        """
+        check_flags("export", spread=spread)
+        if inference not in ("trained", None):
+            raise ConfigError(f"export: inference is 'trained' or None, got {inference!r}")
+        members = [(member.name, member.kept if self.at_once else member.loaded()) for member in self.members]
+        first = members[0][1]
+        if inference is not None and first.inference is not None:
+            raise ConfigError(
+                f"the members predict by {first.inference!r}, which is no part of a program; "
+                "ensemble.export(path, example, inference=None) writes them as they predict what they are given at "
+                "once, and the windows or flips are then up to who calls it"
+            )
+        parts = [part_of(name, one, first, weight) for (name, one), weight in zip(members, self.weights, strict=True)]
+        predictor = first.predictor
+        if missing := [key for key in self.reads if key not in example]:
+            raise MissingKeyError(
+                f"export: the members read {missing[0]!r}, but the example has only {sorted(example)}"
+            )
+        inputs = inputs_of(predictor.module, predictor.backend, example, predictor.key_mapping)
+        space = max((np.shape(example[key])[2:] for key in self.reads), key=len, default=())
+        joints = {}
+        for name, array in dotted(first.predict_batch(example, None)).items():
+            known = _read_off(first.outputs.get(name), array, space)
+            joints[name] = joint_of(name, array, known, self._way_of(known, array), space)
+        return Program(parts=parts, outputs=joints, spread=spread), inputs
+
 
 class _Output:
     """The weighted mean, and the spread, of one output over members."""
@@ -237,7 +284,7 @@ class _Output:
         if self._way == LABELS:
             self._labels.append((array, weight))
             return
-        is_of_each = self._known is not None and self._known.kind == "binary"
+        is_of_each = self._known is not None and self._known.is_of_each
         self._is_exclusive = self._axis is not None and array.shape[self._axis] > 1 and not is_of_each
         votes = self._votes_of(array) if self._way == "votes" or (self._spread and self._is_of_classes) else None
         value = array
@@ -257,10 +304,11 @@ class _Output:
             )
         # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
         self._weight += weight
+        share = weight / self._weight if weight else 0.0  # the first members may count nothing
         step = value - self._mean
         if self._squares is not None:
-            self._squares += weight * (1 - weight / self._weight) * step**2
-        self._mean += step * np.asarray(weight / self._weight, self._mean.dtype)
+            self._squares += weight * (1 - share) * step**2
+        self._mean += step * np.asarray(share, self._mean.dtype)
         if votes is not None and self._spread:
             self._votes = votes if self._votes is None else self._votes + votes
 

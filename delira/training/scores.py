@@ -72,7 +72,7 @@ def as_probabilities(array: np.ndarray, axis: int | None, known: Criterion | Non
             "output='logits' or output='probabilities', or take predictions as they are (combine='mean', keep=None)"
         )
     n_classes = 1 if axis is None else values.shape[axis]
-    if n_classes > 1 and known.kind != "binary":
+    if n_classes > 1 and not known.is_of_each:
         shifted = values - values.max(axis=axis, keepdims=True)
         np.exp(shifted, out=shifted)
         shifted /= shifted.sum(axis=axis, keepdims=True)
@@ -90,7 +90,7 @@ def as_labels(array: np.ndarray, axis: int | None, known: Criterion | None, name
         As for :func:`as_probabilities`.
     """
     n_classes = 1 if axis is None else array.shape[axis]
-    is_each = known is not None and known.kind == "binary"
+    is_each = known is not None and known.is_of_each
     if known is not None and known.output == "labels":
         return array
     if n_classes > 1 and not is_each:

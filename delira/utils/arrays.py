@@ -112,6 +112,18 @@ class Ops:
         """Return the natural logarithm."""
         return self.xp.log(array)
 
+    def exp(self, array: Array) -> Any:
+        """Return the exponential."""
+        return self.xp.exp(array)
+
+    def sqrt(self, array: Array) -> Any:
+        """Return the square root."""
+        return self.xp.sqrt(array)
+
+    def sigmoid(self, array: Array) -> Any:
+        """Return ``1 / (1 + exp(-x))``."""
+        return 1 / (1 + self.exp(-array))
+
     def equal(self, first: object, second: object) -> Any:
         """Return where two arrays, whose numbers may be of two types, are the same."""
         return first == second

@@ -1,5 +1,7 @@
 """Networks as ``.stablehlo`` files: programs that ``jax.export`` reads, without delira and flax."""
 
+import contextlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ from jax import export as programs
 from delira.backends.jax import graph
 from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting
-from delira.errors import ConfigError, import_optional
+from delira.errors import ConfigError, DataError, import_optional
+from delira.io.program import Program
 from delira.utils.arrays import map_leaves
 from delira.utils.files import as_target, publish
 
@@ -50,33 +53,55 @@ class JaxExport(ExportRole):
         MissingBackendError
             If flatbuffers is not installed.
         """
-        if path.suffix != ".stablehlo":
-            raise ConfigError(
-                f"JAX networks are not exported to {path.name!r}: the ending says the format, which is '.stablehlo' "
-                "(jax.export), or '.safetensors' (weights only)"
-            )
-        as_target(path)
-        # jax.export fails without, at the end
-        import_optional("flatbuffers", f"exporting to {path.name!r}", "delira[jax]")
-        inputs = map_leaves(_as_array, example)
-        check_samples(inputs, (jax.Array, np.ndarray))
-        (batch,) = programs.symbolic_shape("batch")
-        shapes = map_leaves(lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape[1:]), leaf.dtype), inputs)
-        with graph.mode(network, learns=False):
-            parts = graph.parts_of(network)
-            mould, values = graph.Mould.of(parts), [None if v is None else np.asarray(v) for v in parts.values()]
+        note = type(network).__name__
+        _write([network], lambda copied, given: named_outputs(network, copied[0](**given)), path, example, note)
 
-            def predict(arguments: dict[str, Any]) -> dict[str, Any]:
-                copied = mould.build(values, jax.random.key(0))
-                return dict(named_outputs(network, copied(**arguments)))
+    def write_program(self, program: Program, path: Path, example: ByName) -> None:
+        _write(program.networks, program.compute, path, example, "the program")
 
-            with noting(
-                f"while jax.export traced {type(network).__name__}: what its __call__ does may not depend on values "
-                "or on the number of samples"
-            ):
-                program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
-        content = program.serialize()
-        publish(path, lambda file: file.write(content))
+
+def _write(
+    networks: Sequence[Any],
+    compute: Callable[[Sequence[Any], ByName], ByName],
+    path: Path,
+    example: ByName,
+    name: str,
+) -> None:
+    """Write what ``compute(networks, inputs)`` says; ``name`` is for messages."""
+    if path.suffix != ".stablehlo":
+        raise ConfigError(
+            f"JAX networks are not exported to {path.name!r}: the ending says the format, which is '.stablehlo' "
+            "(jax.export), or '.safetensors' (weights only)"
+        )
+    as_target(path)
+    # jax.export fails without, at the end
+    import_optional("flatbuffers", f"exporting to {path.name!r}", "delira[jax]")
+    inputs = map_leaves(_as_array, example)
+    check_samples(inputs, (jax.Array, np.ndarray))
+    (batch,) = programs.symbolic_shape("batch")
+    shapes = map_leaves(lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape[1:]), leaf.dtype), inputs)
+    with contextlib.ExitStack() as stack:
+        for network in networks:
+            stack.enter_context(graph.mode(network, learns=False))
+        apart = [graph.parts_of(network) for network in networks]
+        moulds = [(graph.Mould.of(parts), _on_host(parts.values())) for parts in apart]
+
+        def predict(arguments: dict[str, Any]) -> dict[str, Any]:
+            copied = [mould.build(values, jax.random.key(0)) for mould, values in moulds]
+            return dict(compute(copied, arguments))
+
+        with noting(
+            f"while jax.export traced {name}: what its __call__ does may not depend on values or on the number of "
+            "samples",
+            spared=(ConfigError, DataError),
+        ):
+            program = programs.export(jax.jit(predict), platforms=PLATFORMS)(dict(shapes))
+    content = program.serialize()
+    publish(path, lambda file: file.write(content))
+
+
+def _on_host(values: Sequence[Any]) -> list[Any]:
+    return [None if value is None else np.asarray(value) for value in values]
 
 
 def _as_array(value: object) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -15,6 +16,7 @@ from delira.backends.sklearn.checkpoints import SklearnCheckpoints
 from delira.contract.kinds import Builder, ByName, Network, Scope, UpdateConfig
 from delira.errors import ConfigError, DataError, NetworkError
 from delira.io import estimators
+from delira.io.program import Program
 from delira.models.weights import check_named_weights
 from delira.utils.files import as_target, publish
 
@@ -65,12 +67,25 @@ class SklearnExport(contract.ExportRole):
 
     def write(self, network: Network, path: Path, example: ByName) -> None:
         """Write the estimator alone as ``.skops``, for ``skops.io.load``."""
+        self._write(network, network.estimator, path)
+
+    def write_program(self, program: Program, path: Path, example: ByName) -> None:
+        """Write a pipeline of what was fitted to the inputs, and the estimator."""
+        if len(program.parts) > 1:
+            raise ConfigError(
+                "estimators of scikit-learn are exported one at a time; write an ensemble of them by "
+                "ensemble.save(folder), or each by delira.io.export(fold.load_network(), 'fold.skops')"
+            )
+        (part,) = program.parts
+        self._write(part.network, make_pipeline(*part.transformers.values(), part.network.estimator), path)
+
+    def _write(self, network: Network, estimator: object, path: Path) -> None:
         if path.suffix != ".skops":
             raise ConfigError(f"{path}: estimators are exported as .skops, or their weights as .safetensors")
         if not self.backend.calls.is_ready(network):
             raise NetworkError(f"{type(network.estimator).__name__} is not fitted, so it cannot be exported")
         as_target(path)
-        content, _ = estimators.dump(network.estimator)
+        content, _ = estimators.dump(estimator)
         publish(path, lambda file: file.write(content.tobytes()))
 
 

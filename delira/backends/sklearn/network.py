@@ -160,6 +160,7 @@ class SklearnEstimator(AbstractNetwork):
         return {"pred": class_scores(self, _rows(np.array(x)), labels) if has_scores else shaped, "label_pred": shaped}
 
     @staticmethod
+    @contract.backend_default
     def prepare_batch(batch: ByName, input_device: Any = None, output_device: Any = None) -> dict[str, Any]:
         """Numpy arrays, as they are."""
         return {key: map_leaves(np.asarray, value) for key, value in batch.items()}

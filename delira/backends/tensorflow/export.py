@@ -1,8 +1,10 @@
 """Networks as SavedModels: folders that TensorFlow, TensorFlow Serving and others read."""
 
+import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from delira.backends.tensorflow.weights import refuse_lazy
 from delira.contract import ByName, ExportRole, Network, named_outputs
 from delira.contract.export import check_samples, noting, quiet
 from delira.errors import ConfigError, DataError, NetworkError
+from delira.io.program import Program
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import make_folder, sync_folder
 
@@ -37,30 +40,42 @@ class TfExport(ExportRole):
         example
             Arguments of the network by name: tensors or arrays with the samples first.
         """
-        if path.suffix not in ("", ".savedmodel", ".tf"):
-            raise ConfigError(
-                f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no "
-                "ending, or '.savedmodel'; '.safetensors' holds the weights only"
-            )
-        if path.is_file():
-            raise ConfigError(f"{str(path)!r} is a file, and a SavedModel is a folder; choose another name")
-        inputs = map_leaves(_tensor, dict(example))
-        check_samples(inputs, (tf.Tensor,))
-        note = f"while {type(network).__name__} was exported"
-        with (
-            GENERATORS.undisturbed(),
-            mode(network, False),
-            noting(note, spared=(ConfigError, DataError, NetworkError)),
-        ):
-            outputs = named_outputs(network, network(**map_leaves(lambda leaf: leaf[:2], inputs)))
+        _write([network], lambda inputs: named_outputs(network, network(**inputs)), path, example)
+
+    def write_program(self, program: Program, path: Path, example: ByName) -> None:
+        networks = program.networks
+        _write(networks, lambda inputs: program.compute(networks, inputs), path, example)
+
+
+def _write(
+    networks: Sequence[Network], compute: Callable[[dict[str, Any]], ByName], path: Path, example: ByName
+) -> None:
+    """Write what ``compute(inputs)`` says, in which the networks are called."""
+    if path.suffix not in ("", ".savedmodel", ".tf"):
+        raise ConfigError(
+            f"TensorFlow networks are not exported to {path.name!r}: a SavedModel is a folder whose name has no "
+            "ending, or '.savedmodel'; '.safetensors' holds the weights only"
+        )
+    if path.is_file():
+        raise ConfigError(f"{str(path)!r} is a file, and a SavedModel is a folder; choose another name")
+    inputs = map_leaves(_tensor, dict(example))
+    check_samples(inputs, (tf.Tensor,))
+    note = f"while {type(networks[0]).__name__} was exported"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(GENERATORS.undisturbed())
+        for network in networks:
+            stack.enter_context(mode(network, False))
+        stack.enter_context(noting(note, spared=(ConfigError, DataError, NetworkError)))
+        outputs = compute(map_leaves(lambda leaf: leaf[:2], inputs))
+        for network in networks:
             refuse_lazy(network, NetworkError, "so it cannot be exported")
-            for name, value in outputs.items():
-                if not isinstance(value, tf.Tensor):
-                    raise NetworkError(
-                        f"output {name!r} is a {type(value).__name__}; in a SavedModel every output of the network is "
-                        "a tensor"
-                    )
-            _publish(_archive(network, inputs), path)
+        for name, value in outputs.items():
+            if not isinstance(value, tf.Tensor):
+                raise NetworkError(
+                    f"output {name!r} is a {type(value).__name__}; in a SavedModel every output of the network is "
+                    "a tensor"
+                )
+        _publish(_archive(networks, compute, inputs), path)
 
 
 def _tensor(value: object) -> Any:
@@ -69,10 +84,10 @@ def _tensor(value: object) -> Any:
     return value
 
 
-def _archive(network: Network, inputs: ByName) -> tf.Module:
+def _archive(networks: Sequence[Network], compute: Callable[[dict[str, Any]], ByName], inputs: ByName) -> tf.Module:
     """A module with one function, for any number of samples."""
     module = tf.Module()
-    module.network = network
+    module.networks = [*networks]
     flat = {".".join(map(str, place)): leaf for place, leaf in iterate_leaves(inputs)}
     specs = {
         name: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype, name=name.replace(".", "_"))
@@ -81,8 +96,8 @@ def _archive(network: Network, inputs: ByName) -> tf.Module:
 
     def serve(**given: Any) -> dict[str, Any]:
         arguments = tf.nest.pack_sequence_as(dict(inputs), [given[name] for name in sorted(given)])
-        with calls(network, False):
-            return dict(network(**arguments))
+        with calls(networks[0], False):
+            return dict(compute(arguments))
 
     module.serve = tf.function(serve, autograph=False)
     module.signature = module.serve.get_concrete_function(**specs)

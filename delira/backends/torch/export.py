@@ -3,7 +3,9 @@
 import copy
 import glob
 import hashlib
+import inspect
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from delira.contract import ByName, ExportRole, named_outputs
 from delira.contract.export import check_samples, noting, quiet
 from delira.errors import ConfigError, NetworkError, import_optional
+from delira.io.program import Program
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import as_target, publish
 
@@ -65,6 +68,34 @@ class TorchExport(ExportRole):
                     _write_onnx(program, inputs, outputs, path)
                 else:
                     publish(path, lambda file: torch.export.save(program, file))
+
+    def write_program(self, program: Program, path: Path, example: ByName) -> None:
+        self.write(joined(program, example), path, example)
+
+
+class _Joined(torch.nn.Module):
+    """The networks of a program as one."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+        self.networks = torch.nn.ModuleList(program.networks)
+
+    def compute(self, inputs: ByName) -> dict[str, Any]:
+        return self.program.compute([*self.networks], inputs)
+
+
+def joined(program: Program, inputs: Iterable[str]) -> torch.nn.Module:
+    """A program as a module whose ``forward`` takes these inputs by name."""
+
+    def forward(self: Any, **inputs: Any) -> dict[str, Any]:
+        return self.compute(inputs)  # type: ignore[no-any-return]
+
+    # those that trace it ask for the names of its arguments
+    names = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *inputs)]
+    forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    module: torch.nn.Module = type("Joined", (_Joined,), {"forward": forward})(program)
+    return module
 
 
 def on_cpu(value: object) -> Any:

@@ -61,6 +61,7 @@ class TorchScriptExport(ExportRole):
     """The program of the network itself."""
 
     write = staticmethod(io.export)
+    write_program = staticmethod(io.export_program)
 
 
 class TorchScriptBackend(TorchBackend):

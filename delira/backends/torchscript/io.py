@@ -7,6 +7,8 @@ holds the weights too and executes nothing.
 """
 
 import copy
+import dataclasses
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +22,7 @@ from delira.contract.kinds import ByName, Network
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import BESIDE, digest_of
 from delira.io.container import check_model, verify_zip
+from delira.io.program import Program
 from delira.utils.arrays import map_leaves
 from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
 
@@ -68,13 +71,7 @@ def export(network: torch.nn.Module, path: Path, example: ByName) -> None:
     example
         Arguments of the network by name, on which it is tried.
     """
-    if path.suffix != ".ptj":
-        raise ConfigError(
-            f"TorchScript networks are not exported to {path.name!r}: the ending says the format, which is '.ptj' "
-            "(torch.jit.load), or '.safetensors' (weights only); for '.pt2' and '.onnx' put the weights into a network "
-            "of the PyTorch backend: load_named_weights(network, named_weights(this_one))"
-        )
-    as_target(path)
+    _check_ending(path)
     inputs = map_leaves(exports.on_cpu, example)
     check_samples(inputs, (torch.Tensor,))
     program = _copied(network)
@@ -82,6 +79,41 @@ def export(network: torch.nn.Module, path: Path, example: ByName) -> None:
         exports.tried(program, inputs)
     # not the one that was tried: running it leaves marks of the profiling executor
     publish(path, lambda file: file.write(_copied(network).save_to_buffer()))
+
+
+def export_program(program: Program, path: Path, example: ByName) -> None:
+    """Write networks, with what is done to their inputs, as one program, as :func:`export` does one network.
+
+    Parameters
+    ----------
+    program
+        The networks, which are left as they are.
+    path
+        A file ending in ``.ptj``.
+    example
+        Inputs of the program by name.
+    """
+    _check_ending(path)
+    inputs = map_leaves(exports.on_cpu, example)
+    check_samples(inputs, (torch.Tensor,))
+    copied = [dataclasses.replace(part, network=_copied(part.network)) for part in program.parts]
+    module = exports.joined(dataclasses.replace(program, parts=copied), inputs).eval()
+    # traced around the networks, which stay the scripts that they are; two samples, as one might be taken for fixed
+    empty = map_leaves(lambda leaf: leaf.new_zeros((2, *leaf.shape[1:])), inputs)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings(action="ignore"):
+        exports.tried(module, inputs)
+        traced = torch.jit.trace(module, example_kwarg_inputs=empty, strict=False)
+    publish(path, lambda file: file.write(traced.save_to_buffer()))
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix != ".ptj":
+        raise ConfigError(
+            f"TorchScript networks are not exported to {path.name!r}: the ending says the format, which is '.ptj' "
+            "(torch.jit.load), or '.safetensors' (weights only); for '.pt2' and '.onnx' put the weights into a network "
+            "of the PyTorch backend: load_named_weights(network, named_weights(this_one))"
+        )
+    as_target(path)
 
 
 def save_checkpoint_torchscript(

@@ -74,6 +74,11 @@ class Criterion(NamedTuple):
         """Return True if a sample has one class of several, so that a softmax makes probabilities of logits."""
         return self.kind in ("categorical", "mixup")
 
+    @property
+    def is_of_each(self) -> bool:
+        """Return True if each class is yes or no by itself, so that a sigmoid makes probabilities of logits."""
+        return self.kind in ("binary", "logits")
+
 
 def describe_criterion(criterion: Any) -> Criterion:
     """What is known of a criterion: by its class and the classes it is derived from, or by the name of a function.

@@ -191,7 +191,7 @@ def exported(backend):
         },
         use=lambda path, folder: path.name,
         expected=lambda arguments: f"net{ending}",
-        right={"example": [{"data": INPUTS[:1]}], "key_mapping": [None]},
+        right={"example": [{"data": INPUTS[:1]}], "key_mapping": [None], "preprocessing": [True, False]},
         wrong={
             "path": [f"net{other}" for other in (".nonsense", ".pkl", ".h5")],
             "example": [
@@ -206,6 +206,7 @@ def exported(backend):
                 {"data": STRANGE},
             ],
             "key_mapping": [*NOT_A_MAPPING, {"x": "dta"}, {"x": 5}, {5: "data"}, {"z": "data"}, {}, {"x": ["data"]}],
+            "preprocessing": [None, "no", 1, {}],
         },
         says={"example": ["the example", "input"], "key_mapping": ["dta"]},
         needs=BACKENDS[backend],
