@@ -531,7 +531,9 @@ def examples_figure(result: Any) -> "Figure":
         axes.set_axis_off()
     for row, line in zip(rows, grid, strict=True):
         for one, axes in zip(row, line, strict=False):
-            axes.imshow(np.concatenate([*drawn_pictures(one, by_class).values()]))
+            first, *others = drawn_pictures(one, by_class).values()
+            gap = np.full((6, *first.shape[1:]), 255, np.uint8)
+            axes.imshow(np.concatenate([first, *(part for other in others for part in (gap, other))]))
             lines = [case_name(result, one.case), f"{one.score:.3g}"]
             lines += [one.words] if "slice" in one.words else []
             lines += [f"{one.true} → {one.predicted}"] if one.true else []

@@ -158,4 +158,3 @@ def _worst_first(result: Any, name: str, values: np.ndarray) -> np.ndarray:
 
 def _cell(value: float, text: Any) -> str:
     return text(value) if math.isfinite(value) else DASH if math.isnan(value) else str(value)
-

@@ -73,8 +73,9 @@ def test_each_class_has_its_colour_and_its_name_in_the_legend(volumes):
 
 
 def test_true_and_predicted_classes_are_drawn_alike_and_the_background_is_left_alone(volumes):
-    drawn = drawn_pictures(volumes().examples.examples[-1], by_class=True)
-    np.testing.assert_array_equal(drawn["true"], drawn["predicted"])  # the best case is without a mistake
+    best = next(example for example in volumes().examples.examples if example.case == 0)  # it is without a mistake
+    drawn = drawn_pictures(best, by_class=True)
+    np.testing.assert_array_equal(drawn["true"], drawn["predicted"])
     image = np.full((160, 160), 100, np.uint8)
     mask = np.zeros((160, 160), np.uint8)
     mask[:40], mask[100:] = 1, 2
