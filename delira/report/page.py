@@ -25,7 +25,6 @@ from delira.report.table import (
     gap_notes,
     metric_columns,
     notes_of,
-    number_format,
 )
 from delira.utils.files import publish_text
 from delira.utils.pictures import Figure
