@@ -38,7 +38,13 @@ MAX_PIXELS = 160
 MAX_CHANNELS = 16
 """A first axis longer than that is one of space."""
 TRUE, PREDICTED, BOTH = (86, 180, 233), (230, 159, 0), (255, 255, 255)
-"""Colours of outlines."""
+"""Colours of outlines, where masks have no classes beside the background."""
+CLASS_COLOURS = (
+    (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (204, 121, 167), (213, 94, 0), (0, 114, 178),
+)  # fmt: skip
+"""Colours of the classes 1, 2, … in label maps: Okabe and Ito's, told apart with every kind of colour vision."""
+SHARE = 0.4
+"""Of the colour, where a class covers the image."""
 
 
 def channels_of(image: np.ndarray, mask_shape: tuple[int, ...] = ()) -> tuple[np.ndarray, str] | None:
@@ -131,6 +137,30 @@ def outlined(image: np.ndarray, true: np.ndarray | None, predicted: np.ndarray |
         drawn[edge] = colour
     if len(edges) > 1:
         drawn[edges[0] & edges[1]] = BOTH
+    return drawn
+
+
+def class_colour(label: int) -> tuple[int, int, int]:
+    """Return the colour of a class, 1 being the first: after each seven darker, then lighter; 21 in all."""
+    red, green, blue = CLASS_COLOURS[(label - 1) % len(CLASS_COLOURS)]
+    towards = (None, 0, 255)[(label - 1) // len(CLASS_COLOURS) % 3]
+    if towards is None:
+        return red, green, blue
+    return (red + towards) // 2, (green + towards) // 2, (blue + towards) // 2
+
+
+def labelled(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the picture with each class of a label map in its colour; uint8 of shape ``(H, W, 3)``.
+
+    Where the background is, 0, the image stays as it is.
+    """
+    drawn = outlined(image, None, None)
+    factor = len(drawn) // len(image)
+    large, edges = mask.repeat(factor, axis=0).repeat(factor, axis=1), _edges(mask, factor)
+    for label in set(np.unique(mask).tolist()) - {0}:
+        colour, there = np.array(class_colour(label)), large == label
+        drawn[there] = np.round((1 - SHARE) * drawn[there] + SHARE * colour).astype(np.uint8)
+        drawn[there & edges] = colour
     return drawn
 
 
@@ -303,6 +333,28 @@ class Examples(NamedTuple):
     """The worst first, then the best."""
     notes: Sequence[str] = ()
     """What could not be shown, and why."""
+
+
+def has_classes(examples: Examples) -> bool:
+    """Return True if masks have more classes than a background and one other."""
+    masks = [mask for one in examples.examples for mask in (one.true_mask, one.predicted_mask) if mask is not None]
+    return any(mask.max(initial=0) > 1 for mask in masks)
+
+
+def drawn_pictures(example: Example, by_class: bool) -> dict[str, np.ndarray]:
+    """Return what is drawn of a sample, uint8 of shape ``(H, W, 3)``, by what it shows; ``""`` if that is everything.
+
+    Parameters
+    ----------
+    example
+        The sample.
+    by_class
+        Draw the true and the predicted classes beside each other, each class in its colour, instead of outlines.
+    """
+    masks = {"true": example.true_mask, "predicted": example.predicted_mask}
+    if not by_class or example.true_mask is None:
+        return {"": outlined(example.image, example.true_mask, example.predicted_mask)}
+    return {what: labelled(example.image, mask) for what, mask in masks.items() if mask is not None}
 
 
 def choose_examples(result: predictions.KFoldResult, dataset: object, keys: Sequence[str] = ()) -> Examples | None:

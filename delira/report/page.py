@@ -11,9 +11,9 @@ import numpy as np
 
 from delira.errors import ConfigError, check_paths, import_optional
 from delira.report import plots
-from delira.report.examples import Examples, data_uri, outlined
 from delira.report.predictions import curve_band
 from delira.report.sections import confusion, drawn_folds, phases_of, sections, timings_of
+from delira.report.shown_cases import shown_cases, shown_examples
 from delira.report.summary import caveats, check_result, fingerprints, fold_values
 from delira.report.table import (
     DASH,
@@ -25,7 +25,6 @@ from delira.report.table import (
     gap_notes,
     metric_columns,
     notes_of,
-    number_format,
 )
 from delira.utils.files import publish_text
 from delira.utils.pictures import Figure
@@ -82,7 +81,8 @@ def result_page(result: Any) -> str:
         confusion=confusion(result),
         many_classes=MANY_CLASSES,
         sections=[shown_section(section) for section in sections(result)],
-        examples=_shown_examples(result.examples),
+        examples=shown_examples(result),
+        cases=shown_cases(result),
         settings=[*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
         versions=flat(versions) if isinstance(versions := result.info.get("versions"), Mapping) else [],
     )
@@ -166,32 +166,6 @@ def shown_section(section: Section) -> dict[str, Any]:
     return {"title": section.title, "panels": panels, "tables": tables, "notes": section.notes}
 
 
-def _shown_examples(examples: Examples | None) -> dict[str, Any] | None:
-    """Samples as the template reads them, in two rows."""
-    if examples is None:
-        return None
-    titles = ("Lowest", "Highest") if examples.is_high_good is None else ("Worst", "Best")
-    text = number_format([example.score for example in examples.examples])
-    rows: dict[str, list[dict[str, Any]]] = {title: [] for title in titles}
-    for example in examples.examples:
-        cell = {
-            "index": example.case,
-            "fold": example.fold,
-            "score": text(example.score),
-            "true": example.true,
-            "predicted": example.predicted,
-            "address": data_uri(outlined(example.image, example.true_mask, example.predicted_mask)),
-        }
-        rows[titles[example.is_best]].append(cell)
-    words = list(dict.fromkeys(example.words for example in examples.examples if example.words))
-    return {
-        "name": examples.score_name,
-        "rows": [(title, cells) for title, cells in rows.items() if cells],
-        "outlines": any(example.true_mask is not None for example in examples.examples),
-        "notes": [*([f"Shown: {'; '.join(words[:4])}."] if words else []), *examples.notes],
-    }
-
-
 def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
     """Return where to draw the values of each result on one common scale; None for one without a finite value."""
     rows = [(result.summary()[name], fold_values(result)[name]) for result in results]
@@ -232,8 +206,8 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return rows
 
 
-RUN_COLOURS = (plots.TRAINING, plots.VALIDATION, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a63b8", "#7a838c")
-"""Runs beyond these begin again, with dashed lines."""
+RUN_COLOURS = (plots.TRAINING, plots.VALIDATION, "#009e73", "#cc79a7", "#e69f00", "#8f8f1f", "#8a63b8", "#7a838c")
+"""Runs beyond these begin again, with dashed lines and hollow dots; the first two are lighter on a dark page."""
 #: what differs between any two runs, or has a place of its own
 _NOT_COMPARED = ("started", "date", "command", "settings", "warnings", "duplicates", "class_names", "name", "seed")
 
@@ -270,7 +244,7 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
     page = _template("runs.html.j2").render(
         name=" · ".join(dict.fromkeys(result.name or "run" for result in results)),
         kind="Runs side by side",
-        runs=[_run(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True))],
+        runs=[_run(result, name) for result, name in zip(results, names, strict=True)],
         folds=compare_folds(results, names),
         warnings=[(name, text) for result, name in zip(results, names, strict=True) for text in caveats(result)],
         metrics=_metrics(results, names),
@@ -279,6 +253,7 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         curves=[plots.inline_svg(figure, f"{name} over epochs") for name, figure in overlaid_curves(results).items()],
         sections=[shown_section(section) for section in _sections(results, names)],
         names=names,
+        marks=_marks(names),
         differing=differing,
         common=common,
     )
@@ -321,11 +296,16 @@ def run_names(results: Sequence[Any]) -> list[str]:
     return names
 
 
-def _run(result: Any, name: str, number: int) -> dict[str, Any]:
+def _marks(names: Sequence[str]) -> dict[str, str]:
+    """Return the class of the style sheet that colours each run, wherever it is named."""
+    n = len(RUN_COLOURS)
+    return {name: f"run{number % n}{' again' if number >= n else ''}" for number, name in enumerate(names)}
+
+
+def _run(result: Any, name: str) -> dict[str, Any]:
     tested = int(result.oof.mask.sum())
     return {
         "name": name,
-        "number": number % len(RUN_COLOURS),
         "date": str(result.info.get("date") or result.info.get("started") or DASH)[:16].replace("T", " "),
         "folds": DASH if result.is_training else len(result.folds),
         "cases": DASH if result.is_training and not tested else f"{tested:,}",
@@ -380,7 +360,6 @@ def _metrics(results: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any
         rows: list[dict[str, Any]] = [
             {
                 "run": names[number],
-                "number": number % len(RUN_COLOURS),
                 "column": columns[number][metric],
                 "strip": strip,
             }
@@ -438,7 +417,8 @@ def overlaid_curves(results: Sequence[Any]) -> dict[str, "Figure"]:
                 continue
             colour = RUN_COLOURS[number % len(RUN_COLOURS)]
             epochs, mean, std = curve_band([curve.epochs for curve in found], [curve.values for curve in found])
-            axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+            low, high = plots.ends_of_band(mean, std, np.concatenate([curve.values for curve in found]))
+            axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
             style = "-" if number < len(RUN_COLOURS) else "--"
             marker = "." if len(epochs) == 1 else None
             axes.plot(epochs, mean, color=colour, linewidth=1.6, linestyle=style, marker=marker, label=f"run {number}")

@@ -156,10 +156,8 @@ def _draw_panel(axes: "Axes", quantity: str, phases: Phases) -> None:
             )
         if len(found) > 1:
             epochs, mean, std = curve_band([curve.epochs for curve in found], [curve.values for curve in found])
-            low = np.maximum(mean - std, everything.min())  # a band that leaves the panel would squeeze the curves
-            axes.fill_between(
-                epochs, low, np.minimum(mean + std, everything.max()), color=colour, alpha=0.18, linewidth=0
-            )
+            low, high = ends_of_band(mean, std, everything)
+            axes.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(epochs, mean, color=colour, linewidth=1.9, label=f"{phase}, mean")
     for curve in phases.get("validation", []):
         at_best = curve.epochs == curve.best_epoch
@@ -168,6 +166,21 @@ def _draw_panel(axes: "Axes", quantity: str, phases: Phases) -> None:
         axes.set_yscale("log")
     style(axes, quantity)
     mark_epochs(axes)
+
+
+def ends_of_band(mean: np.ndarray, std: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where a band of one standard deviation begins and ends: no further than the values of folds go.
+
+    So the band of a score in [0, 1] ends there, whatever the score is called, and no band squeezes the curves.
+
+    Parameters
+    ----------
+    mean, std
+        Over folds, float64 of shape ``(n,)``.
+    values
+        Of all curves in question, float64 of shape ``(m,)``.
+    """
+    return np.maximum(mean - std, values.min()), np.minimum(mean + std, values.max())
 
 
 def mark_epochs(axes: "Axes") -> None:

@@ -13,7 +13,8 @@ from delira.errors import ConfigError, check_paths, did_you_mean
 from delira.report import plots, predictions
 from delira.report.case_table import case_table
 from delira.report.class_table import class_section, class_table, numbers_of_classes
-from delira.report.examples import Examples, outlined
+from delira.report.examples import Examples, drawn_pictures, has_classes
+from delira.report.shown_cases import case_name, classes_of
 from delira.report.summary import check_result, fold_values
 from delira.report.table import DASH, Seconds, Section, Share, Table, fold_table
 from delira.runs.results import TIMES_FILE, VERSION
@@ -511,21 +512,41 @@ def _figures(result: predictions.KFoldResult) -> Iterator[tuple[str, "Figure"]]:
         yield from section.panels.items()
         yield from section.only_in_files.items()
     if result.examples is not None and result.examples.examples:
-        yield "examples", examples_figure(result.examples)
+        yield "examples", examples_figure(result)
 
 
-def examples_figure(examples: Examples) -> "Figure":
-    """The worst samples in a row, and the best in a row below; blue is the true outline, orange the predicted one."""
+def examples_figure(result: Any) -> "Figure":
+    """The worst samples in a row, and the best in a row below.
+
+    Outlines are blue where they are true and orange where predicted; masks of several classes are drawn in the colours
+    of the classes, the true ones above the predicted ones.
+    """
+    examples: Examples = result.examples
     sides = ([one for one in examples.examples if one.is_best == is_best] for is_best in (False, True))
     rows = [row for row in sides if row]
-    n_columns = max(map(len, rows))
-    figure = picture_class()(figsize=(1.3 * n_columns, 1.75 * len(rows)), layout="constrained")
+    n_columns, by_class = max(map(len, rows)), has_classes(examples)
+    figure = picture_class()(figsize=(1.3 * n_columns, (3.3 if by_class else 2.0) * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), n_columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
     for row, line in zip(rows, grid, strict=True):
         for one, axes in zip(row, line, strict=False):
-            axes.imshow(outlined(one.image, one.true_mask, one.predicted_mask))
-            label = f"{one.score:.3g}" + (f"\n{one.true} → {one.predicted}" if one.true else "")
-            axes.set_title(label, fontsize=7, color=plots.INK, parse_math=False)
+            first, *others = drawn_pictures(one, by_class).values()
+            gap = np.full((6, *first.shape[1:]), 255, np.uint8)
+            axes.imshow(np.concatenate([first, *(part for other in others for part in (gap, other))]))
+            lines = [case_name(result, one.case), f"{one.score:.3g}"]
+            lines += [one.words] if "slice" in one.words else []
+            lines += [f"{one.true} → {one.predicted}"] if one.true else []
+            axes.set_title("\n".join(lines), fontsize=7, color=plots.INK, parse_math=False)
+    if classes := classes_of(result, examples):
+        _name_colours(figure, classes)
     return figure
+
+
+def _name_colours(figure: "Figure", classes: Sequence[tuple[str, str]]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=colour, label=name) for name, colour in classes]
+    legend = figure.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False, fontsize=7)
+    for text in legend.get_texts():
+        text.set_parse_math(False)

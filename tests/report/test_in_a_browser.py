@@ -118,7 +118,7 @@ def test_the_full_page_shows_every_section(pages, tmp_path):
     found, _ = measured(pages["full"], tmp_path, DESK)
     assert found["headings"] == [
         "toy", "Before you read the numbers", "Summary", "Learning curves", "Folds", "Confusion matrix", "Classes",
-        "Time", "Samples", "Settings",
+        "Time", "Samples", "Cases", "Settings",
     ]  # fmt: skip
     assert found["images"] == 12
 
