@@ -2,21 +2,20 @@
 
 The volumes are made up: 24 scans of 12 patients with thick slices, an organ (1) and a lesion in it (2); so the numbers
 say nothing about medicine. The networks learn from patches, and are validated and tested on whole scans. In the end
-three new scans are predicted by all folds as one model. ``--backend jax`` (or ``tensorflow``) does the same with the
-network of another framework. Everything is written below ``runs/scans``.
+three new scans are predicted by all folds as one model. ``--backend tensorflow`` (or ``jax``, whose convolutions of
+volumes are slow without a GPU) does the same with a network of another framework. All is written below ``runs/scans``.
 """
 
 import argparse
 import itertools
-import shutil
 from pathlib import Path
 
 import numpy as np
 
 import delira
 from delira import models, training
-from delira.data_loading import BaseDataManager, Nii3DLazyDataset, Patches
-from delira.metrics import DicePerClass, HausdorffPerClass
+from delira.data_loading import BaseDataManager, Nii3DLazyDataset, Patches, load_nii
+from delira.metrics import DicePerClass, HausdorffPerClass, MetricSet
 from delira.training import losses
 
 try:
@@ -33,14 +32,16 @@ def make_scan(patient: int, scan: int) -> tuple[np.ndarray, np.ndarray]:
     """Image and mask of shape (z, y, x); scans of one patient are alike, but for their noise and position."""
     anatomy, visit = np.random.default_rng(patient), np.random.default_rng([patient, scan])
     radii, bend = anatomy.uniform((22, 15, 15), (30, 24, 24)), anatomy.uniform(0, 2 * np.pi, (2, 3))
-    grid = np.stack(np.meshgrid(*[spacing * np.arange(n) for n, spacing in zip(SHAPE, SPACING)], indexing="ij"), -1)
-    place = grid - np.array(SHAPE) * SPACING / 2 - visit.normal(0, 3, 3)
+    voxels = np.moveaxis(np.indices(SHAPE), 0, -1)
+    place = (voxels - np.array(SHAPE) / 2) * SPACING - visit.normal(0, 3, 3)  # in mm
     shape = ((place / radii) ** 2).sum(-1) + 0.3 * np.sin(place / 12 + bend[0]).prod(-1)
     within = np.linalg.norm(place - radii * anatomy.uniform(-0.4, 0.4, 3), axis=-1) < anatomy.uniform(6, 9)
     beside = np.linalg.norm(place - radii * [0, 1.4, 1.4], axis=-1) < 6  # as bright as a lesion, but outside
     mask = np.where(within & (shape < 1), 2, shape < 1)
-    image = np.array([0.0, 1.0, 2.0])[np.where(beside & (mask == 0), 2, mask)] + 0.3 * np.sin(place / 20 + bend[1])[..., 0]
-    return np.float32(image + visit.normal(0, 0.4, SHAPE)), np.uint8(mask)
+    image = (
+        np.array([0.0, 1.0, 2.0])[np.where(beside & (mask == 0), 2, mask)] + 0.3 * np.sin(place / 20 + bend[1])[..., 0]
+    )
+    return np.float32(shown + visit.normal(0, 0.4, SHAPE)), np.uint8(mask)
 
 
 def write(volume: np.ndarray, file: Path) -> None:
@@ -67,34 +68,39 @@ def experiment_with(backend: str) -> training.BaseExperiment:
         {"model": {"num_classes": 3, "channels": (8, 16, 32), "strides": [(1, 2, 2), 2], "n_units": 1}},
         getattr(models, f"ResidualUNet3d{ending}"), name="scans", save_path="runs", n_epochs=10, seed=0,
         losses={"dice_ce": getattr(losses, f"DiceCELoss{ending}")()},
-        optimizer_cls=Adam, optimizer_params={"lr" if backend == "torch" else "learning_rate": 3e-3},
+        optimizer_cls=Adam, optimizer_params={"lr": 3e-3},
         val_metrics={"dice": DicePerClass(CLASSES), "hd95": HausdorffPerClass(CLASSES, 95, spacing="spacing")},
         val_score_key="dice", val_inference=delira.SlidingWindow(SIZE, batch_size=4),
     )  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="torch", choices=("torch", "tensorflow", "jax"))
-    folder = Path("runs/scans")
-    shutil.rmtree(folder / "cases", ignore_errors=True)
+    experiment, folder = experiment_with(parser.parse_args().backend), Path("runs/scans")
     for patient, scan in itertools.product(range(12), range(2)):
-        for name, volume in zip(("image", "mask"), make_scan(patient, scan)):
+        for name, volume in zip(("image", "mask"), make_scan(patient, scan), strict=True):
             write(volume, folder / "cases" / f"patient_{patient:02d}_scan_{scan}" / f"{name}.nii.gz")
-    for patient in range(12, 15):
-        write(make_scan(patient, 0)[0], folder / "new" / f"patient_{patient}.nii.gz")
 
     cases = Nii3DLazyDataset(folder / "cases", img_files="image.nii.gz", label_file="mask.nii.gz")
-    cases.set_labels("patient", [name[:10] for name in cases.case_names])
+    cases.set_labels("patient", [name[:10] for name in cases.case_names])  # "patient_07"
     data = BaseDataManager(Patches(cases, SIZE, per_case=4), batch_size=4, n_process_augmentation=2)
-    result = experiment_with(parser.parse_args().backend).kfold(
+    result = experiment.kfold(
         data, num_splits=3, groups_key="patient", shuffle=True, random_seed=0, train_kwargs={"transforms": mirror}
     )
-    print(f"{result}\n\n{result.class_table()}\n\nreport  {result.to_html(result.path / 'report' / 'report.html')}")
+    print(f"{result}\n\nreport  {result.to_html(result.path / 'report' / 'report.html')}\n")
 
-    ensemble = result.ensemble()  # what delira predict RUN DATA does, too
-    files = ensemble.predict(folder / "new", keep="labels", out=result.path / "new")
-    for file in files: print(file)
+    new = {f"patient_{patient}": make_scan(patient, 0) for patient in range(12, 15)}
+    for name, (image, _) in new.items():
+        write(image, folder / "new" / f"{name}.nii.gz")
+    files = result.ensemble().predict(  # in windows, as the validation was; in eight positions each
+        folder / "new", keep="labels", out=result.path / "new", tta=delira.TestTimeAugmentation(flips=(0, 1, 2))
+    )
+    for file in files:
+        labels, mask = load_nii(file)[None], new[file.name.removesuffix(".nii.gz")][1][None]
+        dice = MetricSet({"dice": DicePerClass(CLASSES)})
+        dice.update({"label": mask, "pred": labels})
+        print(f"{file}  " + "  ".join(f"{name} {value[0]:.3f}" for name, value in dice.compute().items()))
 
 
 if __name__ == "__main__":
