@@ -19,18 +19,15 @@ _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
 CONVOLUTIONS = (*_CONVOLUTIONS.values(), *_TRANSPOSED.values())
 
 
-class _EveryNth(keras.layers.Conv2D):
+class _Pointwise(keras.layers.Conv2D):
     """A strided convolution of single pixels, which leaves out the others before it computes.
 
     The gradient of TensorFlow 2.21's own, with oneDNN and up to 8 channels, ends the process by a segmentation fault.
     """
 
-    def __init__(self, steps: tuple[int, ...], **settings: Any) -> None:
-        super().__init__(**settings)
-        self._steps = steps
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        return super().call(inputs[:, :: self._steps[0], :: self._steps[1]])
+    def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        thinned = inputs[:, :: self.strides[0], :: self.strides[1]]
+        return keras.ops.conv(thinned, kernel, strides=1, padding="valid", data_format=self.data_format)
 
 
 def channels_last(images: tf.Tensor, layer: keras.layers.Layer | None = None) -> tf.Tensor:
@@ -85,12 +82,9 @@ def convolution(
         ``None``.
     """
     weights = _weights(channels[0] * math.prod(by_axis(size, n_axes)), start)
-    settings = {"filters": channels[1], "kernel_size": size, "data_format": "channels_last", **weights}
-    steps = by_axis(stride, n_axes)
-    if n_axes == 2 and max(by_axis(size, n_axes)) == 1 and max(steps) > 1:
-        layer = _EveryNth(steps, **settings)
-    else:
-        layer = _CONVOLUTIONS[n_axes](strides=stride, **settings)
+    is_pointwise = n_axes == 2 and max(by_axis(size, n_axes)) == 1 and max(by_axis(stride, n_axes)) > 1
+    made = _Pointwise if is_pointwise else _CONVOLUTIONS[n_axes]
+    layer = made(channels[1], size, strides=stride, data_format="channels_last", **weights)
     layer.zeros = padding
     return _build(layer, (*[None] * n_axes, channels[0]))
 
