@@ -38,9 +38,7 @@ def make_scan(patient: int, scan: int) -> tuple[np.ndarray, np.ndarray]:
     within = np.linalg.norm(place - radii * anatomy.uniform(-0.4, 0.4, 3), axis=-1) < anatomy.uniform(6, 9)
     beside = np.linalg.norm(place - radii * [0, 1.4, 1.4], axis=-1) < 6  # as bright as a lesion, but outside
     mask = np.where(within & (shape < 1), 2, shape < 1)
-    image = (
-        np.array([0.0, 1.0, 2.0])[np.where(beside & (mask == 0), 2, mask)] + 0.3 * np.sin(place / 20 + bend[1])[..., 0]
-    )
+    shown = np.where(beside & (mask == 0), 2.0, mask) + 0.3 * np.sin(place / 20 + bend[1])[..., 0]
     return np.float32(shown + visit.normal(0, 0.4, SHAPE)), np.uint8(mask)
 
 
