@@ -8,7 +8,7 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 import delira.models  # noqa: E402
-from delira.backends.tensorflow.networks.layers import batch_norm  # noqa: E402
+from delira.backends.tensorflow.networks.layers import batch_norm, convolution  # noqa: E402
 from delira.backends.tensorflow.networks.ready import kl_to_standard_normal  # noqa: E402
 from delira.errors import ConfigError, DataError  # noqa: E402
 from delira.models import (  # noqa: E402
@@ -319,3 +319,17 @@ def test_a_resumed_training_equals_an_unbroken_one(ready, tmp_path):
 
     whole, resumed = run(tmp_path / "whole", 2), run(tmp_path / "resumed", 1, 2)
     assert all(np.array_equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_strided_convolution_of_single_pixels_is_keras_own_and_has_a_gradient_of_few_channels():
+    """That of TensorFlow itself ends the process."""
+    images = tf.random.stateless_normal((4, 48, 47, 8), (0, 1))
+    layer = convolution((8, 16), 1, stride=(2, 3))
+    with tf.GradientTape() as tape:
+        found = layer(images)
+        loss = tf.reduce_sum(found**2)
+    (gradient,) = tape.gradient(loss, [layer.kernel])
+    expected = tf.nn.conv2d(images, layer.kernel, [1, 2, 3, 1], "VALID") + layer.bias
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    thinned = images[:, ::2, ::3]
+    np.testing.assert_allclose(gradient[0, 0], 2 * tf.einsum("bhwi,bhwo->io", thinned, found), rtol=1e-4, atol=1e-3)

@@ -19,6 +19,17 @@ _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
 CONVOLUTIONS = (*_CONVOLUTIONS.values(), *_TRANSPOSED.values())
 
 
+class _Pointwise(keras.layers.Conv2D):
+    """A strided convolution of single pixels, which leaves out the others before it computes.
+
+    The gradient of TensorFlow 2.21's own, with oneDNN and up to 8 channels, ends the process by a segmentation fault.
+    """
+
+    def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        thinned = inputs[:, :: self.strides[0], :: self.strides[1]]
+        return keras.ops.conv(thinned, kernel, strides=1, padding="valid", data_format=self.data_format)
+
+
 def channels_last(images: tf.Tensor, layer: keras.layers.Layer | None = None) -> tf.Tensor:
     """(B, C, *spatial) as (B, *spatial, C); refuses images that ``layer``, if it is given, does not take."""
     if layer is not None:
@@ -71,7 +82,9 @@ def convolution(
         ``None``.
     """
     weights = _weights(channels[0] * math.prod(by_axis(size, n_axes)), start)
-    layer = _CONVOLUTIONS[n_axes](channels[1], size, strides=stride, data_format="channels_last", **weights)
+    is_pointwise = n_axes == 2 and max(by_axis(size, n_axes)) == 1 and max(by_axis(stride, n_axes)) > 1
+    made = _Pointwise if is_pointwise else _CONVOLUTIONS[n_axes]
+    layer = made(channels[1], size, strides=stride, data_format="channels_last", **weights)
     layer.zeros = padding
     return _build(layer, (*[None] * n_axes, channels[0]))
 
