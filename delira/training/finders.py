@@ -477,7 +477,7 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
     with backend.devices.threads(config.num_threads), run.own_generators(backend), exact:
         run.seed_generators(backend, trainer.seed, trainer.fold, state.epoch + 1, stream="framework")
-        known, phase = dict(hook_state), trainer.run.phase
+        known, phase, inputs = dict(hook_state), trainer.run.phase, dict(trainer.run.inputs)
         _give_shapes(trainer, data)
         rehearsal, callbacks = Rehearsal(trainer, data), trainer.callbacks
         losses = [(loss, copy.deepcopy(loss.state_dict())) for _, loss in checkpoints.losses_with_state(trainer.run)]
@@ -497,6 +497,7 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
                     part.put_back()
         finally:
             trainer.state, trainer.run.phase, rehearsal.hook_state = state, phase, known
+            trainer.run.inputs = inputs
             rehearsal.put_back()
             for loss, kept in losses:
                 loss.load_state_dict(kept)
