@@ -12,7 +12,7 @@ POINTS = [
     PutBack(
         point="5",
         what="predictions of repeats are averaged: an ensemble that nobody asked for",
-        file="delira/experiments/result.py",
+        file="delira/experiments/out_of_fold.py",
         old="""    for part, where in zip(parts, indices, strict=True):
         whole[where] = part
     return whole
