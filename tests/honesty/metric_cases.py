@@ -30,6 +30,8 @@ class Case:
     is_number: bool = True
     #: what a trial has by itself, and an experiment has not
     in_trial: bool = True
+    #: where a prediction is no number
+    of_nothing: float = np.nan
 
     def covers(self):
         return {name_of(metric) for metric in self.metrics}
@@ -369,7 +371,14 @@ def per_class(n_classes, size=(0.5, 2.0)):
         (dm.VolumeError(n_classes, signed=True), overlap(by_hand.volume_error)),
         (dm.VolumeError(n_classes), overlap(lambda first, second: abs(by_hand.volume_error(first, second)))),
     ]
-    return [Case((metric,), value, type(metric).__name__, in_trial=False) for metric, value in table]
+    return [
+        Case(
+            *((metric,), value, type(metric).__name__),
+            in_trial=False,
+            of_nothing=-np.inf if metric.higher_is_better else np.inf,
+        )
+        for metric, value in table
+    ]
 
 
 def own_functions():

@@ -57,7 +57,9 @@ def by_hand(arguments):
 
 def trained(folder):
     """The folder of a checkpoint of a network whose weight is known."""
-    trainer = ToyTrainer(**{**of_toy(folder), "save_path": folder / "run", "save_freq": 1, "optimizer_params": {"lr": 1e-12}})
+    trainer = ToyTrainer(
+        **{**of_toy(folder), "save_path": folder / "run", "save_freq": 1, "optimizer_params": {"lr": 1e-12}}
+    )
     trainer.train(1, data())
     return folder / "run"
 
@@ -74,7 +76,7 @@ def said(outputs, folder):
 def ensemble_of(folder):
     """Two members that are the same network."""
     path = trained(folder)
-    return delira.load_ensemble([path, path / "checkpoints" / "checkpoint_last.npz"])
+    return delira.load_ensemble([path, path / "checkpoints" / "checkpoint_last.zip"])
 
 
 def of_stored(folder):
@@ -118,7 +120,11 @@ ENTRIES = [
             "on_error": NOT_A_CHOICE,
             "objects": NO_OBJECTS,
         },
-        says={"source": ["predict"], "data": ["case", "no file", "predict", "entry", "data"], "out": ["path"]},
+        says={
+            "source": ["predict", "no run", "member"],
+            "data": ["case", "no file", "predict", "entry", "batch"],
+            "out": ["path"],
+        },
     ),
     Entry(
         name="delira.load_network",
