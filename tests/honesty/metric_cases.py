@@ -466,7 +466,8 @@ CASES: dict[str, list[Case]] = {
     "positive_numbers": [*errors(is_chosen=True), *sklearn_numbers(False), *own_functions()],
     "several_numbers": [*errors(is_chosen=True), *sklearn_numbers(True), *own_functions()],
     "pixels": [
-        shares(*CATEGORICAL, *CHOSEN), ACCURACY, *of_labels(3), *of_masks(True, 3), *per_class(3), *sklearn_labels(3, names=SOME),
+        shares(*CATEGORICAL, *CHOSEN), ACCURACY, *of_labels(3), *of_masks(True, 3), *per_class(3),
+        *sklearn_labels(3, names=SOME),
         case("dice", dm.dice)(lambda data: by_hand.dice_of_samples(data.label, data.said)),
     ],
     "steps": [

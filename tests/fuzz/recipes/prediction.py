@@ -9,14 +9,12 @@ from fuzz_values import (
     NAN,
     NOT_A_BOOL,
     NOT_A_CHOICE,
-    NOT_A_COUNT,
     NOT_A_PATH,
     NOT_POSITIVE_INT,
     STRANGE,
 )
 
 import delira
-from delira.inference import SlidingWindow
 from delira.testing import ToyTrainer
 
 IMAGE = np.arange(35.0, dtype=np.float32).reshape(1, 1, 5, 7)
