@@ -183,17 +183,18 @@ def _axes(given: Any) -> tuple[int, ...]:
 
 
 def _planes(given: Any) -> tuple[tuple[int, int], ...]:
-    planes = [given] if isinstance(given, tuple) and len(given) == 2 and not isinstance(given[0], tuple) else given
-    found = [_axes(plane) if isinstance(plane, (tuple, list)) else () for plane in planes]
-    if any(len(plane) != 2 for plane in found):
+    planes = given if isinstance(given, (tuple, list)) else [None]
+    planes = [planes] if len(planes) == 2 and not isinstance(planes[0], (tuple, list)) else planes
+    found = [tuple(plane) if isinstance(plane, (tuple, list)) else () for plane in planes]
+    if any(len(plane) != 2 or not all(map(is_count, plane)) or plane[0] == plane[1] for plane in found):
         raise ConfigError(
             f"TestTimeAugmentation: rotations are pairs of different axes in space, from 0, as [(0, 1)], got {given!r}"
         )
-    return tuple((plane[0], plane[1]) for plane in found)
+    return tuple((int(one), int(other)) for one, other in found)
 
 
 def _pairs(given: Any) -> tuple[tuple[Change, Change], ...]:
-    pairs = tuple(given)
+    pairs = tuple(given) if isinstance(given, (tuple, list)) else (None,)
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(callable, pair)) for pair in pairs):
         raise ConfigError(f"TestTimeAugmentation: functions are pairs (change, undo), got {given!r}")
     return tuple((change, undo) for change, undo in pairs)

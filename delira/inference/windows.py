@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, expect, positive
+from delira.errors import ConfigError, DataError, check_choice, check_numbers, expect, is_count, positive
 from delira.inference.way import Arrays, Call, Inference, is_spread, space_of
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 _WEIGHTINGS = ("gaussian", "constant")
+_DTYPES = ("float32", "float16", "float64")
 _PADDINGS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap"}
 #: weights of a window are never less than that
 _LEAST = 1e-3
@@ -82,20 +83,22 @@ class SlidingWindow(Inference):
         memory_map: bool | str | Path = False,
     ):
         self.size, self.overlap, self.sigma = _each(size), _each(overlap), _each(sigma)
-        are_sizes = all(isinstance(one, numbers.Integral) and int(one) > 0 for one in self.size) and self.size
+        are_sizes = self.size and all(is_count(one) and one > 0 for one in self.size)
         expect(
             ("SlidingWindow: size", size, bool(are_sizes), "the voxels of a window, one number or one for each axis"),
             ("SlidingWindow: overlap", overlap, _are_in(self.overlap, 0, 1), "a part of a window, in [0, 1)"),
             ("SlidingWindow: sigma", sigma, _are_in(self.sigma, 1e-6, math.inf), "a part of a window, above 0"),
             ("SlidingWindow: weighting", weighting, weighting in _WEIGHTINGS, f"one of {', '.join(_WEIGHTINGS)}"),
-            ("SlidingWindow: padding", padding, padding is None or padding in _PADDINGS, f"one of {[*_PADDINGS]}"),
             positive("SlidingWindow: batch_size", batch_size, "windows"),
         )
+        check_choice("SlidingWindow", (None, *_PADDINGS), padding=padding)
+        check_choice("SlidingWindow", (None, *_DTYPES), dtype=dtype if dtype is None else _name_of(dtype))
+        check_numbers("SlidingWindow", pad_value=pad_value)
+        if not isinstance(memory_map, (bool, str, Path)):
+            raise ConfigError(f"SlidingWindow: memory_map is True, False or a folder, got {memory_map!r:.200}")
         self.weighting, self.batch_size = weighting, int(batch_size)
         self.padding, self.pad_value, self.memory_map = padding, pad_value, memory_map
         self.dtype = None if dtype is None else np.dtype(dtype)
-        if self.dtype not in (None, np.float16, np.float32, np.float64):
-            raise ConfigError(f"SlidingWindow: dtype is 'float32' or 'float16', got {dtype!r}")
         given = {len(one) for one in (self.size, self.overlap, self.sigma)} - {1}
         if len(given) > 1:
             raise ConfigError(
@@ -325,7 +328,16 @@ def _each(values: Any) -> tuple[Any, ...]:
 
 
 def _are_in(values: tuple[Any, ...], low: float, high: float) -> bool:
-    return bool(values) and all(isinstance(one, numbers.Real) and low <= float(one) < high for one in values)
+    are_numbers = all(isinstance(one, numbers.Real) and not isinstance(one, bool) for one in values)
+    return bool(values) and are_numbers and all(low <= float(one) < high for one in values)
+
+
+def _name_of(dtype: Any) -> Any:
+    """A type by its name, whichever way it is given; else what was given."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return dtype
 
 
 def _short(values: tuple[Any, ...]) -> Any:

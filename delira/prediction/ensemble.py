@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import delira
-from delira.errors import CheckpointError, ConfigError
+from delira.errors import CheckpointError, ConfigError, check_mappings, check_that, if_given, is_count
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.io.export import write_program
@@ -158,7 +158,13 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     CheckpointError
         If a member is missing or damaged, naming it.
     """
-    chosen = None if folds is None else [*folds]
+    check_mappings("load_ensemble", **if_given(objects=objects))
+    is_known = isinstance(path, (str, Path, KFoldResult))
+    are_known = isinstance(path, Sequence) and all(isinstance(one, (str, Path, KFoldResult)) for one in path)
+    check_that(is_known or are_known, "load_ensemble", "path is a result, a folder, or a list of them", path)
+    chosen = [*folds] if isinstance(folds, Iterable) else None
+    is_right = folds is None or (chosen is not None and all(map(is_count, chosen)))
+    check_that(is_right, "load_ensemble", "folds are numbers of folds, from 0", folds)
     paths: list[str | Path] = []
     for one in [path] if isinstance(path, (str, Path, KFoldResult)) else path:
         paths += _of_result(one, chosen) if isinstance(one, KFoldResult) else [one]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -133,8 +134,8 @@ class Combined:
         spread: bool = True,
         at_once: bool = True,
     ):
-        if not members:
-            raise ConfigError("an ensemble has at least one member, got none")
+        if not isinstance(members, Sequence) or not members or not all(isinstance(one, Member) for one in members):
+            raise ConfigError(f"an ensemble has at least one member, of load_ensemble(…).members, got {members!r:.200}")
         check_choice(self, (None, *COMBINE), combine=combine)
         check_flags(self, spread=spread, at_once=at_once)
         self.members, self.combine, self.spread, self.at_once = list(members), combine, spread, at_once
@@ -367,7 +368,8 @@ def _read_off(known: Criterion | None, array: Any, space: tuple[int, ...]) -> Cr
 def _normalised(weights: Sequence[float] | None, number: int) -> list[float]:
     if weights is None:
         return [1 / number] * number
-    found = np.asarray(weights, dtype=np.float64)
+    is_list = isinstance(weights, (list, tuple, np.ndarray)) and all(isinstance(one, numbers.Real) for one in weights)
+    found = np.asarray(weights if is_list else (), dtype=np.float64)
     if found.shape != (number,) or not np.isfinite(found).all() or (found < 0).any() or not found.sum():
         raise ConfigError(f"weights are one number of at least 0 for each of the {number} members, got {weights!r}")
     return [*(found / found.sum()).tolist()]

@@ -10,7 +10,7 @@ from typing import Any
 
 from delira.contract import Backend, Network
 from delira.data_loading.transforms import FittedPreprocessing, attach
-from delira.errors import CheckpointError, ConfigError, listed
+from delira.errors import CheckpointError, ConfigError, check_mappings, check_that, if_given, listed
 from delira.experiments.preprocessing import load_preprocessing
 from delira.frameworks import CHECKPOINTS
 from delira.inference import Inference, SlidingWindow, TestTimeAugmentation, joined
@@ -133,6 +133,8 @@ def read_network(
     trusted: Iterable[Any] = (),
 ) -> StoredNetwork:
     """Read a network and what is known of it; see :func:`load_network`."""
+    check_mappings("load_network", **if_given(objects=objects))
+    check_that(isinstance(trusted, Iterable), "load_network", "trusted is a list of names or classes", trusted)
     given = as_path(path, "path")
     file = given if given.is_file() else _chosen(_fold_of(given))
     container.verify_zip(file)

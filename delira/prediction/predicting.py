@@ -9,7 +9,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from delira.contract import Network
-from delira.errors import ConfigError, DataError, check_choice, check_flags, check_whole, if_given, listed, noting
+from delira.errors import (
+    ConfigError,
+    DataError,
+    check_choice,
+    check_flags,
+    check_mappings,
+    check_whole,
+    if_given,
+    listed,
+    noting,
+)
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.metrics import gather
@@ -97,6 +107,7 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
         If a case cannot be read, or is not such as the network learned from, naming it.
     """
     check_flags("predict", stream=stream)
+    check_mappings("predict", **if_given(objects=objects))
     check_choice("predict", ("raise", "skip"), on_error=on_error)
     check_choice("predict", (None, *KINDS), keep=keep)
     check_whole("predict", at_least=1, **if_given(batch_size=batch_size))

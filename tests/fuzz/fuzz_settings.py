@@ -19,6 +19,8 @@ from fuzz_values import (
     raises_user_error,
 )
 
+from delira.inference import SlidingWindow
+
 #: dictionaries of functions by name
 FUNCTIONS = [*NOT_A_MAPPING, {"a": 5}, {"a": "x"}, {5: len}]
 #: names of the entries that a function reads
@@ -46,6 +48,8 @@ WRONG: dict[str, list[Any]] = {
     "num_threads": [value for value in NOT_POSITIVE_INT if value is not None],
     "val_freq": NOT_POSITIVE_INT,
     "val_score_key": [5, 1, NAN, [], STRANGE, True, ""],
+    "val_inference": ["x", 5, NAN, [], STRANGE, (4, 4)],
+    "val_tta": ["x", 5, NAN, [], STRANGE, (0, 1), SlidingWindow(4)],
     "val_score_mode": [*NOT_A_TEXT, "nonsense", "highst", ""],
     "reduce_mode": NOT_A_CHOICE,
     "seed": [value for value in NOT_A_COUNT if not isinstance(value, bool)],

@@ -21,6 +21,7 @@ from small_backends import build_kit
 
 from delira.data_loading import BaseDataManager, RandomSampler
 from delira.errors import DeliraError
+from delira.inference import SlidingWindow, TestTimeAugmentation
 from delira.settings.config import PARTS, PLAIN
 from delira.training.callbacks import AbstractCallback, EarlyStopping, TerminateOnNaN
 
@@ -143,6 +144,8 @@ def settings_of(kit) -> dict[str, Any]:
         "val_freq": 2,
         "val_score_key": "mse",
         "val_score_mode": "highest",
+        "val_inference": SlidingWindow(4),
+        "val_tta": TestTimeAugmentation(flips=0),
         "output": "logits",
         "reduce_mode": "sum",
         "seed": 3,

@@ -30,6 +30,8 @@ class Case:
     is_number: bool = True
     #: what a trial has by itself, and an experiment has not
     in_trial: bool = True
+    #: where a prediction is no number
+    of_nothing: float = np.nan
 
     def covers(self):
         return {name_of(metric) for metric in self.metrics}
@@ -340,6 +342,45 @@ def of_masks(first, n_classes, **settings):
     return found
 
 
+def per_class(n_classes, size=(0.5, 2.0)):
+    """Metrics with a value for each class: their means, which a trial does not compute."""
+    spacing, labels = {"spacing": size}, range(1, n_classes)
+
+    def masks(data):
+        return data.label, data.said
+
+    def sizes(data):
+        return [size] * len(data.label)
+
+    def overlap(of_class):
+        return lambda data: by_hand.over_masks(of_class, *masks(data), labels)
+
+    table = [
+        (dm.DicePerClass(n_classes), overlap(by_hand.dice_of)),
+        (dm.IoUPerClass(n_classes), overlap(by_hand.iou_of)),
+        (dm.HausdorffPerClass(n_classes), lambda data: by_hand.hausdorff(*masks(data), n_classes, 95)),
+        (
+            dm.HausdorffPerClass(n_classes, 80, missing=9.0, **spacing),
+            lambda data: by_hand.hausdorff(*masks(data), n_classes, 80, sizes(data), 9.0),
+        ),
+        (dm.SurfaceDice(n_classes, 1.0), lambda data: by_hand.surface_dice(*masks(data), n_classes, 1.0)),
+        (
+            dm.SurfaceDice(n_classes, 0.7, **spacing),
+            lambda data: by_hand.surface_dice(*masks(data), n_classes, 0.7, sizes(data)),
+        ),
+        (dm.VolumeError(n_classes, signed=True), overlap(by_hand.volume_error)),
+        (dm.VolumeError(n_classes), overlap(lambda first, second: abs(by_hand.volume_error(first, second)))),
+    ]
+    return [
+        Case(
+            *((metric,), value, type(metric).__name__),
+            in_trial=False,
+            of_nothing=-np.inf if metric.higher_is_better else np.inf,
+        )
+        for metric, value in table
+    ]
+
+
 def own_functions():
     """Functions and classes of users, which are called with labels as they are."""
 
@@ -425,7 +466,8 @@ CASES: dict[str, list[Case]] = {
     "positive_numbers": [*errors(is_chosen=True), *sklearn_numbers(False), *own_functions()],
     "several_numbers": [*errors(is_chosen=True), *sklearn_numbers(True), *own_functions()],
     "pixels": [
-        shares(*CATEGORICAL, *CHOSEN), ACCURACY, *of_labels(3), *of_masks(True, 3), *sklearn_labels(3, names=SOME),
+        shares(*CATEGORICAL, *CHOSEN), ACCURACY, *of_labels(3), *of_masks(True, 3), *per_class(3),
+        *sklearn_labels(3, names=SOME),
         case("dice", dm.dice)(lambda data: by_hand.dice_of_samples(data.label, data.said)),
     ],
     "steps": [

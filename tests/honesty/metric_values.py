@@ -171,13 +171,32 @@ def dice_of_samples(true, said):
     return np.mean(values)
 
 
-def hausdorff(true, said, n_classes, percentile=100, spacing=None):
+def hausdorff(true, said, n_classes, percentile=100, spacing=None, missing=np.inf):
     """The mean over samples of the mean over foreground classes of the distance of edges, all pairs compared."""
+    return over_either(
+        lambda first, second, size: distance_of(first, second, percentile, size, missing),
+        *(true, said, n_classes, spacing),
+    )
+
+
+def surface_dice(true, said, n_classes, tolerance, spacing=None):
+    """The same mean, of the share of both edges that lies within a tolerance of the other."""
+
+    def of_class(first, second, size):
+        if not first.any() or not second.any():
+            return 0.0
+        return np.mean(np.concatenate(ways(first, second, size)) <= tolerance)
+
+    return over_either(of_class, true, said, n_classes, spacing)
+
+
+def over_either(of_class, true, said, n_classes, spacing=None):
+    """The mean over samples of the mean over foreground classes that are in one of both masks."""
     values = []
     for number, (meant, found) in enumerate(zip(true, said, strict=True)):
         size = 1.0 if spacing is None else spacing[number]
         own = [
-            distance_of(meant == a, found == a, percentile, size)
+            of_class(meant == a, found == a, size)
             for a in range(1, n_classes)
             if (meant == a).any() or (found == a).any()
         ]
@@ -185,12 +204,22 @@ def hausdorff(true, said, n_classes, percentile=100, spacing=None):
     return np.mean(values) if values else np.nan
 
 
-def distance_of(first, second, percentile, size):
+def volume_error(first, second):
+    """Of two masks, by how much of the first one the second is too large."""
+    return (second.sum() - first.sum()) / first.sum()
+
+
+def distance_of(first, second, percentile, size, missing=np.inf):
     """Of the edges of two masks, the larger of both ways."""
     if not first.any() or not second.any():
-        return np.inf
+        return missing
+    return max(np.percentile(way, percentile) for way in ways(first, second, size))
+
+
+def ways(first, second, size):
+    """How far each pixel of the edge of a mask is from the edge of the other, all pairs compared."""
     distances = cdist(*(np.argwhere(edge(mask)) * np.broadcast_to(size, 2) for mask in (first, second)))
-    return max(np.percentile(distances.min(axis), percentile) for axis in (0, 1))
+    return distances.min(1), distances.min(0)
 
 
 def edge(mask):

@@ -27,6 +27,7 @@ from pairwise import every_second
 import delira.metrics as dm
 from delira.data_loading import BaseDataManager
 from delira.metrics import score
+from delira.metrics.per_class import may_lack_values, mean_of_values
 from delira.settings.config import TrainerConfig
 from delira.state import CRITERION, MIXUP_LAMBDA, Y_PRED, Y_TRUE, State, X
 from delira.testing import toy
@@ -102,7 +103,9 @@ def of_experiment(metrics, entries, batch_size, metric_keys=None):
     """What an evaluation of a network says of metrics that are bound."""
     manager = BaseDataManager(entries, batch_size, n_process_augmentation=0)
     values = Predictor(Through()).evaluate(manager, metrics=metrics, metric_keys=metric_keys).metrics
-    return {name: np.mean(value) for name, value in values.items()}
+    return {
+        name: mean_of_values(value, may_lack_values(metrics[name])) for name, value in values.items() if name in metrics
+    }
 
 
 def torch_parts(loss):
@@ -331,7 +334,7 @@ def test_one_prediction_that_is_no_number_makes_every_number_none(name, seed):
     data, loss, batch_sizes = drawn(name, seed)
     at = np.random.default_rng(seed).integers(len(data.pred))
     data.pred[at] = np.nan
-    cases = [dataclasses.replace(case, expected=lambda data: np.nan) for case in CASES[name]]
+    cases = [dataclasses.replace(case, expected=lambda data, case=case: case.of_nothing) for case in CASES[name]]
     compare_experiment(cases, data, loss, batch_sizes[1:2])
     if importlib.util.find_spec("torch"):
         compare_trial("torch", cases, data, loss, batch_sizes[1:2])

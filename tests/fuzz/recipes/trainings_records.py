@@ -37,7 +37,8 @@ NO_PARAMETERS = ["x", 5, NAN, [1], STRANGE, True, {"model": 5}, {"training": "x"
 PARTS = ("optimizer", "schedule", "update", "compiling", "logging", "saving", "guards")
 PLAIN = (
     "losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "gpu_ids", "device", "num_threads",
-    "val_freq", "val_score_key", "val_score_mode", "output", "reduce_mode", "seed", "convert_batch_to_npy_fn", "extra",
+    "val_freq", "val_score_key", "val_score_mode", "val_inference", "val_tta", "output", "reduce_mode", "seed",
+    "convert_batch_to_npy_fn", "extra",
 )  # fmt: skip
 
 
@@ -254,6 +255,7 @@ ENTRIES = [
             "output_readings": [*NOT_A_MAPPING, {"pred": "logits"}, {5: {}}, {"pred": {"output": "logits"}}],
         },
         free={
+            "kept_as": "told as it is",
             **dict.fromkeys(
                 ("parameters", "callbacks", "left_out", "timings", "guards", "path", "raw_statistics", "partial"),
                 "told as they are",

@@ -12,7 +12,7 @@ POINTS = [
     PutBack(
         point="5",
         what="predictions of repeats are averaged: an ensemble that nobody asked for",
-        file="delira/experiments/result.py",
+        file="delira/experiments/out_of_fold.py",
         old="""    for part, where in zip(parts, indices, strict=True):
         whole[where] = part
     return whole
@@ -50,7 +50,7 @@ POINTS = [
     PutBack(
         point="5",
         what="the last of splits that test the same cases is left out, as if the run were broken off",
-        file="delira/experiments/result.py",
+        file="delira/experiments/out_of_fold.py",
         old="is_done = n_planned is not None and len(folds) >= n_planned",
         new="is_done = False",
         test=EVERY + "test_splits_whose_last_repeats_some_cases_of_the_others_are_no_unfinished_repeat",
@@ -58,7 +58,7 @@ POINTS = [
     PutBack(
         point="5",
         what="cases that a repeat that was broken off tests again are drawn as if they were others",
-        file="delira/experiments/result.py",
+        file="delira/experiments/out_of_fold.py",
         old='return self.kind == "once" and not self.unfinished',
         new='return self.kind == "once"',
         test=EVERY + "test_a_repeat_that_was_broken_off_is_drawn_with_the_cases_of_the_one_before",

@@ -91,8 +91,8 @@ POINTS = [
         point="40",
         what="accuracy takes the argmax over time",
         file="delira/metrics/tree/adapters.py",
-        old="    return AlongAxis(metric) if known.class_axis == -1 and metric in (accuracy, dice) else metric",
-        new="    return AlongAxis(metric) if known.class_axis == -2 and metric in (accuracy, dice) else metric",
+        old="    if known.class_axis == -1 and metric in (accuracy, dice):",
+        new="    if known.class_axis == -2 and metric in (accuracy, dice):",
         test=f"{OUTPUTS}::test_sequences_with_as_many_steps_as_classes_are_read_as_the_backend_has_them",
     ),
     PutBack(
