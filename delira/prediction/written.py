@@ -67,9 +67,9 @@ class Folder:
             If there are predictions of something else.
         """
         folder = as_path(path, "out")
-        make_folder(folder)
-        sweep_partials(folder)
         told = {"format": 1, "model": repr(model), "weights": _digest(model), "asked": dict(asked)}
+        make_folder(folder)  # once the members are there
+        sweep_partials(folder)
         file = folder / FILE
         if not file.exists():
             publish_text(file, json.dumps(told, indent=1) + "\n")
