@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from delira import models
 from delira.contract import Backend, Network
 from delira.data_loading.transforms import FittedPreprocessing, attach
 from delira.errors import CheckpointError, ConfigError, listed
@@ -220,8 +221,10 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
     name = described.get("class")
     if not isinstance(name, str):
         raise CheckpointError(f"{file} does not say of which class its network is; pass network=, made by yourself")
-    cls = references.find(name, objects)
     module, _, qualname = name.partition(":")
+    if module.startswith("delira.") and qualname in models.__all__:
+        getattr(models, qualname)  # a ready network is imported by delira; what else a file names, never
+    cls = references.find(name, objects)
     if not isinstance(cls, type):
         short = qualname.rpartition(".")[2]
         raise ConfigError(
