@@ -58,6 +58,11 @@ class StoredNetwork:
         return {str(name): tuple(shape) for name, shape in mapping(self._predicts.get("inputs")).items()}
 
     @property
+    def spacing(self) -> list[list[float]]:
+        """Of the volumes that it learned from: the least and the largest along each axis, in mm; empty: not known."""
+        return [[*map(float, row)] for row in self._predicts.get("spacing", ())]
+
+    @property
     def outputs(self) -> dict[str, Criterion]:
         """What is known of the outputs by losses, settings, and what the training has seen of them."""
         known = {name: one for name, (_, one) in (read_outputs(self._predicts.get("outputs")) or {}).items()}

@@ -67,7 +67,9 @@ class Folder:
             If there are predictions of something else.
         """
         folder = as_path(path, "out")
-        told = {"format": 1, "model": repr(model), "weights": _digest(model), "asked": dict(asked)}
+        weights, reads = _digest(model), [*model.reads]
+        # after these a model is loaded, and says the same in every process
+        told = {"format": 1, "model": repr(model), "reads": reads, "weights": weights, "asked": dict(asked)}
         make_folder(folder)  # once the members are there
         sweep_partials(folder)
         file = folder / FILE
