@@ -220,10 +220,11 @@ class Pass:
             outputs = model.predict_batch(batch, self._way)
             widest = max(model.reads, key=lambda key: np.ndim(batch[key]))
             outputs = kept_as(outputs, self._how.keep, np.shape(batch[widest])[2:], model.outputs)
+        where = where_in(case.batch, batch, widest)
         for position in left:
             one = Prediction(case.names[position], _one_of(outputs, position), case.files[position])
             if self._folder is not None:
-                self._folder.write(one.name, one.outputs, where_in(batch, widest, position, one.file))
+                self._folder.write(one.name, one.outputs, where[position], one.file)
             yield one
 
     def _is_done(self, name: str) -> bool:
