@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from delira import models
 from delira.contract import Backend, Network
 from delira.data_loading.transforms import FittedPreprocessing, attach
 from delira.errors import CheckpointError, ConfigError, check_mappings, check_that, if_given, listed
@@ -55,6 +56,11 @@ class StoredNetwork:
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Entry of a batch that the network reads -> shape of a sample that it learned from; empty: not known."""
         return {str(name): tuple(shape) for name, shape in mapping(self._predicts.get("inputs")).items()}
+
+    @property
+    def spacing(self) -> list[list[float]]:
+        """Of the volumes that it learned from: the least and the largest along each axis, in mm; empty: not known."""
+        return [[*map(float, row)] for row in self._predicts.get("spacing", ())]
 
     @property
     def outputs(self) -> dict[str, Criterion]:
@@ -222,13 +228,16 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
     name = described.get("class")
     if not isinstance(name, str):
         raise CheckpointError(f"{file} does not say of which class its network is; pass network=, made by yourself")
-    cls = references.find(name, objects)
     module, _, qualname = name.partition(":")
+    if module.startswith("delira.") and qualname in models.__all__:
+        getattr(models, qualname)  # a ready network is imported by delira; what else a file names, never
+    cls = references.find(name, objects)
     if not isinstance(cls, type):
         short = qualname.rpartition(".")[2]
         raise ConfigError(
-            f"{file} is of the network {qualname} of the module {module}, which is not imported; import it before, or "
-            f"pass objects={{{short!r}: {short}}}"
+            f"{file} is of the network {qualname} of the module {module}, which is not imported; import it before (for "
+            f"a command: --import {'SCRIPT.py' if module == '__main__' else module}), or pass objects={{{short!r}: "
+            f"{short}}}"
         )
     written = described.get("arguments")  # older checkpoints have plain ones alone
     own = mapping(parse_json(written) if isinstance(written, str) else described.get("init_kwargs"))
