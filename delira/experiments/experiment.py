@@ -18,6 +18,7 @@ from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
+from delira.experiments.seen_cases import keep_of_run
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
@@ -271,6 +272,7 @@ class BaseExperiment(Generic[NetworkT]):
             if request.preprocessing is not None:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
+            keep_of_run(folder.path, trainer, (train_data, val_data), allow_changes)
             network = trainer.train(request.num_epochs, train, val)
             if told := other_weights(selection_of(trainer)):
                 folder.log("other_weights", fold=request.fold, **told)
