@@ -19,9 +19,9 @@ from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
+from delira.experiments.kept_hashes import keep_of_folds
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
 from delira.experiments.result import KFoldResult, other_weights, selection_of
-from delira.experiments.seen_cases import keep_of_folds
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet

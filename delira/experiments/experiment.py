@@ -14,11 +14,11 @@ from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
 from delira.experiments import cross_validation, run_request, splits
+from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
-from delira.experiments.seen_cases import keep_of_run
 from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards

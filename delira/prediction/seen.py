@@ -104,7 +104,7 @@ class Watch:
             self._not_compared.append(name)
         found = [who for entries, one in hashes.items() if one for who in self._known[entries].get(one, ())]
         if found:
-            self.seen.append((name, _told(found)))
+            self.seen.append((name, _told(name, found)))
         return not found
 
     def of_case(self, case: Case | Unreadable) -> Case | None:
@@ -144,7 +144,7 @@ class Watch:
                 if one is None:
                     self._not_compared.append(names[number])
                 elif one in known:
-                    seen[number] = _told(known[one])
+                    seen[number] = _told(names[number], known[one])
         self.seen += [(names[number], where) for number, where in sorted(seen.items())]
         return np.array([number for number in range(len(names)) if number not in seen], dtype=np.int64)
 
@@ -177,16 +177,16 @@ class Watch:
             )
 
 
-def _told(found: Sequence[tuple[str, str, str]]) -> str:
-    """In which trainings a case was, e.g. ``"case 'a' of the training of fold_00 and fold_01"``."""
-    by_role: dict[tuple[str, str], list[str]] = {}
-    for role, member, name in found:
-        by_role.setdefault((name, role), []).append(member)
+def _told(name: str, found: Sequence[tuple[str, str, str]]) -> str:
+    """In which trainings a case was, e.g. ``"in the training of fold_00, fold_01"``; and its name there, if another."""
+    members: dict[tuple[str, str], dict[str, None]] = {}
+    for role, member, called in found:
+        members.setdefault((role, called), {})[member] = None
     told = [
-        f"{name!r} of the {role} of {listed([*dict.fromkeys(members)], _LISTED)}"
-        for (name, role), members in by_role.items()
+        f"{'' if called == name else f'as {called!r} '}in the {role} of {listed([*who], _LISTED)}"
+        for (role, called), who in members.items()
     ]
-    return listed(told, 2, ", ")
+    return listed(told, 2, ", and ")
 
 
 def rows_of(cases: Iterator[Case | Unreadable], watch: Watch) -> int:
