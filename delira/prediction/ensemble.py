@@ -95,8 +95,8 @@ class Ensemble(Combined):
         MissingKeyError
             If a metric reads what the data lack.
         """
-        how = {"on_seen": on_seen, "inference": inference, "tta": tta, "batch_size": batch_size, "objects": objects}
-        return score(self, data, Asked(metrics=metrics, metric_keys=metric_keys, **how))
+        asked = Asked(metrics, metric_keys, on_seen, inference, tta, batch_size, objects)
+        return score(self, data, asked)
 
     def export(
         self,

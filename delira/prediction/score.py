@@ -53,7 +53,7 @@ class EnsembleScore:
         return f"EnsembleScore({', '.join([*parts, *(f'{name}={value:.4g}' for name, value in self.values.items())])})"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Asked:
     """How a score is computed; see :meth:`delira.Ensemble.score`."""
 
@@ -247,7 +247,9 @@ def _of_run(
     for name, plain in mapping(stored.get("metrics")).items():
         known = known_metric(plain)
         metrics[name] = yaml_codec.decode(plain, objects) if known is None else known
-    if unresolved := yaml_codec.find_unresolved(metrics):
+    unresolved = yaml_codec.find_unresolved(metrics)
+    metrics = expanded({name: metric for name, metric in metrics.items() if name not in unresolved})
+    if unresolved := {name: one for name, one in unresolved.items() if name not in metrics}:  # classes of a metric
         cures = "; ".join(f"for {key!r}: {references.cure(one)}" for key, one in unresolved.items())
         raise ConfigError(
             f"metrics of the run of {first.name!r} are not known ({cures}); or pass metrics={{name: function}}"

@@ -104,7 +104,8 @@ def test_other_metrics_get_the_combined_probabilities(ensemble):
     from sklearn.metrics import log_loss
 
     found = ensemble.score(NEW, {"loss": log_loss})
-    expected = log_loss(NEW["label"], ensemble.predict(NEW)["pred"].astype(np.float64))
+    pred = ensemble.predict(NEW)["pred"].astype(np.float64)
+    expected = log_loss(NEW["label"], pred / pred.sum(1, keepdims=True))
     assert found.values["loss"] == pytest.approx(expected, rel=1e-6)
     logits = ensemble_of_logits(ensemble)
     assert logits.score(NEW, {"loss": log_loss}).values["loss"] != pytest.approx(expected, rel=1e-3)
