@@ -31,12 +31,19 @@ def hash_case(sample: Mapping[str, Any], entries: Sequence[str]) -> str | None:
     for entry in sorted(entries):
         if entry not in sample:
             return None
-        for path, leaf in iterate_leaves(sample[entry]):
-            _add(digest, ".".join(map(str, (entry, *path))), np.asarray(leaf))
+        _add(digest, entry, sample[entry])
     return digest.hexdigest()
 
 
-def _add(digest: Any, name: str, array: np.ndarray) -> None:
+def _add(digest: Any, name: str, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            _add(digest, f"{name}.{key}", value[key])
+    else:  # of a list a batch has an array, too
+        _add_array(digest, name, np.asarray(value))
+
+
+def _add_array(digest: Any, name: str, array: np.ndarray) -> None:
     digest.update(f"{name} {array.shape};".encode())
     if array.dtype.kind not in "biuf":  # names and the like
         for value in array.reshape(-1).tolist():

@@ -33,6 +33,7 @@ NOT_CALLED = {
     "delira.contract.WrappedOptimizers": "a part of a backend, which makes it",
     "delira.callbacks.schedules.OptimizerSchedule": "a base class of schedules",
     "delira.callbacks.schedules.RateSchedule": "a base class of schedules",
+    "delira.prediction.EnsembleScore": "a record that Ensemble.score returns",
     "delira.report.CaseTable": "a record that a result returns",
     "delira.report.Example": "a record that a result returns",
     "delira.report.Examples": "a record that a result returns",
