@@ -58,7 +58,7 @@ def test_each_case_is_hashed_as_its_dataset_gives_it(workers, tmp_path):
     assert [*hashes_of(doubled, ["data"])] == expected()
     subset = doubled.get_subset([3, 1])
     assert [one for _, one in hashes_of(subset, ["data"])] == [expected()[3][1], expected()[1][1]]
-    cached = CachedDataset(lazy, tmp_path / "cache", lambda sample: {**sample})
+    cached = CachedDataset(lazy, tmp_path / "cache")
     assert [*hashes_of(BaseDataManager(cached), ["data"])] == expected()
 
 

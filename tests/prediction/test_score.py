@@ -158,7 +158,8 @@ def test_any_labelled_data_have_a_score_and_what_was_seen_is_refused(ensemble, k
     found = ensemble.score(KINDS[kind](mixed()), on_seen="skip")
     assert found.values["share"] == pytest.approx(expected)
     assert (found.n_cases, found.skipped) == (11, ("0", "1", "2", "3"))
-    assert found.cases["name"].tolist() == [str(number) for number in range(4, 15)] or kind == "samples"
+    if kind != "batches":  # each batch of a list counts its own cases
+        assert found.cases["name"].tolist() == [str(number) for number in range(4, 15)]
     assert "11 cases, 4 left out as seen" in repr(found)
 
 
