@@ -58,6 +58,19 @@ def _add_array(digest: Any, name: str, array: np.ndarray) -> None:
         digest.update((part + np.float32(0)).reshape(-1).view(np.uint8).data)  # minus zero is zero
 
 
+def names_of_cases(data: BaseDataManager) -> list[str]:
+    """What the cases of a manager are called, one for each: their numbers where a class of the user's gives others.
+
+    Parameters
+    ----------
+    data
+        As of :func:`hashes_of`.
+    """
+    dataset = data.whole_cases().dataset
+    names = [*map(str, dataset.case_names)]
+    return names if len(names) == len(dataset) else [*map(str, range(len(dataset)))]
+
+
 def hashes_of(data: BaseDataManager, entries: Sequence[str]) -> Iterator[tuple[int, str | None]]:
     """Read each case once, as the dataset gives it before transforms, and yield its number with its hash.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading import BaseDataManager
-from delira.data_loading.case_hashes import hashes_of
+from delira.data_loading.case_hashes import hashes_of, names_of_cases
 from delira.errors import noting
 from delira.runs.folder import loss_tolerated
 from delira.runs.seen_cases import ROLES, SeenCases
@@ -87,10 +87,9 @@ def _read(data: Sequence[Any], entries: Sequence[str]) -> tuple[list[str], list[
     for one in data:
         if not isinstance(one, BaseDataManager):
             return [], [], f"its data were a {type(one).__name__}, whose cases cannot be read one by one"
-        dataset = one.whole_cases().dataset
         start = len(hashes)
-        names += dataset.case_names
-        hashes += [""] * len(dataset)
+        names += names_of_cases(one)
+        hashes += [""] * (len(names) - start)
         for number, found in hashes_of(one, entries):
             if found is None:
                 return [], [], f"a transform made the entries {entries} that its network reads; its data lack one"

@@ -10,6 +10,7 @@ import numpy as np
 
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading.abstract_dataset import AbstractDataset
+from delira.data_loading.case_hashes import names_of_cases
 from delira.errors import ConfigError, DataError, check_choice, check_whole, if_given, listed, noting
 from delira.experiments.stored_result import known_metric
 from delira.inference import Inference
@@ -120,7 +121,7 @@ def _unseen_of_manager(data: BaseDataManager, watch: Watch, refuses: bool) -> Ba
     """A manager of each case once and in order, without those that were seen; None if no case is left."""
     whole = data.whole_cases().with_own_transforms()
     whole.update_state_from_dict({"sampler_cls": SequentialSampler, "sampler_kwargs": None, "drop_last": False})
-    names, new = whole.dataset.case_names, watch.of_manager(whole)
+    names, new = names_of_cases(whole), watch.of_manager(whole)
     if refuses:
         watch.refuse(len(names))
     if not len(new):

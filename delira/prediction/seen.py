@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading import BaseDataManager
-from delira.data_loading.case_hashes import hash_case, hashes_of
+from delira.data_loading.case_hashes import hash_case, hashes_of, names_of_cases
 from delira.errors import DataError, listed
 from delira.prediction.cases import Case, Unreadable
 from delira.prediction.model import Member
@@ -137,7 +137,7 @@ class Watch:
         data
             Of whole cases.
         """
-        names = data.dataset.case_names
+        names = names_of_cases(data)
         seen: dict[int, str] = {}
         for entries, known in self._known.items():
             for number, one in hashes_of(data, entries) if known else ():
