@@ -42,7 +42,7 @@ _log = logging.getLogger("delira")
 
 #: settings of a data manager that decide which samples come when
 _ORDERING = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "drop_last")
-
+#: what is done with the trainer of the first fold, before it trains
 _First = Callable[[BaseNetworkTrainer], None]
 
 
@@ -171,7 +171,9 @@ class CrossValidation:
         """Every fold: read if it is finished, else trained and tested, if it was asked for."""
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
         folds: list[results.FoldResult] = []
-        is_checked = False
+        first: _First | None = functools.partial(
+            keep_of_folds, folder.path, cases=self.cases, splits=splits, allow_changes=allow_changes
+        )
         with shown_folds(len(splits), self.request.settings) as table:
             for number, split in enumerate(splits):
                 fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
@@ -182,15 +184,8 @@ class CrossValidation:
                     continue
                 if fold is None:
                     folder.log("fold_started", fold=number)
-                    seen = (
-                        None
-                        if is_checked
-                        else functools.partial(
-                            keep_of_folds, folder.path, cases=self.cases, splits=splits, allow_changes=allow_changes
-                        )
-                    )
-                    fold = self._run_fold(folder, number, split, table, first=seen)
-                    is_checked = True
+                    fold = self._run_fold(folder, number, split, table, first)
+                    first = None
                     finished.discard(number)
                 if number not in finished:
                     _log_finished(folder, fold)
