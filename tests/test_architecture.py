@@ -87,6 +87,7 @@ MANY_ARGUMENTS = {
     "trial/data.py FluentData.with_data": HISTORIC,
     "inference/windows.py SlidingWindow.__init__": "settings of one method, as others who have it call them",
     "prediction/predicting.py predict": "one door for all sources and data",
+    "prediction/ensemble.py Ensemble.score": "which data, by which metrics, predicted in which way",
     "prediction/ensemble.py load_ensemble": "where the members are, and what they are together",
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }

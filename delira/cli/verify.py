@@ -19,7 +19,7 @@ from delira.experiments import result, stored_result
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.metrics.per_class import means_of
 from delira.runs import folder as run_folder
-from delira.runs import results
+from delira.runs import results, seen_cases
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
 from delira.utils import files
 from delira.utils.cells import as_text
@@ -105,6 +105,8 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
     wrong = _wrong_json(summary, "format", results.SUMMARY_FORMAT, run.summary_trouble)
     without = "groups and warnings of the run are not known" if run.lacks_summary else None
     yield from _look(summary, summary.name, wrong, without)
+    cases = run.path / seen_cases.FILE
+    yield from _look(cases, cases.name, _wrong_json(cases, "hashes", seen_cases.FORMAT), None)
 
 
 def _problem_of(run: StoredRun, file: Path) -> str:

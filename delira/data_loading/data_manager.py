@@ -275,6 +275,13 @@ class BaseDataManager:
         whole._change(_dataset=cases, _named=None, _drop_last=False, _batch_size=1, _keeper=PoolKeeper())
         return whole
 
+    def as_given(self) -> Self:
+        """Return the manager of the whole cases as their dataset gives them: each once, in order, one a batch."""
+        given = copy.copy(self.whole_cases())
+        given.left_out, given.preprocessing = {}, None
+        given._change(_named=None, _drop_last=False, _batch_size=1, _transform=None, _keeper=PoolKeeper())
+        return given
+
     def case_of(self, index: int) -> int:
         """Return the number of the case that a sample is, or is a patch of."""
         below = None if self._dataset.whole_cases() is self._dataset else self._dataset._below(index)

@@ -9,7 +9,7 @@ import logging
 import operator
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
+from delira.experiments.kept_hashes import keep_of_folds
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
@@ -41,6 +42,8 @@ _log = logging.getLogger("delira")
 
 #: settings of a data manager that decide which samples come when
 _ORDERING = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "drop_last")
+#: what is done with the trainer of the first fold, before it trains
+_First = Callable[[BaseNetworkTrainer], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,7 +129,7 @@ class CrossValidation:
             }
             with loss_tolerated("what a report needs of the whole run"):
                 results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
-            folds = self._run_folds(folder, splits)
+            folds = self._run_folds(folder, splits, allow_changes)
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
             facts["info"] = facts["info"] | {"num_splits": len(splits)}
@@ -164,11 +167,13 @@ class CrossValidation:
             with loss_tolerated("the pictures of samples for the report"):
                 write_examples(Path(result.path), examples)
 
-    def _run_folds(self, folder: RunFolder, splits: Sequence[Split]) -> list[results.FoldResult]:
+    def _run_folds(self, folder: RunFolder, splits: Sequence[Split], allow_changes: bool) -> list[results.FoldResult]:
         """Every fold: read if it is finished, else trained and tested, if it was asked for."""
         finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
         folds: list[results.FoldResult] = []
-        is_checked = False
+        first: _First | None = functools.partial(
+            keep_of_folds, folder.path, cases=self.cases, splits=splits, allow_changes=allow_changes
+        )
         with shown_folds(len(splits), self.request.settings) as table:
             for number, split in enumerate(splits):
                 fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
@@ -179,8 +184,8 @@ class CrossValidation:
                     continue
                 if fold is None:
                     folder.log("fold_started", fold=number)
-                    fold = self._run_fold(folder, number, split, table, is_checked=is_checked)
-                    is_checked = True
+                    fold = self._run_fold(folder, number, split, table, first)
+                    first = None
                     finished.discard(number)
                 if number not in finished:
                     _log_finished(folder, fold)
@@ -277,8 +282,9 @@ class CrossValidation:
             )
 
     def _run_fold(
-        self, folder: RunFolder, number: int, split: Split, table: FoldTable | NoTable, *, is_checked: bool
+        self, folder: RunFolder, number: int, split: Split, table: FoldTable | NoTable, first: _First | None
     ) -> results.FoldResult:
+        """Train and test one; ``first``: what is to be done before the first one is trained."""
         started = time.perf_counter()
         request = self.request.for_fold(number)
         if split.val is None:
@@ -294,8 +300,9 @@ class CrossValidation:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, test = train.with_preprocessing(fitted), test.with_preprocessing(fitted)
                 val = None if val is None else val.with_preprocessing(fitted)
-            if not is_checked:
+            if first is not None:
                 self._check_test(trainer, test)
+                first(trainer)
             trainer.train(request.num_epochs, train, val)
             done, kept_as = self._test(trainer, test)
         trainer.times.write()

@@ -14,6 +14,7 @@ from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
 from delira.experiments import cross_validation, run_request, splits
+from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
@@ -271,6 +272,7 @@ class BaseExperiment(Generic[NetworkT]):
             if request.preprocessing is not None:
                 fitted = request.preprocessing.of_fold(trainer, train)
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
+            keep_of_run(folder.path, trainer, (train_data, val_data), allow_changes)
             network = trainer.train(request.num_epochs, train, val)
             if told := other_weights(selection_of(trainer)):
                 folder.log("other_weights", fold=request.fold, **told)

@@ -306,13 +306,13 @@ def _known_metrics() -> dict[str, Any]:
 def _as_metric(name: str, entry: Tree) -> Any:
     """Return the metric that was written, in form; ``None`` if it is none of delira's and scikit-learn's own."""
     try:
-        metric, criterion = _resolve(entry["metric"]), entry.get("criterion")
+        metric, criterion = known_metric(entry["metric"]), entry.get("criterion")
         return None if metric is None else in_form(metric, name, Criterion(*criterion) if criterion else None)
     except Exception:  # noqa: S112, RUF100 - what a file says may be anything; the metric is then shown as unknown
         return None
 
 
-def _resolve(plain: object) -> Any:
+def known_metric(plain: object) -> Any:
     """Return what a name stands for, by a fixed table: nothing else that a file names is found, imported or called."""
     if isinstance(plain, str):
         from delira.metrics import known_keys

@@ -346,6 +346,24 @@ def _picture(file: Path, shape: tuple[int, ...] | None) -> np.ndarray:
     return np.moveaxis(image, -1, 0) if image.ndim == 3 else image[None]
 
 
+def space_in(batch: Mapping[str, Any], reads: Sequence[str]) -> tuple[int, ...]:
+    """The shape in space of the entry with the most axes, of those that a network reads.
+
+    Parameters
+    ----------
+    batch
+        Arrays of shape ``(B, C, *space)`` or fewer axes.
+    reads
+        Names of the entries.
+    """
+    return np.shape(batch[widest_of(batch, reads)])[2:]
+
+
+def widest_of(batch: Mapping[str, Any], reads: Sequence[str]) -> str:
+    """The entry with the most axes, of those that a network reads."""
+    return max(reads, key=lambda name: np.ndim(batch[name]))
+
+
 def check_inputs(name: str, batch: Mapping[str, Any], inputs: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse a case that is not such as the network learned from.
 

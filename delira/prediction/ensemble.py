@@ -11,8 +11,10 @@ from delira.errors import CheckpointError, ConfigError, check_mappings, check_th
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.io.export import write_program
-from delira.prediction.model import Combined, Member
+from delira.prediction.model import Combined
 from delira.prediction.networks import MANIFEST, fold_folders, model_params, read_network
+from delira.prediction.score import Asked, EnsembleScore, score, stored_metrics
+from delira.prediction.seen import StoredMember, seen_by
 from delira.runs.results import PREPROCESSING
 from delira.utils.files import (
     as_path,
@@ -44,6 +46,58 @@ class Ensemble(Combined):
     def predict(self, data: Any, **how: Any) -> Any:
         """Predict new data; see :func:`delira.predict`."""
         return delira.predict(self, data, **how)
+
+    def score(  # noqa: PLR0913 - which data, by which metrics, predicted in which way
+        self,
+        data: Any,
+        metrics: Mapping[str, Any] | None = None,
+        *,
+        metric_keys: Mapping[str, Sequence[str]] | None = None,
+        on_seen: Literal["refuse", "skip"] = "refuse",
+        inference: Inference | Literal["trained"] | None = "trained",
+        tta: Inference | None = None,
+        batch_size: int | None = None,
+        objects: Mapping[str, Any] | None = None,
+        any_spacing: bool = False,
+    ) -> EnsembleScore:
+        """Compare predictions of labelled data with their labels, on cases that no member has seen.
+
+        A run keeps a hash of what its network reads of each case of its training and validation; by these cases are
+        known again, also as numbers of another type, in another order or of another name. What was resampled or
+        normalised since is another case. Patients are not compared: another image of a patient is new.
+
+        Parameters
+        ----------
+        data
+            As for :meth:`predict`, with the entries that the metrics read. Each case counts once: of patches whole
+            cases are taken. Cases of a data manager are compared as its data set gives them, before its transforms.
+        metrics, metric_keys
+            Metrics by name and the entries they read, as an experiment takes them; those of the run if ``None``.
+        on_seen
+            What is done about cases that were part of the training or validation of a member: ``"refuse"`` all, or
+            ``"skip"`` them, and count them.
+        inference, tta, batch_size, any_spacing
+            As for :meth:`predict`.
+        objects
+            Functions of metrics by name, where the run's are not imported under their names.
+
+        Returns
+        -------
+        EnsembleScore
+            ``values``, ``cases`` (a table), ``n_cases`` and ``skipped``.
+
+        Raises
+        ------
+        ConfigError
+            If there are no metrics, or one is not known.
+        DataError
+            If cases were seen; none is left; one is not such as the members learned from, or cannot be read; or labels
+            name classes that the members do not have. It names the case.
+        MissingKeyError
+            If a metric reads what the data lack.
+        """
+        asked = Asked(metrics, metric_keys, on_seen, inference, tta, batch_size, objects, any_spacing)
+        return score(self, data, asked)
 
     def export(
         self,
@@ -113,7 +167,10 @@ class Ensemble(Combined):
             before = source.parent.parent if source.parent.name == "checkpoints" else source.parent
             if (before / PREPROCESSING).is_file():
                 publish_copy(before / PREPROCESSING, own.parent / PREPROCESSING)
-            publish_text(own.parent / MANIFEST, json.dumps({"model_params": model_params(source)}) + "\n")
+            if (seen := seen_by(source)) is not None:
+                seen.write(own.parent)
+            facts = {"model_params": model_params(source), **stored_metrics(source)}
+            publish_text(own.parent / MANIFEST, json.dumps(facts) + "\n")
             names.append({"name": member.name, "checkpoint": str((own / source.name).relative_to(folder))})
         content = {
             "format": FORMAT,
@@ -180,7 +237,8 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
         for name, folder in found.items():
             files[name if name not in files else str(folder)] = folder
     members = [
-        Member(name, functools.partial(read_network, file, objects, trusted=trusted)) for name, file in files.items()
+        StoredMember(name, functools.partial(read_network, file, objects, trusted=trusted), file)
+        for name, file in files.items()
     ]
     kept = stored if len(paths) == 1 else {}
     return Ensemble(

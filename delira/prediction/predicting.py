@@ -25,7 +25,17 @@ from delira.errors import (
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.metrics import gather
-from delira.prediction.cases import NAME_THEM, Case, Unreadable, apart, cases_of, check_inputs, check_spacing
+from delira.prediction.cases import (
+    NAME_THEM,
+    Case,
+    Unreadable,
+    apart,
+    cases_of,
+    check_inputs,
+    check_spacing,
+    space_in,
+    widest_of,
+)
 from delira.prediction.ensemble import FILE, load_ensemble
 from delira.prediction.model import Combined, Model, OneNetwork, way_of
 from delira.prediction.networks import fold_folders, read_network
@@ -229,9 +239,8 @@ class Pass:
             if not self._how.any_spacing and "spacing" in batch:
                 check_spacing(case.names, batch, model.spacing)
             outputs = model.predict_batch(batch, self._way)
-            widest = max(model.reads, key=lambda key: np.ndim(batch[key]))
-            outputs = kept_as(outputs, self._how.keep, np.shape(batch[widest])[2:], model.outputs)
-        where = where_in(case.batch, batch, widest)
+            outputs = kept_as(outputs, self._how.keep, space_in(batch, model.reads), model.outputs)
+        where = where_in(case.batch, batch, widest_of(batch, model.reads))
         for position in left:
             one = Prediction(case.names[position], _one_of(outputs, position), case.files[position])
             if self._folder is not None:
