@@ -113,7 +113,8 @@ class Ensemble(Combined):
             before = source.parent.parent if source.parent.name == "checkpoints" else source.parent
             if (before / PREPROCESSING).is_file():
                 publish_copy(before / PREPROCESSING, own.parent / PREPROCESSING)
-            publish_text(own.parent / MANIFEST, json.dumps({"model_params": model_params(source)}) + "\n")
+            if (called := model_params(source)) is not None:
+                publish_text(own.parent / MANIFEST, json.dumps({"model_params": called}) + "\n")
             names.append({"name": member.name, "checkpoint": str((own / source.name).relative_to(folder))})
         content = {
             "format": FORMAT,
