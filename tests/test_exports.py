@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stubs import check_is_own
+from stubs import check_is_own, stubs
 from stubs import main as main_of_stubs
-from stubs import stubs
 
 import delira
 from delira.errors import ConfigError
