@@ -361,7 +361,7 @@ class CrossValidation:
         with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = test.first_batch(trainer.seed) or {}
             with trainer.backend.calls.evaluating(trainer.module):
-                outputs = trainer.forward(trainer.feed.prepare(batch))
+                outputs = trainer.outputs_of(batch, trainer.feed.prepare(batch))
             checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, outputs, test)
             self._tell_size(trainer, trainer.to_numpy(outputs), batch)
 

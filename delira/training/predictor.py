@@ -188,7 +188,7 @@ class Predictor:
         if isinstance(data, Mapping):
             batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.calls.evaluating(self.module):
-                return self.to_numpy(self._outputs(batch))
+                return self.to_numpy(self.outputs_of(batch))
         check_data(data, "given")
         batch_size = batch_size if has_epochs(data) else None  # of batches that are there it would change no number
         watcher = None if self.watch_losses is None else self.watch_losses()
@@ -217,7 +217,7 @@ class Predictor:
             raise
         return named_outputs(self.module, outputs)
 
-    def _outputs(self, batch: Mapping[str, Any], prepared: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    def outputs_of(self, batch: Mapping[str, Any], prepared: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Predict a batch in the way that was asked for.
 
         Parameters
@@ -323,12 +323,12 @@ class Predictor:
         for batch, ready in fed:
             with scope():
                 if watcher is None:
-                    predictions = self._outputs(batch, ready)
+                    predictions = self.outputs_of(batch, ready)
                 else:
                     given = self.feed.prepare(batch) if ready is None else ready
                     prepared = watcher.before(given)
                     self._refuse_changed(given, prepared)
-                    predictions = watcher.after(self._outputs(batch, prepared), prepared, batch_length(batch))
+                    predictions = watcher.after(self.outputs_of(batch, prepared), prepared, batch_length(batch))
             if getattr(watcher, "is_enough", False):
                 return
             yield batch, predictions
