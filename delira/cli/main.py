@@ -100,6 +100,10 @@ def _argument(*names: str, **settings: Any) -> tuple[tuple[str, ...], dict[str, 
 
 _STATES = ("finished", "running", "broken-off", "failed", "unknown")
 _RUNS = _argument("run_folders", nargs="+", metavar="RUN", help="folder of a run, or one above it: its newest")
+_IMPORTS = _argument(
+    "--import", action="append", dest="imports", default=[], metavar="MODULE",
+    help="module or script (train.py) that has the classes of the run; once for each",
+)  # fmt: skip
 #: command, a module of this package with a function ``run`` -> what it does, examples, and its arguments
 _COMMANDS: dict[str, tuple[Any, ...]] = {
     "demo": (
@@ -134,6 +138,23 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("-o", "--output", metavar="FILE", help="the page; report/report.html of the run if not given"),
         _argument("--export", metavar="FOLDER", help="also write each table and plot into files of their own"),
         _argument("--formats", default="csv,tex,png", metavar="LIST", help="of csv, tex, png, svg, pdf"),
+    ),
+    "predict": (
+        "predict new cases by a run into a folder; what is there is not done again",
+        "  delira predict runs/scans new --out predicted              each fold is a member\n"
+        "  delira predict runs/scans new --out predicted --import train.py --keep labels\n"
+        "  delira predict runs/scans/*/fold_00 new/*.nii.gz --out fold_0 --window 16,96,96",
+        _argument("source", metavar="RUN", help="folder of a run, of a fold or of an ensemble, or a checkpoint"),
+        _argument("data", nargs="+", metavar="DATA", help="a folder of cases, or files: volumes, pictures, .npy, .npz"),
+        _argument("--out", required=True, metavar="DIR", help="folder with a file for each case"),
+        _IMPORTS,
+        _argument("--keep", choices=("labels", "probabilities", "logits"), help="what the networks say, if not given"),
+        _argument("--window", metavar="SIZE", help="predict in windows, 96 or 16,96,96; as validated, if not given"),
+        _argument("--inference", choices=("trained", "none"), default="trained", help="as validated, or whole cases"),
+        _argument("--batch-size", type=int, default=1, metavar="N", help="cases of one shape at once; 1"),
+        _argument("--no-spread", action="store_true", help="not how far the members of an ensemble differ"),
+        _argument("--any-spacing", action="store_true", help="also volumes of another spacing than those learned from"),
+        _argument("--skip", action="store_true", help="leave out cases that cannot be predicted, and name them"),
     ),
     "verify": (
         "whether the files of runs are whole, and the environment is that of the run",

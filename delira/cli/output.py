@@ -4,9 +4,11 @@ import json
 import math
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 WIDTH = 80
 DASH = "–"
@@ -33,6 +35,20 @@ def show(answer: Answer, *, as_json: bool) -> None:
         text = "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in answer.text)
         encoding = sys.stdout.encoding or "utf-8"  # of a pipe, it need not know "–" or "±"
         print(text.encode(encoding, errors="replace").decode(encoding))
+
+
+def say(line: str) -> None:
+    """Tell people something while a command is at work, beside its answer."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def with_bar(items: Iterable[Item], total: int, text: str) -> Iterator[Item]:
+    """Show on a terminal how many items were gone through."""
+    if sys.stderr is not None and sys.stderr.isatty():  # no bars in log files
+        from tqdm import tqdm
+
+        items = tqdm(items, desc=text, total=total)
+    yield from items
 
 
 def _strict(value: object) -> Any:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from delira.data_loading._content import fingerprint_of
+from delira.data_loading._content import OpaqueError, fingerprint_of
 from delira.data_loading._exact import as_rows, check_mapping, common_dtype, parameters_of, refuse_masked
 from delira.data_loading.abstract_dataset import Batch
 from delira.errors import ConfigError, DataError, MissingKeyError, check_flags, did_you_mean, expect, noting
+from delira.utils.references import safe_repr
 
 Transform = Callable[..., Mapping[str, Any]]
 
@@ -84,6 +85,23 @@ class TransformCall:
     def name(self) -> str:
         """What the transform is called in messages."""
         return getattr(self.transform, "__name__", None) or type(self.transform).__name__
+
+
+def describe_transform(transform: Transform) -> str:
+    """Name a transform, and the content of its code and parameters as far as that can be told.
+
+    Returns
+    -------
+    str
+        The same in every process, and another one after a change of the user's code or of a parameter.
+    """
+    from delira.data_loading import _cache_key  # it reads datasets, which this file is below of
+
+    name = safe_repr(transform)
+    with contextlib.suppress(OpaqueError):
+        content = fingerprint_of(_cache_key.Describer(looks_at_files=False)(transform))
+        name = f"{name[:200]} sha256 {content[:16]}"
+    return name
 
 
 class PerSampleTransform:

@@ -1,7 +1,8 @@
 """What is predicted: arrays, data sets, managers, samples and files, as batches with a name for each case."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +11,13 @@ import numpy as np
 from delira.data_loading import BaseDataManager, load_nii
 from delira.data_loading.abstract_dataset import AbstractDataset
 from delira.data_loading.load_utils import read_image
-from delira.errors import ConfigError, DataError, listed
+from delira.errors import ConfigError, DataError, MissingBackendError, listed
 from delira.training.epoch import batch_length, has_epochs
-from delira.utils.arrays import iterate_leaves
 
 #: samples of arrays that are predicted at once
 BATCH_SIZE = 32
+#: the cure if cases have no names of their own
+NAME_THEM = "give the data set other case_names"
 #: endings of files that hold volumes, pictures, and arrays
 VOLUMES = (".nii", ".nii.gz", ".mgh", ".mgz", ".nrrd", ".mha", ".mhd")
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
@@ -40,8 +42,16 @@ class Unreadable(NamedTuple):
     error: Exception
 
 
+#: whether the case of this name is predicted already, and need not be read
+IsDone = Callable[[str], bool]
+
+
 def cases_of(
-    data: Any, entry: str, inputs: Mapping[str, tuple[int, ...]], batch_size: int | None
+    data: Any,
+    entry: str,
+    inputs: Mapping[str, tuple[int, ...]],
+    batch_size: int | None = None,
+    is_done: IsDone | None = None,
 ) -> Iterator[Case | Unreadable]:
     """The cases in any data.
 
@@ -55,7 +65,10 @@ def cases_of(
     inputs
         Shape of a sample that the network learned from, by entry, which tells samples from batches; empty: not known.
     batch_size
-        Cases at once; None: that of a manager, 32 of arrays, else 1.
+        Cases at once; None: that of a manager, 32 of arrays, else 1. Files, and samples of a data set, are one batch
+        only if their shapes are alike.
+    is_done
+        Cases of files and data sets that are left out; with it each case needs a name of its own.
 
     Raises
     ------
@@ -63,13 +76,13 @@ def cases_of(
         If it is something else, or there are no files.
     """
     if isinstance(data, (str, Path)):
-        return _of_files(files_in(Path(data)), entry, inputs)
+        return of_files(files_in(Path(data)), entry, inputs, batch_size or 1, is_done)
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         data = {entry: np.asarray(data)}
     if isinstance(data, Mapping):
         return _of_arrays(data, entry, inputs, batch_size or BATCH_SIZE)
     if isinstance(data, AbstractDataset) or (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
-        return _of_sequence(data, entry, inputs, batch_size or 1)
+        return _of_sequence(data, entry, inputs, batch_size or 1, is_done)
     if has_epochs(data):
         return _of_manager(data, batch_size)
     if isinstance(data, Iterable):
@@ -80,25 +93,67 @@ def cases_of(
     )
 
 
-def files_in(path: Path) -> list[Path]:
-    """A file, or the files of a folder that can be predicted, in the order of their names."""
+def files_in(path: Path) -> dict[str, Path]:
+    """The files that can be predicted, by the name of their case, in the order of their names.
+
+    Parameters
+    ----------
+    path
+        A file, a folder of files, or a folder with one folder for each case, which has one file.
+
+    Raises
+    ------
+    ConfigError
+        If there are none, or it is not clear which file is which case.
+    """
     if path.is_file():
-        return [path]
+        return named([path])
     if not path.is_dir():
         raise ConfigError(f"there is no file or folder {str(path)!r}")
-    endings = (*VOLUMES, *PICTURES, *ARRAYS)
-    found = sorted(file for file in path.iterdir() if file.is_file() and file.name.lower().endswith(endings))
-    if not found:
-        raise ConfigError(f"there is no file in {str(path)!r} that can be predicted ({', '.join(endings)})")
-    stems: dict[str, list[Path]] = {}
-    for file in found:
-        stems.setdefault(stem_of(file), []).append(file)
-    if twice := next((files for files in stems.values() if len(files) > 1), None):
+    if found := _predictable(path):
+        return named(found)
+    folders = {folder: _predictable(folder) for folder in sorted(path.iterdir()) if folder.is_dir()}
+    if several := next((folder for folder, files in folders.items() if len(files) > 1), None):
+        files = listed([file.name for file in folders[several]], 3)
         raise ConfigError(
-            f"{listed([file.name for file in twice], 3)} are one case by their names, and their predictions would be "
-            "one file; name the files"
+            f"the folder {str(several)!r} has several files ({files}), and a case is one; name one of each folder, "
+            f"e.g. sorted(Path({str(path)!r}).glob('*/{folders[several][0].name}')), as a shell does of "
+            f"{path}/*/{folders[several][0].name}"
         )
-    return found
+    cases = {folder.name: files[0] for folder, files in folders.items() if files}
+    if not cases:
+        endings = ", ".join((*VOLUMES, *PICTURES, *ARRAYS))
+        raise ConfigError(
+            f"there is no file in {str(path)!r}, nor in the folders in it, that can be predicted ({endings})"
+        )
+    return cases
+
+
+def _predictable(folder: Path) -> list[Path]:
+    endings = (*VOLUMES, *PICTURES, *ARRAYS)
+    files = (file for file in folder.iterdir() if file.is_file() and file.name.lower().endswith(endings))
+    return sorted(file for file in files if not file.name.startswith("."))
+
+
+def named(files: Sequence[Path]) -> dict[str, Path]:
+    """Files by the name of their case: their own, or where these are alike, that of their folder.
+
+    Raises
+    ------
+    ConfigError
+        If these are alike, too.
+    """
+    for name_of in (stem_of, lambda file: file.absolute().parent.name):
+        if len(found := {name_of(file): file for file in files}) == len(files):
+            return found
+    alike: dict[str, list[Path]] = {}
+    for file in files:
+        alike.setdefault(stem_of(file), []).append(file)
+    twice = next(several for several in alike.values() if len(several) > 1)
+    raise ConfigError(
+        f"{listed([str(file) for file in twice], 3)} are one case by their names, and their predictions would be one "
+        "file; rename them, or name some alone"
+    )
 
 
 def stem_of(file: Path) -> str:
@@ -113,7 +168,7 @@ def _of_arrays(
 ) -> Iterator[Case]:
     """Batches of a dict of arrays; of one sample that has no axis of samples, one case."""
     if _is_sample(data, entry, inputs):
-        yield Case(["0"], {key: np.asarray(value)[None] for key, value in data.items()}, [None])
+        yield Case([str(data.get("name", 0))], {key: np.asarray(value)[None] for key, value in data.items()}, [None])
         return
     number = batch_length(data)
     for start in range(0, number, batch_size):
@@ -128,31 +183,71 @@ def _is_sample(data: Mapping[str, Any], entry: str, inputs: Mapping[str, tuple[i
 
 
 def _of_sequence(
-    data: Any, entry: str, inputs: Mapping[str, tuple[int, ...]], batch_size: int
+    data: Any, entry: str, inputs: Mapping[str, tuple[int, ...]], batch_size: int, is_done: IsDone | None
 ) -> Iterator[Case | Unreadable]:
-    """A data set, or a list of samples or files."""
-    if not isinstance(data, AbstractDataset) and len(data) and isinstance(data[0], (str, Path)):
-        yield from _of_files([Path(file) for file in data], entry, inputs)
-        return
-    names = getattr(data, "case_names", None)
-    for start in range(0, len(data), batch_size):
-        samples, named = [], []
-        for index in range(start, min(len(data), start + batch_size)):
-            name = str(index if names is None else names[index])
-            try:
-                sample = data[index]
-            except Exception as error:  # of the user's loading
-                yield Unreadable(name, error)
-                continue
-            samples.append(sample if isinstance(sample, Mapping) else {entry: np.asarray(sample)})
-            named.append(name)
-        if samples and not isinstance(data, AbstractDataset) and not _is_sample(samples[0], entry, inputs) and inputs:
-            for sample in samples:  # a list of batches
-                yield from _of_batches([sample])
+    """A data set, or a list of samples, batches or files."""
+    is_dataset = isinstance(data, AbstractDataset)
+    first = None if is_dataset or not len(data) else data[0]
+    if isinstance(first, (str, Path)):
+        yield from of_files(named([Path(file) for file in data]), entry, inputs, batch_size, is_done)
+    elif isinstance(first, Mapping) and inputs and not _is_sample(first, entry, inputs):
+        yield from _of_batches(data)
+    else:
+        yield from _stacked(_samples(data, entry, is_done), batch_size)
+
+
+def _samples(data: Any, entry: str, is_done: IsDone | None) -> Iterator[Case | Unreadable]:
+    """The samples of a data set that are not done, one by one."""
+    names = [*map(str, getattr(data, "case_names", None) or _own_names(data))]
+    (most, times), *_ = [*Counter(names).most_common(1), ("", 0)]
+    if is_done is not None and times > 1:
+        raise DataError(f"{times} cases are called {most!r}, and their predictions would be one file; {NAME_THEM}")
+    for index, name in enumerate(names):
+        if is_done is not None and is_done(name):
             continue
-        if samples:
-            batch = {key: np.stack([np.asarray(sample[key]) for sample in samples]) for key in samples[0]}
-            yield Case(named, batch, [None] * len(named))
+        try:
+            sample = data[index]
+        except Exception as error:  # of the user's loading
+            yield Unreadable(name, error)
+            continue
+        entries = sample if isinstance(sample, Mapping) else {entry: sample}
+        yield Case([name], {key: np.asarray(value)[None] for key, value in entries.items()}, [None])
+
+
+def _own_names(data: Any) -> Iterable[Any]:
+    """Of samples in a list what they say themselves, as those of ``load_nii(path, geometry=True)``; else numbers."""
+    say_so = isinstance(data, (list, tuple)) and all(isinstance(one, Mapping) and "name" in one for one in data)
+    return [one["name"] for one in data] if say_so else range(len(data))
+
+
+def _stacked(cases: Iterator[Case | Unreadable], batch_size: int) -> Iterator[Case | Unreadable]:
+    """Cases one after the other as batches, of those that have the same shapes."""
+    gathered: list[Case] = []
+    for case in cases:
+        if isinstance(case, Unreadable):
+            yield case
+            continue
+        if gathered and _shapes(case) != _shapes(gathered[0]):
+            yield _one_batch(gathered)
+            gathered = []
+        gathered.append(case)
+        del case  # else it is still in memory while the next one is read
+        if len(gathered) == batch_size:
+            yield _one_batch(gathered)
+            gathered = []
+    if gathered:
+        yield _one_batch(gathered)
+
+
+def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
+    return {key: np.shape(value) for key, value in case.batch.items()}
+
+
+def _one_batch(cases: list[Case]) -> Case:
+    if len(cases) == 1:
+        return cases[0]
+    batch = {key: np.concatenate([case.batch[key] for case in cases]) for key in cases[0].batch}
+    return Case([case.names[0] for case in cases], batch, [case.files[0] for case in cases])
 
 
 def _of_manager(data: Any, batch_size: int | None) -> Iterator[Case]:
@@ -187,14 +282,30 @@ def _of_batches(data: Iterable[Any]) -> Iterator[Case]:
         yield Case(names, batch, [None] * len(names))
 
 
-def _of_files(files: Sequence[Path], entry: str, inputs: Mapping[str, tuple[int, ...]]) -> Iterator[Case | Unreadable]:
-    for file in files:
+def of_files(
+    files: Mapping[str, Path],
+    entry: str,
+    inputs: Mapping[str, tuple[int, ...]],
+    batch_size: int = 1,
+    is_done: IsDone | None = None,
+) -> Iterator[Case | Unreadable]:
+    """The cases of files by name; see :func:`cases_of`."""
+    left = {name: file for name, file in files.items() if is_done is None or not is_done(name)}
+    return _stacked(_read(left, entry, inputs), batch_size)
+
+
+def _read(files: Mapping[str, Path], entry: str, inputs: Mapping[str, tuple[int, ...]]) -> Iterator[Case | Unreadable]:
+    for name, file in files.items():
         try:
             batch = read_case(file, entry, inputs)
+        except MissingBackendError as error:
+            yield Unreadable(name, error)
         except Exception as error:  # whatever a library says of a damaged file
-            yield Unreadable(stem_of(file), error)
+            refused = DataError(f"the case {name!r} cannot be read ({file}): {type(error).__name__}: {error}")
+            refused.__cause__ = error
+            yield Unreadable(name, refused)
         else:
-            yield Case([stem_of(file)], batch, [file])
+            yield Case([name], batch, [file])
 
 
 def read_case(file: Path, entry: str, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
@@ -203,7 +314,8 @@ def read_case(file: Path, entry: str, inputs: Mapping[str, tuple[int, ...]]) -> 
     Parameters
     ----------
     file
-        A volume, a picture, an array (``.npy``), or several by name (``.npz``).
+        A volume, which brings the entries ``spacing`` and ``affine``, a picture, an array (``.npy``), or several by
+        name (``.npz``).
     entry
         What an array without a name is called.
     inputs
@@ -218,7 +330,8 @@ def read_case(file: Path, entry: str, inputs: Mapping[str, tuple[int, ...]]) -> 
     elif name.endswith(".npy"):
         found = {entry: np.load(file, allow_pickle=False)}
     elif name.endswith(VOLUMES):
-        found = {entry: load_nii(file)}
+        volume = load_nii(file, geometry=True)
+        found = {entry: volume["data"], "spacing": volume["spacing"], "affine": volume["affine"]}
     else:
         found = {entry: _picture(file, inputs.get(entry))}
     shape = inputs.get(entry)
@@ -234,7 +347,7 @@ def _picture(file: Path, shape: tuple[int, ...] | None) -> np.ndarray:
     return np.moveaxis(image, -1, 0) if image.ndim == 3 else image[None]
 
 
-def check_inputs(case: Case, inputs: Mapping[str, tuple[int, ...]]) -> None:
+def check_inputs(name: str, batch: Mapping[str, Any], inputs: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse a case that is not such as the network learned from.
 
     Raises
@@ -242,13 +355,10 @@ def check_inputs(case: Case, inputs: Mapping[str, tuple[int, ...]]) -> None:
     DataError
         If an entry is missing, or has other axes or channels.
     """
-    name = case.names[0]
     for entry, shape in inputs.items():
-        if entry not in case.batch:
-            raise DataError(
-                f"case {name!r} has no entry {entry!r}, which the network reads; it has {sorted(case.batch)}"
-            )
-        found = np.shape(case.batch[entry])[1:]
+        if entry not in batch:
+            raise DataError(f"case {name!r} has no entry {entry!r}, which the network reads; it has {sorted(batch)}")
+        found = np.shape(batch[entry])[1:]
         if len(found) != len(shape):
             raise DataError(
                 f"{entry!r} of case {name!r} has the shape {found}, and the network learned from samples of "
@@ -261,9 +371,3 @@ def check_inputs(case: Case, inputs: Mapping[str, tuple[int, ...]]) -> None:
                 f"{entry!r} of case {name!r} has {found[0]} {what} (shape {found}), and the network learned from "
                 f"{shape[0]}"
             )
-
-
-def space_in(batch: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape in space of the entry that has the most axes."""
-    shapes = [np.shape(leaf)[2:] for _, leaf in iterate_leaves(batch)]
-    return max(shapes, key=len, default=())

@@ -228,8 +228,9 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
     if not isinstance(cls, type):
         short = qualname.rpartition(".")[2]
         raise ConfigError(
-            f"{file} is of the network {qualname} of the module {module}, which is not imported; import it before, or "
-            f"pass objects={{{short!r}: {short}}}"
+            f"{file} is of the network {qualname} of the module {module}, which is not imported; import it before (for "
+            f"a command: --import {'SCRIPT.py' if module == '__main__' else module}), or pass objects={{{short!r}: "
+            f"{short}}}"
         )
     written = described.get("arguments")  # older checkpoints have plain ones alone
     own = mapping(parse_json(written) if isinstance(written, str) else described.get("init_kwargs"))

@@ -1,6 +1,8 @@
 """Prediction of new data by networks, runs, folds, checkpoints and ensembles."""
 
 import contextlib
+import copy
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,19 +11,21 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from delira.contract import Network
+from delira.data_loading.transforms import Transform, TransformCall, describe_transform
 from delira.errors import ConfigError, DataError, check_choice, check_flags, check_whole, if_given, listed, noting
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.metrics import gather
-from delira.prediction.cases import Case, Unreadable, cases_of, check_inputs
+from delira.prediction.cases import NAME_THEM, Case, Unreadable, cases_of, check_inputs
 from delira.prediction.ensemble import FILE, load_ensemble
 from delira.prediction.model import Combined, Model, OneNetwork, way_of
 from delira.prediction.networks import fold_folders, read_network
-from delira.prediction.written import Folder
+from delira.prediction.written import Folder, where_in
 from delira.runs.results import FoldResult
 from delira.training.predictor import Predictor
 from delira.training.scores import KINDS, Kept, kept_as
 from delira.training.trainer import BaseNetworkTrainer
+from delira.utils.references import safe_repr
 
 _log = logging.getLogger("delira")
 
@@ -47,10 +51,13 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
     inference: Inference | Literal["trained"] | None = "trained",
     tta: Inference | None = None,
     keep: Kept | None = None,
+    spread: bool | None = None,
+    transforms: Transform | None = None,
     batch_size: int | None = None,
     out: str | Path | None = None,
     stream: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
+    any_spacing: bool = False,
     objects: Mapping[str, Any] | None = None,
 ) -> Any:
     """Predict new data, which need no labels.
@@ -62,7 +69,8 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
         path of a run, of a fold, of a checkpoint, or of an ensemble.
     data
         An array of shape ``(n, ...)``, or a dict of such arrays by entry of a batch; a sample as a data set gives it; a
-        data set, a data manager, an iterable of batches; files (``.npy``, ``.npz``, NIfTI, pictures), or a folder.
+        data set, a data manager, an iterable of batches; files (``.npy``, ``.npz``, NIfTI, pictures), or a folder of
+        them, or of one folder for each case with one file.
     inference
         How cases are predicted, e.g. ``SlidingWindow(96)``; ``"trained"``: as the validation of the training did
         (``val_inference``, ``val_tta``); None: as they are.
@@ -70,16 +78,25 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
         A :class:`delira.TestTimeAugmentation` around it.
     keep
         ``"labels"``, ``"probabilities"`` or ``"logits"``; None: what the networks say.
+    spread
+        Whether the predictions of an ensemble have an entry ``"spread"``; None: as the ensemble says.
+    transforms
+        Called on each batch before the network, as ``transforms=`` of a data manager is: what training did to raw files
+        and no ``preprocessing=`` has kept. Those of a manager come before.
     batch_size
-        Cases at once; that of a manager, 32 of arrays, else 1.
+        Cases at once; that of a manager, 32 of arrays, else 1. Cases of a file each are together if their shapes are
+        alike.
     out
-        Folder to write each case to, as soon as it is predicted, as ``<case>.npz``, or as ``<case>.nii.gz`` with the
-        geometry of the volume that it comes from. Cases that are there already are not predicted again.
+        Folder to write each case to, as soon as it is predicted, as ``<case>.npz``; or as ``<case>.nii.gz`` where the
+        input is a volume with a geometry: a NIfTI file, or a sample with an entry ``affine``. Cases that are there
+        already are not predicted again.
     stream
         Return an iterator over cases, of which nothing is kept.
     on_error
         What is done about cases that cannot be read, or do not fit the network: ``"raise"``, or ``"skip"`` them, which
         is told at the end.
+    any_spacing
+        Whether volumes may have another ``spacing`` than those that the network learned from, by more than 10 %.
     objects
         As of :func:`delira.load_network`.
 
@@ -97,16 +114,17 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
         If a case cannot be read, or is not such as the network learned from, naming it.
     """
     check_flags("predict", stream=stream)
-    check_choice("predict", ("raise", "skip"), on_error=on_error)
-    check_choice("predict", (None, *KINDS), keep=keep)
     check_whole("predict", at_least=1, **if_given(batch_size=batch_size))
+    how = How(
+        inference=inference, tta=tta, keep=keep, spread=spread, transforms=transforms, any_spacing=any_spacing,
+        on_error=on_error,
+    )  # fmt: skip
     if stream and out is not None:
         raise ConfigError("predict: stream=True gives cases one by one, and out= writes them; ask for one of them")
-    model = as_model(source, objects)
-    way = way_of(model, inference, tta)
-    folder = None if out is None else Folder.opened(out, model, (inference, tta, keep))
-    cases = cases_of(data, model.reads[0], model.inputs, batch_size)
-    found = _Pass(model, way, keep, on_error, folder).run(cases)
+    model = with_spread(as_model(source, objects), spread)
+    folder = None if out is None else Folder.opened(out, model, how.told(model))
+    is_done = None if folder is None else folder.has
+    found = Pass(model, how, folder).run(cases_of(data, model.reads[0], model.inputs, batch_size, is_done))
     if stream:
         return found
     if folder is not None:
@@ -116,53 +134,118 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
     return _gathered(found)
 
 
-class _Pass:
-    """One pass over cases."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class How:
+    """In which way cases are predicted: arguments of :func:`predict`."""
 
-    def __init__(self, model: Model, way: Inference | None, keep: str | None, on_error: str, folder: Folder | None):
-        self._model, self._way, self._keep = model, way, keep
-        self._skips, self._folder = on_error == "skip", folder
-        self._skipped: list[str] = []
+    inference: Inference | Literal["trained"] | None = "trained"
+    tta: Inference | None = None
+    keep: Kept | None = None
+    spread: bool | None = None
+    transforms: Transform | None = None
+    any_spacing: bool = False
+    on_error: Literal["raise", "skip"] = "raise"
+
+    def __post_init__(self) -> None:
+        check_choice("predict", ("raise", "skip"), on_error=self.on_error)
+        check_choice("predict", (None, *KINDS), keep=self.keep)
+        check_flags("predict", any_spacing=self.any_spacing, **if_given(spread=self.spread))
+
+    def told(self, model: Model) -> dict[str, Any]:
+        """What decides what the predictions are, in plain values that are the same in every process."""
+        spread = model.spread if isinstance(model, Combined) else None
+        told = {"inference": self.inference, "tta": self.tta, "keep": self.keep, "spread": spread}
+        transform = None if self.transforms is None else describe_transform(self.transforms)
+        return {name: safe_repr(one) for name, one in told.items()} | {"transforms": transform}
+
+
+class Pass:
+    """One pass over cases.
+
+    Parameters
+    ----------
+    model
+        What predicts.
+    how
+        In which way.
+    folder
+        Where each case is written to; those that are there are not predicted again.
+
+    Attributes
+    ----------
+    skipped : dict
+        Cases that were not predicted, by name, and why.
+    """
+
+    def __init__(self, model: Model, how: How, folder: Folder | None):
+        self._model, self._how, self._folder = model, how, folder
+        self._way = way_of(model, how.inference, how.tta)
+        self._transform = None if how.transforms is None else TransformCall(how.transforms)
+        self._done: set[str] = set()
+        self.skipped: dict[str, str] = {}
 
     def run(self, cases: Iterator[Case | Unreadable]) -> Iterator[Prediction]:
+        """Predict cases, each when it is asked for.
+
+        Raises
+        ------
+        DataError
+            If one cannot be, unless such cases are skipped, or there is none.
+        """
         number = 0
         for case in cases:
             with contextlib.ExitStack() as stack:
-                if self._skips:
+                if self._how.on_error == "skip":
                     stack.enter_context(self._skipping(case))
                 for one in self._predicted(case):
                     number += 1
-                    if self._folder is not None:
-                        self._folder.write(one)
                     yield one
-        if self._skipped:
-            what = "1 case was" if len(self._skipped) == 1 else f"{len(self._skipped):,} cases were"
-            _log.warning("%s not predicted: %s", what, listed(self._skipped, 5))
-        if not number and not self._skipped and (self._folder is None or not self._folder.files):
+        if self.skipped:
+            what = "1 case was" if len(self.skipped) == 1 else f"{len(self.skipped):,} cases were"
+            _log.warning("%s not predicted: %s", what, listed([f"{n} ({e})" for n, e in self.skipped.items()], 5))
+        if not number and not self.skipped and (self._folder is None or not self._folder.files):
             raise DataError("the data gave no case; a generator can be gone through only once")
 
     def _predicted(self, case: Case | Unreadable) -> Iterator[Prediction]:
         if isinstance(case, Unreadable):
             case.error.add_note(f"while the case {case.name!r} was read for its prediction")
             raise case.error
-        names = case.names
-        if self._folder is not None and all(map(self._folder.has, names)):
+        left = [position for position, name in enumerate(case.names) if not self._is_done(name)]
+        if not left:
             return
-        check_inputs(case, self._model.inputs)
-        with noting(f"in the prediction of case {listed(names, 3)}"):
-            outputs = self._model.predict_batch(case.batch, self._way)
-            space = max((np.shape(case.batch[key])[2:] for key in self._model.reads), key=len, default=())
-            outputs = kept_as(outputs, self._keep, space, self._model.outputs)
-        for position, name in enumerate(names):
-            yield Prediction(name, _one_of(outputs, position), case.files[position])
+        model, first = self._model, case.names[0]
+        with noting(f"in the prediction of case {listed(case.names, 3)}"):
+            batch = case.batch
+            if self._transform is not None:  # one that draws draws the same in a process that goes on
+                batch = self._transform(batch, np.random.default_rng(0), f"case {first!r}")
+            check_inputs(first, batch, model.inputs)
+            outputs = model.predict_batch(batch, self._way)
+            widest = max(model.reads, key=lambda key: np.ndim(batch[key]))
+            outputs = kept_as(outputs, self._how.keep, np.shape(batch[widest])[2:], model.outputs)
+        for position in left:
+            one = Prediction(case.names[position], _one_of(outputs, position), case.files[position])
+            if self._folder is not None:
+                self._folder.write(one.name, one.outputs, where_in(batch, widest, position, one.file))
+            yield one
+
+    def _is_done(self, name: str) -> bool:
+        """Whether a case is in the folder; one that came before in this pass is another of the same name."""
+        if self._folder is None:
+            return False
+        if name in self._done:
+            raise DataError(f"several cases are called {name!r}, and their predictions would be one file; {NAME_THEM}")
+        self._done.add(name)
+        return self._folder.has(name)
 
     @contextlib.contextmanager
     def _skipping(self, case: Case | Unreadable) -> Iterator[None]:
         try:
             yield
-        except (DataError, OSError, ValueError, KeyError) as error:
-            names = [case.name] if isinstance(case, Unreadable) else case.names
-            self._skipped += [f"{name} ({type(error).__name__}: {str(error)[:200]})" for name in names]
+        except Exception as error:
+            if isinstance(case, Case) and not isinstance(error, (DataError, OSError, ValueError, KeyError)):
+                raise
+            names = case.names if isinstance(case, Case) else [case.name]
+            self.skipped |= dict.fromkeys(names, f"{type(error).__name__}: {error}"[:300])
 
 
 def _one_of(outputs: Any, position: int) -> Any:
@@ -218,6 +301,22 @@ def as_model(source: Any, objects: Mapping[str, Any] | None = None) -> Model:
     if isinstance(source, Sequence) and not isinstance(source, str):
         return load_ensemble(source, objects=objects)
     return _of_network(source)
+
+
+def with_spread(model: Model, spread: bool | None) -> Model:
+    """The same model that says, or does not say, how far its members differ.
+
+    Raises
+    ------
+    ConfigError
+        If one network is asked for it.
+    """
+    if isinstance(model, Combined):
+        model = copy.copy(model)
+        model.spread = model.spread if spread is None else spread
+    elif spread:
+        raise ConfigError("predict: spread=True is how far the members of an ensemble differ, and this is one network")
+    return model
 
 
 def _is_of_folds(path: Path) -> bool:

@@ -6,13 +6,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, import_optional
+from delira.errors import ConfigError, DataError, import_optional, listed
+from delira.prediction.cases import NAME_THEM
 from delira.utils.arrays import iterate_leaves
-from delira.utils.files import as_path, make_folder, parse_json, publish, publish_text, read_bytes, sweep_partials
+from delira.utils.files import (
+    as_path,
+    make_folder,
+    mapping,
+    parse_json,
+    publish,
+    publish_text,
+    read_bytes,
+    sweep_partials,
+)
 
 #: says what the predictions of a folder are of
 FILE = "predictions.json"
@@ -31,11 +41,15 @@ class Folder:
 
     def __init__(self, path: Path):
         self.path = path
-        #: of the cases, in the order in which they were predicted or found
-        self.files: list[Path] = []
+        self._found: dict[Path, None] = {}
+
+    @property
+    def files(self) -> list[Path]:
+        """Of the cases, in the order in which they were predicted or found."""
+        return [*self._found]
 
     @classmethod
-    def opened(cls, path: str | Path, model: Any, asked: tuple[Any, ...]) -> Self:
+    def opened(cls, path: str | Path, model: Any, asked: Mapping[str, Any]) -> Self:
         """Begin a folder, or go on in one.
 
         Parameters
@@ -45,7 +59,7 @@ class Folder:
         model
             What predicts.
         asked
-            How, which decides what the predictions are.
+            How, by the names of the arguments, in plain values: what decides what the predictions are.
 
         Raises
         ------
@@ -53,75 +67,113 @@ class Folder:
             If there are predictions of something else.
         """
         folder = as_path(path, "out")
-        make_folder(folder)
+        told = {"format": 1, "model": repr(model), "weights": _digest(model), "asked": dict(asked)}
+        make_folder(folder)  # once the members are there
         sweep_partials(folder)
-        told = {"format": 1, "model": repr(model), "weights": _digest(model), "asked": [repr(one) for one in asked]}
         file = folder / FILE
-        if file.exists():
-            found = parse_json(read_bytes(file))
-            if not isinstance(found, Mapping) or dict(found) != told:
-                raise ConfigError(
-                    f"{str(folder)!r} has predictions of another model, or made in another way; name another folder"
-                )
-        else:
+        if not file.exists():
             publish_text(file, json.dumps(told, indent=1) + "\n")
+            return cls(folder)
+        found = mapping(parse_json(read_bytes(file)))
+        others = [name for name in told if found.get(name) != told[name] and name != "asked"]
+        before = mapping(found.get("asked"))
+        others += [f"{name}={one}, now {asked.get(name)}" for name, one in before.items() if one != asked.get(name)]
+        if others or dict(found) != told:
+            raise ConfigError(
+                f"{str(folder)!r} has predictions of another model, or made in another way ({listed(others, 3)}); name "
+                "another folder"
+            )
         return cls(folder)
 
     def has(self, name: str) -> bool:
         """Whether a case is there; then it is one of the files."""
         found = (self.path / f"{_safe(name)}{ending}" for ending in (".npz", _VOLUME))
         path = next((one for one in found if one.is_file()), None)
-        if path is not None and path not in self.files:
-            self.files.append(path)
+        if path is not None:
+            self._found[path] = None
         return path is not None
 
-    def write(self, case: Any) -> Path:
-        """Write a case, completely or not at all: a file by its name, and for volumes one for each further output."""
-        outputs = {".".join(map(str, path)): np.asarray(leaf) for path, leaf in iterate_leaves(case.outputs)}
-        stem = _safe(case.name)
-        if case.file is None or not case.file.name.lower().endswith(_OF_NIFTI):
-            path = publish(self.path / f"{stem}.npz", functools.partial(_write, outputs))
+    def write(self, name: str, outputs: Mapping[str, Any], where: "Where | None" = None) -> Path:
+        """Write a case, completely or not at all: a file by its name, and for volumes one for each further output.
+
+        Parameters
+        ----------
+        name
+            Of the case.
+        outputs
+            Arrays by name, without an axis of samples.
+        where
+            Where its voxels lie. With it arrays of shape ``(z, y, x)`` and ``(C, z, y, x)`` are volumes; if there is
+            any other, all are written as arrays.
+
+        Raises
+        ------
+        DataError
+            If an output has another shape in space than the input, or the name is none of a file.
+        """
+        arrays = {".".join(map(str, path)): np.asarray(leaf) for path, leaf in iterate_leaves(outputs)}
+        stem = _safe(name)
+        if where is None or any(array.ndim not in (3, 4) for array in arrays.values()):
+            path = publish(self.path / f"{stem}.npz", functools.partial(_write, arrays))
         else:
-            volumes = {name: _as_volume(array, case.file, name) for name, array in outputs.items()}
+            volumes = {one: _as_volume(array, where, one) for one, array in arrays.items()}
             first, *others = volumes
-            for name in others:
-                publish(self.path / f"{stem}.{name}{_VOLUME}", functools.partial(_put, volumes[name]))
+            for one in others:
+                publish(self.path / f"{stem}.{one}{_VOLUME}", functools.partial(_put, volumes[one]))
             path = publish(self.path / f"{stem}{_VOLUME}", functools.partial(_put, volumes[first]))  # then all is there
-        self.files.append(path)
+        self._found[path] = None
         return path
+
+
+class Where(NamedTuple):
+    """Where the voxels of a volume lie."""
+
+    affine: np.ndarray
+    """Of shape ``(4, 4)``, from voxel (x, y, z) to mm."""
+    shape: tuple[int, ...]
+    """``(z, y, x)``."""
+    file: Path | None = None
+    """The volume that was predicted, if it is a file: of NIfTI the rest of its header stays."""
+
+
+def where_in(batch: Mapping[str, Any], entry: str, position: int, file: Path | None) -> Where | None:
+    """Where the voxels of a case of a batch lie, if it has an entry ``affine``, and ``entry`` three axes in space."""
+    affine, shape = np.asarray(batch.get("affine", ())), np.shape(batch[entry])[2:]
+    return Where(affine[position], shape, file) if affine.shape[1:] == (4, 4) and len(shape) == 3 else None
 
 
 def _put(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
-def _as_volume(array: np.ndarray, source: Path, name: str) -> bytes:
-    """A NIfTI file with the values of an array of shape ``(z, y, x)`` or ``(C, z, y, x)``, where another one lies.
+def _as_volume(array: np.ndarray, where: Where, name: str) -> bytes:
+    """A NIfTI file with the values of an array of shape ``(z, y, x)`` or ``(C, z, y, x)``.
 
     Raises
     ------
     DataError
-        If it has another shape in space.
+        If it has another shape in space than the input.
     """
     nibabel = import_optional("nibabel", "writing NIfTI files", "delira[medical]")
-    like = nibabel.load(source)
-    space = tuple(like.shape[:3])
+    if array.shape[-3:] != where.shape:
+        raise DataError(
+            f"the output {name!r} has the shape {array.shape}, and the input {where.shape} (z, y, x), so its geometry "
+            "is not that of the output; predict without out="
+        )
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]
-    values = (
-        array.T if array.ndim == 3 else np.moveaxis(array, 0, -1).transpose(2, 1, 0, 3) if array.ndim == 4 else array
-    )
-    if values.shape[:3] != space:
-        raise DataError(
-            f"the output {name!r} has the shape {array.shape}, and the volume {source.name} has {space[::-1]} (z, y, "
-            "x), so its geometry is not that of the output"
-        )
-    values = values.astype(np.float32) if values.dtype in (np.float16, np.float64) else values
-    header = like.header.copy()
+    values = array.T if array.ndim == 3 else np.moveaxis(array, 0, -1).transpose(2, 1, 0, 3)
+    kept = {"?": np.uint8, "e": np.float32, "d": np.float32}.get(values.dtype.char)
+    values = values if kept is None else values.astype(kept)
+    cls, header = nibabel.Nifti1Image, nibabel.Nifti1Header()
+    if where.file is not None and where.file.name.lower().endswith(_OF_NIFTI):
+        like = nibabel.load(where.file)
+        cls, header = type(like), like.header.copy()
+    else:
+        header.set_xyzt_units("mm")
     header.set_data_dtype(values.dtype)
     header.set_slope_inter(1, 0)
-    image = type(like)(values, like.affine, header)
-    return gzip.compress(image.to_bytes(), compresslevel=1, mtime=0)
+    return gzip.compress(cls(values, where.affine, header).to_bytes(), compresslevel=1, mtime=0)
 
 
 def _write(outputs: Mapping[str, Any], file: BinaryIO) -> None:
@@ -130,7 +182,7 @@ def _write(outputs: Mapping[str, Any], file: BinaryIO) -> None:
 
 def _safe(name: str) -> str:
     if not name or "/" in name or "\\" in name or name in (".", ".."):
-        raise DataError(f"the case is called {name!r}, which is no name of a file; give the data set other case_names")
+        raise DataError(f"the case is called {name!r}, which is no name of a file; {NAME_THEM}")
     return name
 
 
