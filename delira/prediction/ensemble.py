@@ -136,7 +136,7 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     objects: Mapping[str, Any] | None = None,
     trusted: Iterable[Any] = (),
     spread: bool | None = None,
-    at_once: bool = True,
+    at_once: bool | None = None,
 ) -> Ensemble:
     """Take the folds of a run as one model, or read one that was saved.
 

@@ -189,7 +189,7 @@ def _safe(name: str) -> str:
 def _digest(model: Any) -> str:
     """Tells the weights of models apart."""
     members = getattr(model, "members", None)
-    networks = [member.kept if model.at_once else member.loaded() for member in members] if members else [model]
+    networks = (model.taken(member) for member in members) if members else (model,)
     total = hashlib.sha256()
     for one in networks:
         predictor = one.predictor
