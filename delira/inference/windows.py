@@ -107,8 +107,13 @@ class SlidingWindow(Inference):
         self.n_axes = next(iter(given), None)
 
     def __repr__(self) -> str:
+        """What decides what is said; how much is done at once, and where it lies, does not."""
         size = self.size[0] if len(self.size) == 1 else self.size
-        return f"SlidingWindow({size}, overlap={_short(self.overlap)}, weighting={self.weighting!r})"
+        further = {"sigma": _short(self.sigma), "padding": self.padding, "pad_value": self.pad_value}
+        further["dtype"] = None if self.dtype is None else self.dtype.name
+        usual = {"sigma": 0.125, "padding": "constant", "pad_value": 0.0, "dtype": None}
+        more = "".join(f", {name}={value!r}" for name, value in further.items() if value != usual[name])
+        return f"SlidingWindow({size}, overlap={_short(self.overlap)}, weighting={self.weighting!r}{more})"
 
     # ------------------------------------------------------------------ where windows are
 

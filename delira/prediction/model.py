@@ -83,8 +83,11 @@ class OneNetwork:
 
     def predict_batch(self, batch: Mapping[str, Any], inference: Inference | None) -> dict[str, Any]:
         """Predict a batch of arrays of shape ``(B, ...)``."""
-        self.predictor.inference = inference
-        return dict(self.predictor.predict(batch))
+        own, self.predictor.inference = self.predictor.inference, inference  # it may be the user's
+        try:
+            return dict(self.predictor.predict(batch))
+        finally:
+            self.predictor.inference = own
 
     @property
     def n_bytes(self) -> int:
