@@ -8,7 +8,7 @@ from small_backends import toy_kit
 
 import delira
 from delira import models, training
-from delira.data_loading import BaseDataManager, Patches
+from delira.data_loading import BaseDataManager, Patches, SequentialSampler
 from delira.errors import ConfigError
 from delira.training import losses
 
@@ -122,6 +122,22 @@ def test_windows_larger_than_some_cases_pad_them_in_training_too(framework, tmp_
         np.testing.assert_allclose(
             delira.predict(fold, test, batch_size=1)["pred"], fold.predictions["pred"], rtol=1e-5, atol=1e-6
         )
+
+
+def test_a_test_by_hand_is_made_in_this_way_too(tmp_path):
+    network, loss, optimizer = networks_of_windows()
+    experiment = training.PyTorchExperiment(
+        {"model": {"side": 4}}, network, save_path=tmp_path, n_epochs=1, losses={"ce": loss}, optimizer_cls=optimizer,
+        optimizer_params={"lr": 0.1}, val_inference=WINDOW, val_tta=FLIPS, logging_type=None, verbose=False,
+    )  # fmt: skip
+    trained = experiment.run(BaseDataManager(Patches(as_list(cases()), (4, 4), per_case=2), 4))
+    whole = BaseDataManager(cases(), 2, sampler_cls=SequentialSampler)
+    predictions, metrics = experiment.test(trained, whole, {"right": pixels_right})
+    said = delira.predict(trained, cases(), inference=WINDOW, tta=FLIPS)["pred"]
+    np.testing.assert_allclose(predictions["pred"], said, rtol=1e-5, atol=1e-6)
+    assert metrics["right"] == pytest.approx(pixels_right(cases()["label"], said))
+    predictor = experiment.setup(training=False, model=trained)
+    np.testing.assert_allclose(predictor.predict({"data": cases()["data"]})["pred"], said, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["val_inference", "val_tta"])
