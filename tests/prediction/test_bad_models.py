@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from test_predict import images, pixel_run
+from pixel_networks import images, pixel_run
 
 import delira
 from delira.errors import CheckpointError, ConfigError, DataError

@@ -2,57 +2,19 @@
 
 import itertools
 import json
-import logging
 import re
 
 import numpy as np
 import pytest
+from pixel_networks import CALLS, Slices, images, pixel_run
 from problems import linear_problem
 from small_backends import build_kit, toy_kit
 
 import delira
-from delira.data_loading import AbstractDataset, BaseDataManager, SequentialSampler
+from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, DataError
-from delira.testing import ToyExperiment, ToyNetwork, ToySGD
+from delira.testing import ToyNetwork
 from delira.training import Predictor
-
-CALLS = []
-
-
-class Pixels(ToyNetwork):
-    """Scores of two classes for each pixel or voxel of images of one channel, shape (B, 2, ...)."""
-
-    def __init__(self, slope=1.0):
-        super().__init__(n_features=1)
-        object.__setattr__(self, "init_kwargs", {"slope": slope})
-        self.slope = slope
-
-    def __call__(self, x):
-        CALLS.append(np.shape(x))
-        x = np.asarray(x, dtype=np.float64)
-        return {"pred": np.concatenate([0 * x, self.slope * x], axis=1)}
-
-    @staticmethod
-    def closure(model, data_dict, optimizers, **how):
-        """It learns nothing."""
-        return {"loss": 0.0}, model(data_dict["data"])
-
-
-def images(n=6, shape=(5, 4), seed=0):
-    return np.random.default_rng(seed).normal(size=(n, 1, *shape)).astype(np.float32)
-
-
-def pixel_run(path, shape=(5, 4), num_splits=2, slope=1.0, **how):
-    """Folds of a network of pixels."""
-    params = {"model": {"slope": slope}, "training": {"num_epochs": 1}}
-    experiment = ToyExperiment(
-        {"fixed": params}, Pixels, name="pixels", save_path=path, optimizer_cls=ToySGD, optimizer_params={"lr": 0.0},
-        logging_type=None, verbose=False, output="logits",
-    )  # fmt: skip
-    data = BaseDataManager({"data": images(shape=shape), "label": np.zeros((6, 1))}, 2)
-    result = experiment.kfold(data, num_splits=num_splits, val_split=None, **how)
-    CALLS.clear()
-    return result
 
 
 @pytest.fixture(autouse=True)
@@ -116,24 +78,6 @@ def test_what_predicts_nothing_is_refused(source, told):
 
 
 # ------------------------------------------------------------------ data
-
-
-class Slices(AbstractDataset):
-    """Labelled samples that are loaded one by one."""
-
-    def __init__(self, arrays, case_names=None):
-        super().__init__(None, None)
-        self.arrays = arrays
-        if case_names is not None:
-            self.case_names = case_names
-
-    def __getitem__(self, index):
-        if index >= len(self):
-            raise IndexError(index)
-        return {"data": self.arrays[index], "label": index}
-
-    def __len__(self):
-        return len(self.arrays)
 
 
 def forms_of(x, folder):
@@ -518,109 +462,3 @@ def test_a_network_of_one_output_channel_writes_a_volume_of_three_axes(tmp_path)
     assert found == {"a.nii.gz", "predictions.json", *further}
     assert file.name == "a.nii.gz"
     assert nibabel.load(tmp_path / "out" / "a.spread.pred.entropy.nii.gz").shape == values.shape
-
-
-# ------------------------------------------------------------------ bad input
-
-
-def bad_folder(tmp_path, nibabel=None):
-    """Six cases, of which four are not to be predicted."""
-    folder, x = tmp_path / "in", images(6)
-    folder.mkdir()
-    np.save(folder / "a.npy", x[0])
-    (folder / "b.npy").write_bytes(b"no array")
-    np.save(folder / "c.npy", np.concatenate([x[2]] * 3))
-    np.save(folder / "d.npy", x[3][..., None])
-    np.savez(folder / "e.npz", image=x[4], mask=x[4])
-    np.save(folder / "f.npy", x[5])
-    return folder, x
-
-
-BAD = {
-    "b": ("'?b'?", None),
-    "c": ("'c'", "3 channels"),
-    "d": ("'d'", "axes"),
-    "e": ("'e'", "'data'"),
-}
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_a_case_that_cannot_be_predicted_is_named_and_the_finished_ones_stay(tmp_path, bad):
-    fold = pixel_run(tmp_path / "run").folds[0]
-    folder, _ = bad_folder(tmp_path)
-    for other in {*BAD} - {bad}:
-        next(folder.glob(f"{other}.*")).unlink()
-    with pytest.raises((DataError, OSError, ValueError)) as told:
-        delira.predict(fold, folder, out=tmp_path / "out")
-    text = "\n".join([str(told.value), *getattr(told.value, "__notes__", [])])
-    assert f"case '{bad}'" in text, text
-    if BAD[bad][1]:
-        assert isinstance(told.value, DataError)
-        assert BAD[bad][1] in text
-    assert (tmp_path / "out" / "a.npz").is_file()
-    CALLS.clear()
-    next(folder.glob(f"{bad}.*")).unlink()
-    files = delira.predict(fold, folder, out=tmp_path / "out")
-    assert [file.name for file in files] == ["a.npz", "f.npz"]
-    assert len(CALLS) == 1
-
-
-@pytest.mark.parametrize("way", ["out", "stream", "gathered"])
-def test_they_are_left_out_if_asked_for_and_counted(tmp_path, way, caplog):
-    fold = pixel_run(tmp_path / "run").folds[0]
-    folder, x = bad_folder(tmp_path)
-    caplog.set_level(logging.WARNING, "delira")
-    if way == "out":
-        files = delira.predict(fold, folder, out=tmp_path / "out", on_error="skip")
-        assert [file.name for file in files] == ["a.npz", "f.npz"]
-    elif way == "stream":
-        assert [case.name for case in delira.predict(fold, folder, stream=True, on_error="skip")] == ["a", "f"]
-    else:
-        found = delira.predict(fold, folder, on_error="skip")["pred"]
-        np.testing.assert_array_equal(found[:, 1], x[[0, 5], 0])
-    told = [record.getMessage() for record in caplog.records if "not predicted" in record.getMessage()]
-    assert len(told) == 1
-    assert "4 cases" in told[0]
-    for bad in BAD:
-        assert f"{bad} (" in told[0]
-
-
-class Breaks(Slices):
-    def __getitem__(self, index):
-        if index == 1:
-            raise RuntimeError("a reader of the user's broke")
-        return super().__getitem__(index)
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 4])
-def test_a_data_set_that_breaks_is_named_and_skipped_alike(tmp_path, batch_size, caplog):
-    fold, x = pixel_run(tmp_path / "run").folds[0], images(4)
-    data = Breaks(x, ["anna", "berta", "clara", "dora"])
-    with pytest.raises(Exception, match="broke") as told:
-        delira.predict(fold, data, out=tmp_path / "out", batch_size=batch_size)
-    assert any("berta" in note for note in told.value.__notes__)
-    files = delira.predict(fold, data, out=tmp_path / "out", batch_size=batch_size, on_error="skip")
-    assert {file.stem for file in files} == {"anna", "clara", "dora"}
-    assert "berta" in caplog.text
-
-
-def test_what_the_network_raises_names_the_case(tmp_path):
-    fold = pixel_run(tmp_path / "run").folds[0]
-    network = fold.load_network()
-
-    class Picky:
-        pass
-
-    def call(x):
-        if x.mean() > 100:
-            raise RuntimeError("too bright")
-        return {"pred": x}
-
-    x = images(3)
-    x[1] += 1000
-    predictor = Predictor(network)
-    predictor.forward = lambda prepared: call(prepared["data"])
-    with pytest.raises(RuntimeError, match="too bright") as told:
-        delira.predict(predictor, Slices(x, ["a", "b", "c"]), out=tmp_path / "out")
-    assert any("'b'" in note or "case b" in note for note in told.value.__notes__)
-    assert (tmp_path / "out" / "a.npz").is_file()
