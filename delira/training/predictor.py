@@ -145,6 +145,8 @@ class Predictor:
             raise ConfigError(f"backend is the verbs of a framework, a Backend, got {backend!r}")
         functions = {"convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn}
         check_functions(self, **if_given(**functions, preprocessing=preprocessing))
+        if isinstance(model, type):
+            raise NetworkError(f"model is the class {model.__name__}; pass a network, {model.__name__}(…)")
         self.backend = backend or find_backend(model)
         self.module = model
         #: what earlier passes have told of outputs of which nobody says what they are
