@@ -8,6 +8,8 @@ volumes are slow without a GPU) does the same with a network of another framewor
 
 import argparse
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +101,11 @@ def main() -> None:
         dice = MetricSet({"dice": DicePerClass(CLASSES)})
         dice.update({"label": mask, "pred": labels})
         print(f"{file}  " + "  ".join(f"{name} {value[0]:.3f}" for name, value in dice.compute().items()))
+
+    # one fold alone, from a shell: delira predict runs/scans/…/fold_00 runs/scans/new --out … --keep labels
+    fold, out = str(result.folds[0].path), str(result.path / "new_by_fold_0")
+    words = ["predict", fold, str(folder / "new"), "--out", out, "--keep", "labels"]
+    subprocess.run([sys.executable, "-m", "delira", *words], check=True)
 
 
 if __name__ == "__main__":

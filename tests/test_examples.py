@@ -80,7 +80,9 @@ def test_scans_are_segmented_from_files_to_predictions_and_no_patient_is_on_two_
     by_fold = [{cases[index].name[:10] for index in indices} for indices in tested]  # "patient_07"
     assert sum(map(len, by_fold)) == len(set.union(*by_fold)) == 12
     assert (run / "report" / "report.html").stat().st_size > 10_000
+    assert "predicted  3\nfound      0\n" in printed, "the command, too"
     for file in sorted((scans / "new").iterdir()):
+        assert np.array_equal(nibabel.load(run / "new_by_fold_0" / file.name).affine, nibabel.load(file).affine)
         image, labels = nibabel.load(file), nibabel.load(run / "new" / file.name)
         assert np.array_equal(labels.affine, image.affine)
         assert labels.shape == image.shape

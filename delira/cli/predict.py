@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from delira.cli.imports import import_all
 from delira.cli.output import Answer, say, with_bar, wrapped
-from delira.errors import ConfigError
+from delira.errors import ConfigError, expect
 from delira.inference import Inference, SlidingWindow
 from delira.prediction.cases import files_in, named, of_files
 from delira.prediction.predicting import How, Pass, as_model, with_spread
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> Answer:
     DataError
         If a case cannot be read, or is not such as the network learned from.
     """
+    expect(("--batch-size", options.batch_size, options.batch_size >= 1, "at least 1"))
     given = [Path(name) for name in options.data]
     if len(given) > 1 and (others := [path for path in given if not path.is_file()]):
         raise ConfigError(f"several DATA are files, and {str(others[0])!r} is none; name one folder, or files")

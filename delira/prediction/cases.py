@@ -116,9 +116,8 @@ def files_in(path: Path) -> dict[str, Path]:
     if several := next((folder for folder, files in folders.items() if len(files) > 1), None):
         files = listed([file.name for file in folders[several]], 3)
         raise ConfigError(
-            f"the folder {str(several)!r} has several files ({files}), and a case is one; name one of each folder, "
-            f"e.g. sorted(Path({str(path)!r}).glob('*/{folders[several][0].name}')), as a shell does of "
-            f"{path}/*/{folders[several][0].name}"
+            f"the folder {str(several)!r} has several files ({files}), and a case is one; name that of each folder: "
+            f"sorted(folder.glob('*/{folders[several][0].name}')), or in a shell {path}/*/{folders[several][0].name}"
         )
     cases = {folder.name: files[0] for folder, files in folders.items() if files}
     if not cases:
@@ -372,3 +371,49 @@ def check_inputs(name: str, batch: Mapping[str, Any], inputs: Mapping[str, tuple
                 f"{entry!r} of case {name!r} has {found[0]} {what} (shape {found}), and the network learned from "
                 f"{shape[0]}"
             )
+
+
+#: another spacing than those learned from by this factor is another kind of image
+_ALIKE = 1.1
+
+
+def check_spacing(names: Sequence[str], batch: Mapping[str, Any], learned: Sequence[Sequence[float]]) -> None:
+    """Refuse volumes whose entry ``spacing`` is out of the range of those that the network learned from.
+
+    Parameters
+    ----------
+    names
+        Of the cases.
+    batch
+        Of them; without this entry nothing is known.
+    learned
+        The least and the largest along each axis, in mm.
+
+    Raises
+    ------
+    DataError
+        If it is less or more by more than 10 %.
+    """
+    spacing = np.asarray(batch.get("spacing", ()))
+    if not learned or spacing.shape[1:] != np.shape(learned)[1:]:
+        return
+    least, largest = np.asarray(learned)
+    for name, own in zip(names, spacing, strict=True):
+        if (own * _ALIKE < least).any() or (own > largest * _ALIKE).any():
+            known = _in_mm(least) if np.allclose(least, largest) else f"{_in_mm(least)} to {_in_mm(largest)}"
+            raise DataError(
+                f"case {name!r} has the spacing {_in_mm(own)} along its axes, and the network learned from {known}; "
+                "resample it (delira.data_loading.resample, and resample_like for the way back), or predict it as it "
+                "is with any_spacing=True (of a command: --any-spacing)"
+            )
+
+
+def _in_mm(spacing: np.ndarray) -> str:
+    return f"{' × '.join(f'{length:.3g}' for length in spacing)} mm"
+
+
+def apart(case: Case) -> Iterator[Case]:
+    """The cases of a batch, each as a batch of its own."""
+    for position, (name, file) in enumerate(zip(case.names, case.files, strict=True)):
+        part = slice(position, position + 1)
+        yield Case([name], {key: value[part] if np.ndim(value) else value for key, value in case.batch.items()}, [file])

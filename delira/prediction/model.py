@@ -43,6 +43,10 @@ class Model(Protocol):
         """Entry of a batch -> shape of a sample that it learned from; empty: not known."""
 
     @property
+    def spacing(self) -> Sequence[Sequence[float]]:
+        """Of the volumes that it learned from: the least and the largest along each axis, in mm; empty: not known."""
+
+    @property
     def outputs(self) -> Mapping[str, Criterion]:
         """What is known of the outputs."""
 
@@ -72,6 +76,7 @@ class OneNetwork:
     def __init__(self, predictor: Predictor, stored: StoredNetwork | None = None):
         self.predictor = predictor
         self.inputs: Mapping[str, tuple[int, ...]] = {} if stored is None else stored.inputs
+        self.spacing: Sequence[Sequence[float]] = [] if stored is None else stored.spacing
         self.outputs: Mapping[str, Criterion] = {} if stored is None else stored.outputs
         self.inference = predictor.inference if stored is None else stored.inference
         self.reads = [*predictor.key_mapping.values()]
@@ -162,7 +167,15 @@ class Combined:
 
     def __repr__(self) -> str:
         names = ", ".join(member.name for member in self.members)
-        return f"{type(self).__name__}({len(self.members)} members: {names}; combine={self.combine!r})"
+        return f"{type(self).__name__}({len(self.members)} members: {names}; combine={self._told()})"
+
+    def _told(self) -> str:
+        """How outputs are combined, as far as that is known without a batch, and without loading a member."""
+        is_loaded = "kept" in vars(self.members[0]) if self.at_once else "_facts" in vars(self)
+        if self.combine is not None or not is_loaded:
+            return repr(self.combine)
+        ways = {name: self._way_of(known) if known.output else None for name, known in self._first.outputs.items()}
+        return repr(ways if len({*ways.values()}) > 1 else next(iter(ways.values()), None))
 
     @property
     def at_once(self) -> bool:
@@ -191,6 +204,15 @@ class Combined:
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
         """Entry of a batch -> shape of a sample that the first member learned from."""
         return self._first.inputs
+
+    @functools.cached_property
+    def spacing(self) -> Sequence[Sequence[float]]:
+        """Of the volumes that the members learned from: the least and the largest of all."""
+        found = [(member.kept if self.at_once else member.loaded()).spacing for member in self.members]
+        if not all(found):
+            return []
+        least, largest = zip(*found, strict=True)
+        return [np.min(least, axis=0).tolist(), np.max(largest, axis=0).tolist()]
 
     @property
     def outputs(self) -> Mapping[str, Criterion]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from delira import models
 from delira.contract import Backend, Network
 from delira.data_loading.transforms import FittedPreprocessing, attach
 from delira.errors import CheckpointError, ConfigError, NetworkError, listed
@@ -55,6 +56,11 @@ class StoredNetwork:
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Entry of a batch that the network reads -> shape of a sample that it learned from; empty: not known."""
         return {str(name): tuple(shape) for name, shape in mapping(self._predicts.get("inputs")).items()}
+
+    @property
+    def spacing(self) -> list[list[float]]:
+        """Of the volumes that it learned from: the least and the largest along each axis, in mm; empty: not known."""
+        return [[*map(float, row)] for row in self._predicts.get("spacing", ())]
 
     @property
     def outputs(self) -> dict[str, Criterion]:
@@ -223,8 +229,10 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
     name = described.get("class")
     if not isinstance(name, str):
         raise CheckpointError(f"{file} does not say of which class its network is; pass network=, made by yourself")
-    cls = references.find(name, objects)
     module, _, qualname = name.partition(":")
+    if module.startswith("delira.") and qualname in models.__all__:
+        getattr(models, qualname)  # a ready network is imported by delira; what else a file names, never
+    cls = references.find(name, objects)
     if not isinstance(cls, type):
         short = qualname.rpartition(".")[2]
         raise ConfigError(

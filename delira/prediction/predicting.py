@@ -1,6 +1,5 @@
 """Prediction of new data by networks, runs, folds, checkpoints and ensembles."""
 
-import contextlib
 import copy
 import dataclasses
 import logging
@@ -16,7 +15,7 @@ from delira.errors import ConfigError, DataError, check_choice, check_flags, che
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
 from delira.metrics import gather
-from delira.prediction.cases import NAME_THEM, Case, Unreadable, cases_of, check_inputs
+from delira.prediction.cases import NAME_THEM, Case, Unreadable, apart, cases_of, check_inputs, check_spacing
 from delira.prediction.ensemble import FILE, load_ensemble
 from delira.prediction.model import Combined, Model, OneNetwork, way_of
 from delira.prediction.networks import fold_folders, read_network
@@ -195,12 +194,9 @@ class Pass:
         """
         number = 0
         for case in cases:
-            with contextlib.ExitStack() as stack:
-                if self._how.on_error == "skip":
-                    stack.enter_context(self._skipping(case))
-                for one in self._predicted(case):
-                    number += 1
-                    yield one
+            for one in self._unless_skipped(case) if self._how.on_error == "skip" else self._predicted(case):
+                number += 1
+                yield one
         if self.skipped:
             what = "1 case was" if len(self.skipped) == 1 else f"{len(self.skipped):,} cases were"
             _log.warning("%s not predicted: %s", what, listed([f"{n} ({e})" for n, e in self.skipped.items()], 5))
@@ -220,13 +216,16 @@ class Pass:
             if self._transform is not None:  # one that draws draws the same in a process that goes on
                 batch = self._transform(batch, np.random.default_rng(0), f"case {first!r}")
             check_inputs(first, batch, model.inputs)
+            if not self._how.any_spacing and "spacing" in batch:
+                check_spacing(case.names, batch, model.spacing)
             outputs = model.predict_batch(batch, self._way)
             widest = max(model.reads, key=lambda key: np.ndim(batch[key]))
             outputs = kept_as(outputs, self._how.keep, np.shape(batch[widest])[2:], model.outputs)
+        where = where_in(case.batch, batch, widest)
         for position in left:
             one = Prediction(case.names[position], _one_of(outputs, position), case.files[position])
             if self._folder is not None:
-                self._folder.write(one.name, one.outputs, where_in(batch, widest, position, one.file))
+                self._folder.write(one.name, one.outputs, where[position], one.file)
             yield one
 
     def _is_done(self, name: str) -> bool:
@@ -238,15 +237,20 @@ class Pass:
         self._done.add(name)
         return self._folder.has(name)
 
-    @contextlib.contextmanager
-    def _skipping(self, case: Case | Unreadable) -> Iterator[None]:
+    def _unless_skipped(self, case: Case | Unreadable) -> Iterator[Prediction]:
+        """Predict cases, of which those are noted that cannot be."""
         try:
-            yield
+            yield from self._predicted(case)
         except Exception as error:
+            name = case.name if isinstance(case, Unreadable) else case.names[0]
             if isinstance(case, Case) and not isinstance(error, (DataError, OSError, ValueError, KeyError)):
                 raise
-            names = case.names if isinstance(case, Case) else [case.name]
-            self.skipped |= dict.fromkeys(names, f"{type(error).__name__}: {error}"[:300])
+            if isinstance(case, Case) and len(case.names) > 1:  # the others may be predicted
+                self._done.difference_update(case.names)
+                for one in apart(case):
+                    yield from self._unless_skipped(one)
+            else:
+                self.skipped[name] = f"{type(error).__name__}: {error}"[:300]
 
 
 def _one_of(outputs: Any, position: int) -> Any:

@@ -70,7 +70,9 @@ class Folder:
             If nobody knows of what they are.
         """
         folder = as_path(path, "out")
-        told = {"format": 1, "model": _name(model), "weights": _digest(model), "asked": dict(asked)}
+        weights, reads = _digest(model), [*model.reads]
+        # after these a model is loaded, and says the same in every process
+        told = {"format": 1, "model": _name(model), "reads": reads, "weights": weights, "asked": dict(asked)}
         make_folder(folder)  # once the members are there
         sweep_partials(folder)
         file = folder / FILE
@@ -99,7 +101,9 @@ class Folder:
             self._found[path] = None
         return path is not None
 
-    def write(self, name: str, outputs: Mapping[str, Any], where: "Where | None" = None) -> Path:
+    def write(
+        self, name: str, outputs: Mapping[str, Any], where: "Where | None" = None, file: Path | None = None
+    ) -> Path:
         """Write a case, completely or not at all: a file by its name, and for volumes one for each further output.
 
         Parameters
@@ -111,6 +115,8 @@ class Folder:
         where
             Where its voxels lie. With it arrays of shape ``(z, y, x)`` and ``(C, z, y, x)`` are volumes; if there is
             any other, all are written as arrays.
+        file
+            The volume that was predicted, if it is a file: of NIfTI the rest of its header stays.
 
         Raises
         ------
@@ -122,7 +128,7 @@ class Folder:
         if where is None or any(array.ndim not in (3, 4) for array in arrays.values()):
             path = publish(self.path / f"{stem}.npz", functools.partial(_write, arrays))
         else:
-            volumes = {one: _as_volume(array, where, one) for one, array in arrays.items()}
+            volumes = {one: _as_volume(array, where, one, file) for one, array in arrays.items()}
             first, *others = volumes
             for one in others:
                 publish(self.path / f"{stem}.{one}{_VOLUME}", functools.partial(_put, volumes[one]))
@@ -138,21 +144,30 @@ class Where(NamedTuple):
     """Of shape ``(4, 4)``, from voxel (x, y, z) to mm."""
     shape: tuple[int, ...]
     """``(z, y, x)``."""
-    file: Path | None = None
-    """The volume that was predicted, if it is a file: of NIfTI the rest of its header stays."""
 
 
-def where_in(batch: Mapping[str, Any], entry: str, position: int, file: Path | None) -> Where | None:
-    """Where the voxels of a case of a batch lie, if it has an entry ``affine``, and ``entry`` three axes in space."""
-    affine, shape = np.asarray(batch.get("affine", ())), np.shape(batch[entry])[2:]
-    return Where(affine[position], shape, file) if affine.shape[1:] == (4, 4) and len(shape) == 3 else None
+def where_in(before: Mapping[str, Any], after: Mapping[str, Any], entry: str) -> list[Where | None]:
+    """Where the voxels of each case of a batch lie; None: nowhere.
+
+    Parameters
+    ----------
+    before, after
+        The batch before transforms and after them. Its entry ``affine`` counts if ``entry`` has three axes in space; of
+        a transform that resamples only if it changes this, too.
+    """
+    affine = np.asarray(after.get("affine", ()))
+    if affine.shape[1:] != (4, 4) or np.ndim(after[entry]) != 5:
+        return [None] * len(after[entry])
+    is_same = "affine" in before and np.array_equal(before["affine"], affine)
+    shape = np.shape((before if is_same else after)[entry])[-3:]
+    return [Where(one, shape) for one in affine]
 
 
 def _put(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
-def _as_volume(array: np.ndarray, where: Where, name: str) -> bytes:
+def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) -> bytes:
     """A NIfTI file with the values of an array of shape ``(z, y, x)`` or ``(C, z, y, x)``.
 
     Raises
@@ -163,8 +178,8 @@ def _as_volume(array: np.ndarray, where: Where, name: str) -> bytes:
     nibabel = import_optional("nibabel", "writing NIfTI files", "delira[medical]")
     if array.shape[-3:] != where.shape:
         raise DataError(
-            f"the output {name!r} has the shape {array.shape}, and the input {where.shape} (z, y, x), so its geometry "
-            "is not that of the output; predict without out="
+            f"the output {name!r} has the shape {array.shape}, and the input {where.shape} (z, y, x), so its affine is "
+            "not that of the output; predict without out=, or let the transform that resamples change 'affine' as well"
         )
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]
@@ -172,8 +187,8 @@ def _as_volume(array: np.ndarray, where: Where, name: str) -> bytes:
     kept = {"?": np.uint8, "e": np.float32, "d": np.float32}.get(values.dtype.char)
     values = values if kept is None else values.astype(kept)
     cls, header = nibabel.Nifti1Image, nibabel.Nifti1Header()
-    if where.file is not None and where.file.name.lower().endswith(_OF_NIFTI):
-        like = nibabel.load(where.file)
+    if file is not None and file.name.lower().endswith(_OF_NIFTI):
+        like = nibabel.load(file)
         cls, header = type(like), like.header.copy()
     else:
         header.set_xyzt_units("mm")

@@ -100,6 +100,7 @@ class Checkpoints:
         return {
             "key_mapping": dict(run.key_mapping),
             "inputs": dict(run.inputs),
+            **({"spacing": run.spacing} if run.spacing else {}),
             "outputs": {name: [target, [*one[:6], [*one.classes]]] for name, (target, one) in known.items()},
             "inference": json.dumps(yaml_codec.encode([config.val_inference, config.val_tta])),
         }
@@ -184,7 +185,8 @@ class Checkpoints:
             if name in (kept := tree.get("losses", {})):
                 loss.load_state_dict(kept[name])
         run.state, run.running, self._shown = state, None, None
-        run.inputs = dict(mapping(mapping(tree.get("predicts")).get("inputs")))
+        predicts = mapping(tree.get("predicts"))
+        run.inputs, run.spacing = dict(mapping(predicts.get("inputs"))), [*map(list, predicts.get("spacing", ()))]
         run.hook_state[keys.HISTORY] = state.history
         self._averages.recount()
         try:

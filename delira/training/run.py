@@ -265,6 +265,7 @@ class Run:
     network: Any = None
     key_mapping: dict[str, str]
     inputs: dict[str, list[int]]  # entry of a batch that the network reads -> shape of a sample of the first batch
+    spacing: list[list[float]]  # of volumes that it learned from: the least and the largest along each axis, or none
     optimizers: dict[str, Any]
     devices: Devices
     closure: Callable[..., Any]
@@ -273,8 +274,7 @@ class Run:
     hook_state: State
     #: what a call of ``train`` was asked for; None between such calls
     plan: TrainingPlan | None = None
-    #: of :data:`delira.callbacks.abstract_callback.PHASES`
-    phase = "fit"
+    phase = "fit"  #: of :data:`delira.callbacks.abstract_callback.PHASES`
     #: the epoch at work, its batches, and the number of the update that was begun last
     running: RunningEpoch | None = None
     epoch_data: EpochData | None = None
@@ -304,7 +304,7 @@ class Run:
         self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
         self.ranks, self.stop_signals = ranks or _ALONE, StopSignals()
         self.save_path, self.callbacks = save_path, CallbackList(callbacks)
-        self._warned, self.inputs = set[str](), {}
+        self._warned, self.inputs, self.spacing = set[str](), {}, []
 
     def _set_fold(self, fold: int) -> None:
         self._fold = self.state.fold = check_fold(fold)

@@ -114,6 +114,7 @@ class TrainingStep:
         if state.step_in_epoch == 1:
             checks.check_step_names(step_metrics, step_losses)
             _note_inputs(run, batch)
+        _note_spacing(run, batch)
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
         running.losses.append(step_losses, n_samples, state.step_in_epoch, self.loss_weights(prepared))
         if running.over_epoch is not None and run.backend.calls.is_ready(run.network):
@@ -580,3 +581,11 @@ def _note_inputs(run: Run, batch: Mapping[str, Any]) -> None:
     """Keep which shapes the network learns from: whoever predicts with it later is told if they are others."""
     entries = [] if run.inputs else [key for key in run.key_mapping.values() if hasattr(batch.get(key), "shape")]
     run.inputs |= {key: [int(size) for size in batch[key].shape[1:]] for key in entries}
+
+
+def _note_spacing(run: Run, batch: Mapping[str, Any]) -> None:
+    """Keep the least and the largest spacing along each axis of the volumes that the network learns from."""
+    spacing = batch.get("spacing")
+    if isinstance(spacing, np.ndarray) and spacing.ndim == 2 and spacing.dtype.kind == "f":
+        rows = np.stack([*map(np.asarray, run.spacing), *spacing])
+        run.spacing = [rows.min(0).tolist(), rows.max(0).tolist()]

@@ -165,7 +165,8 @@ def test_several_files_are_cases_of_a_batch_and_modules_are_imported_too(ask):
         ((*WORDS[:4], "--import", "no_such_module"), "--import no_such_module: ModuleNotFoundError"),
         ((*WORDS, "--window", "wide"), "--window wide"),
         ((*WORDS, "--window", "8", "--inference", "none"), "name one of them"),
-        (("runs", "new", "--out", "told"), "runs"),
+        ((*WORDS, "--batch-size", "0"), "--batch-size must be at least 1"),
+        (("nothing", "new", "--out", "told"), "there is no run, fold or checkpoint 'nothing'"),
     ],
 )
 def test_misuse_is_named(ask, words, what):
