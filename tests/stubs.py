@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import delira
+from delira.errors import ConfigError
 from delira.frameworks import NAMES, homes_in
 
 SOURCE = Path(delira.__file__).parent
@@ -80,8 +81,24 @@ def _of_backends(package: str) -> Iterator[str]:
             yield f"from delira.backends.{backend} import {name} as {name}"
 
 
+def check_is_own(source: Path) -> None:
+    """Refuse to write beside another delira than the one that this file belongs to.
+
+    Raises
+    ------
+    ConfigError
+        If ``delira`` was imported from somewhere else.
+    """
+    own = Path(__file__).resolve().parent.parent / "delira"
+    if source.resolve() != own:
+        raise ConfigError(
+            f"delira was imported from {source}, and these stubs are of {own}; run it with PYTHONPATH={own.parent}"
+        )
+
+
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()  # --help only helps
+    check_is_own(SOURCE)
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(SOURCE.parent))

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stubs import check_is_own, stubs
 from stubs import main as main_of_stubs
-from stubs import stubs
 
 import delira
+from delira.errors import ConfigError
 from delira.frameworks import FRAMEWORKS, NAMES
 from delira.settings.config import SETTINGS
 from delira.training import BaseExperiment, BaseNetworkTrainer
@@ -115,6 +116,12 @@ def test_every_backend_of_the_table_has_a_folder_and_a_package():
 def test_what_editors_see_is_what_the_packages_say():
     written = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.pyi")}
     assert written == stubs(), "run: make stubs"
+
+
+def test_the_stubs_of_another_checkout_are_not_written(tmp_path):
+    check_is_own(SOURCE)
+    with pytest.raises(ConfigError, match="PYTHONPATH="):
+        check_is_own(tmp_path / "delira")
 
 
 def test_help_about_the_stubs_writes_none(monkeypatch, capsys):

@@ -362,13 +362,14 @@ class CrossValidation:
         return manager.get_subset(indices)
 
     def _check_test(self, trainer: BaseNetworkTrainer, test: BaseDataManager) -> None:
-        """Try the test metrics on one batch, before a fold is trained."""
+        """Try the test metrics, and what is kept, on one batch, before a fold is trained."""
+        self._keeper(trainer).check_unseen(getattr(trainer.module, "output_kind", None))
         if not trainer.backend.calls.is_ready(trainer.module) or trainer.callbacks.hears("on_sample_validation"):
             return
         with trainer.backend.devices.threads(trainer.config.num_threads), own_generators(trainer.backend):
             batch = test.first_batch(trainer.seed) or {}
             with trainer.backend.calls.evaluating(trainer.module):
-                outputs = trainer.forward(trainer.feed.prepare(batch))
+                outputs = trainer.outputs_of(batch, trainer.feed.prepare(batch))
             checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, outputs, test)
             self._tell_size(trainer, trainer.to_numpy(outputs), batch)
 
@@ -386,8 +387,10 @@ class CrossValidation:
     def _keeper(self, trainer: BaseNetworkTrainer) -> Keeper:
         """Return what keeps the predictions of the test of a trained network."""
         told = trainer.state.outputs
+        kind = getattr(trainer.module, "output_kind", None)  # of an estimator
+        by_itself = kind if kind == "probabilities" else None
         known = {
-            name: known if known.output else known._replace(output=told.get(name, {}).get("output"))
+            name: known if known.output else known._replace(output=told.get(name, {}).get("output") or by_itself)
             for name, (_, known) in self.outputs.items()
         }
         return self.keeping.keeper(trainer.save_path, known, next(iter(trainer.key_mapping.values()), None))

@@ -343,7 +343,7 @@ class BaseExperiment(Generic[NetworkT]):
         key_mapping = kwargs.get("key_mapping") or request.key_mapping
         convert = kwargs.get("convert_fn") or config.convert_batch_to_npy_fn
         predictor = self.predictor_cls(network, key_mapping, convert, kwargs.get("prepare_batch"), backend=backend)
-        predictor.nonfinite_predictions = config.guards.nonfinite_predictions
+        predictor.nonfinite_predictions, predictor.inference = config.guards.nonfinite_predictions, config.inference
         keys = config.keys_of(tested) if metric_keys is None else metric_keys
         with noting("in the test"):
             bound = config.bound(tested, keys, backend)
@@ -467,7 +467,9 @@ class BaseExperiment(Generic[NetworkT]):
         if "model" not in kwargs:
             raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
         request = self._resolve(params, {"num_epochs": 0})
-        return self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.backend)
+        predictor = self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.backend)
+        predictor.inference = request.config.inference
+        return predictor
 
     # ------------------------------------------------------------------ parts of a run
 

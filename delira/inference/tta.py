@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, DataError, MissingKeyError, is_count
-from delira.inference.way import Arrays, Call, Inference, is_spread, space_of
+from delira.inference.way import Arrays, Call, Inference, axis_in_space, space_of
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 #: changes a batch, or outputs back: arrays by name -> arrays by name
@@ -18,8 +18,9 @@ class TestTimeAugmentation(Inference):
     """Predicts a batch in several positions and gives the mean of the outputs, each put back into place.
 
     The batch as it is comes first. Flips are combined with each other, and with the rotations; positions that are the
-    same are taken once. Outputs with as many axes as the inputs are put back; others, such as scores of whole images,
-    are averaged as they are.
+    same are taken once. Outputs with as many axes as the inputs, and maps without channels, are put back; others, such
+    as scores of whole images, are averaged as they are. Inputs have their channels first, ``(B, C, *space)``, outputs
+    first or last; where the shapes allow both, first.
 
     Parameters
     ----------
@@ -79,20 +80,18 @@ class TestTimeAugmentation(Inference):
         for number in range(len(self.flips) + 1):
             for axes in itertools.combinations(self.flips, number):
                 for turns in itertools.product(range(4), repeat=len(self.rotations)):
-                    if (found := self._moved(sample, axes, turns, n_axes).tobytes()) not in seen:
+                    if (found := self._moved(sample, axes, turns, 2).tobytes()) not in seen:
                         seen.add(found)
                         yield axes, turns
 
-    def _moved(self, array: Any, axes: Sequence[int], turns: Sequence[int], n_axes: int) -> np.ndarray:
-        """An array flipped, then turned."""
-        first = np.ndim(array) - n_axes
+    def _moved(self, array: Any, axes: Sequence[int], turns: Sequence[int], first: int) -> np.ndarray:
+        """An array, whose axes in space begin at ``first``, flipped, then turned."""
         moved = np.flip(array, tuple(first + axis for axis in axes))
         for (one, other), number in zip(self.rotations, turns, strict=True):
             moved = np.rot90(moved, number, (first + one, first + other))
         return moved
 
-    def _moved_back(self, array: Any, axes: Sequence[int], turns: Sequence[int], n_axes: int) -> np.ndarray:
-        first = np.ndim(array) - n_axes
+    def _moved_back(self, array: Any, axes: Sequence[int], turns: Sequence[int], first: int) -> np.ndarray:
         back = array
         for (one, other), number in reversed(list(zip(self.rotations, turns, strict=True))):
             back = np.rot90(back, -number, (first + one, first + other))
@@ -126,16 +125,30 @@ class TestTimeAugmentation(Inference):
             return call(batch)
 
         def move(value: Any) -> Any:
-            is_image = is_spread(value, space)
-            return np.ascontiguousarray(self._moved(value, axes, turns, len(space))) if is_image else value
+            first = axis_in_space(value, space)
+            return value if first is None else np.ascontiguousarray(self._moved(value, axes, turns, first))
 
         moved = {key: move(value) for key, value in batch.items()}
-        inside = next(np.shape(moved[name])[-len(space) :] for name in inputs if is_spread(batch[name], space))
+        inside = next(np.shape(moved[name])[2:] for name in inputs if np.shape(batch[name])[2:] == space)
+
+        outputs = dict(call(moved))
+        for path, leaf in iterate_leaves(outputs):
+            self._refuse_maps(path, leaf, inside)
 
         def put_back(leaf: Any) -> Any:
-            return self._moved_back(leaf, axes, turns, len(space)) if is_spread(leaf, inside) else leaf
+            first = axis_in_space(leaf, inside)
+            return leaf if first is None else self._moved_back(leaf, axes, turns, first)
 
-        return dict(map_leaves(put_back, dict(call(moved))))
+        return dict(map_leaves(put_back, outputs))
+
+    def _refuse_maps(self, path: tuple[Any, ...], leaf: Any, space: tuple[int, ...]) -> None:
+        """Refuse what may be images and cannot be put back: the mean of maps in several positions is none."""
+        if np.ndim(leaf) == len(space) + 2 and axis_in_space(leaf, space) is None:
+            raise DataError(
+                f"the output {'.'.join(map(str, path))!r} has the shape {np.shape(leaf)} for inputs of {space} in "
+                f"space, and is not put back by {self!r}: it has neither (B, C, *space) nor (B, *space, C); inputs "
+                "have their channels first, and maps of another size are to be left out of what is predicted"
+            )
 
 
 class _Mean:

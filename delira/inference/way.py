@@ -84,11 +84,16 @@ def space_of(batch: Arrays, inputs: Collection[str], n_axes: int | None = None) 
     return next(iter(wanted.values()))
 
 
-def is_spread(array: Any, space: tuple[int, ...]) -> bool:
-    """Whether an array has one value, or one of each channel, for each place of a shape in space.
+def axis_in_space(array: Any, space: tuple[int, ...]) -> int | None:
+    """The first of the axes in space of an array that has one value, or one of each channel, for each place; else None.
 
-    Of one axis it has channels: scores of classes, of shape ``(B, n_classes)``, are not in space.
+    Channels come before the space, ``(B, C, *space)``, or after it, ``(B, *space, C)``, as in TensorFlow; where shapes
+    allow both, before it. Of one axis it has channels: scores of classes, of shape ``(B, n_classes)``, are not in
+    space.
     """
     shape, n_axes = np.shape(array), len(space)
-    has_axes = len(shape) == n_axes + 2 or (len(shape) == n_axes + 1 and n_axes > 1)
-    return bool(n_axes) and has_axes and shape[-n_axes:] == tuple(space)
+    if not n_axes:
+        return None
+    if len(shape) == n_axes + 2:
+        return next((first for first in (2, 1) if shape[first : first + n_axes] == tuple(space)), None)
+    return 1 if n_axes > 1 and shape[1:] == tuple(space) else None

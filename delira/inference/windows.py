@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, DataError, check_choice, check_numbers, expect, is_count, positive
-from delira.inference.way import Arrays, Call, Inference, is_spread, space_of
+from delira.inference.way import Arrays, Call, Inference, axis_in_space, space_of
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 _WEIGHTINGS = ("gaussian", "constant")
@@ -26,7 +26,8 @@ class SlidingWindow(Inference):
 
     Windows lie on a grid from one end of each axis to the other; the last of an axis ends where the image does. An
     image that is smaller than a window is padded on both sides, and the output is cut to its size. Each window goes
-    through the network's ``prepare_batch`` as a sample of its own. Outputs must have the shape in space of the window.
+    through the network's ``prepare_batch`` as a sample of its own. Inputs have their channels first, as ``(B, C,
+    *space)``; outputs have the shape of the window in space, and their channels first, last as in TensorFlow, or none.
 
     Parameters
     ----------
@@ -109,8 +110,13 @@ class SlidingWindow(Inference):
         self.n_axes = next(iter(given), None)
 
     def __repr__(self) -> str:
+        """What decides what is said; how much is done at once, and where it lies, does not."""
         size = self.size[0] if len(self.size) == 1 else self.size
-        return f"SlidingWindow({size}, overlap={_short(self.overlap)}, weighting={self.weighting!r})"
+        further = {"sigma": _short(self.sigma), "padding": self.padding, "pad_value": self.pad_value}
+        further["dtype"] = None if self.dtype is None else self.dtype.name
+        usual = {"sigma": 0.125, "padding": "constant", "pad_value": 0.0, "dtype": None}
+        more = "".join(f", {name}={value!r}" for name, value in further.items() if value != usual[name])
+        return f"SlidingWindow({size}, overlap={_short(self.overlap)}, weighting={self.weighting!r}{more})"
 
     # ------------------------------------------------------------------ where windows are
 
@@ -212,10 +218,10 @@ class SlidingWindow(Inference):
         more = {"constant_values": self.pad_value} if self.padding == "constant" else {}
 
         def pad(value: Any) -> Any:
-            if not is_spread(value, space):
+            if (first := axis_in_space(value, space)) is None:
                 return value
-            around = [(0, 0)] * (np.ndim(value) - len(space))
-            return np.pad(np.asarray(value), [*around, *sides], mode=_PADDINGS[self.padding], **more)  # type: ignore[index,call-overload]
+            around = [*[(0, 0)] * first, *sides, *[(0, 0)] * (np.ndim(value) - first - len(sides))]
+            return np.pad(np.asarray(value), around, mode=_PADDINGS[self.padding], **more)  # type: ignore[index,call-overload]
 
         return {key: pad(value) for key, value in sample.items()}, tuple(before for before, _ in sides)
 
@@ -237,11 +243,16 @@ class _Sums:
         if not outputs:
             made = map_leaves(lambda leaf: self._empty(way, np.asarray(leaf), n_samples), dict(found))
             outputs.update(made)
-        self._rows = {path: leaf[number] for path, leaf in iterate_leaves(outputs)}
-        self._scratch = np.empty(0, np.float32)
+        self._are_last = {path for path, leaf in iterate_leaves(found) if _has_channels_last(leaf, self._sizes)}
+        #: the sums of the sample, with the axes in space last
+        self._rows = {path: self._space_last(path, leaf[number]) for path, leaf in iterate_leaves(outputs)}
+
+    def _space_last(self, path: tuple[Any, ...], row: np.ndarray) -> np.ndarray:
+        return np.moveaxis(row, -1, 0) if path in self._are_last else row
 
     def _empty(self, way: SlidingWindow, leaf: np.ndarray, n_samples: int) -> np.ndarray:
-        shape = (n_samples, *leaf.shape[1 : leaf.ndim - len(self._space)], *self._space)
+        first = axis_in_space(leaf, self._sizes) or 1  # all were checked
+        shape = (n_samples, *leaf.shape[1:first], *self._space, *leaf.shape[first + len(self._space) :])
         dtype = np.result_type(leaf.dtype, np.float32) if way.dtype is None else way.dtype
         if not way.memory_map:
             return np.zeros(shape, dtype)
@@ -259,9 +270,9 @@ class _Sums:
         weight = weights[tuple(own)]
         for path, leaf in iterate_leaves(found):
             row = self._rows[path]
-            read: tuple[Any, ...] = (position, ..., *own)
+            read: tuple[Any, ...] = (..., *own)
             index: tuple[Any, ...] = (..., *there)
-            part = np.asarray(leaf)[read]
+            part = self._space_last(path, np.asarray(leaf)[position])[read]
             row[index] += (part * weight).astype(row.dtype, copy=False)
 
     def divide(self, starts: Sequence[Sequence[int]], weights: np.ndarray) -> None:
@@ -288,22 +299,29 @@ class _Sums:
 
 def _windows(value: Any, places: Sequence[tuple[int, ...]], sizes: Sequence[int], space: tuple[int, ...]) -> Any:
     """The windows of an entry as a batch; of what has no place in space, one copy for each."""
-    if not is_spread(value, space):
+    first = axis_in_space(value, space)
+    if first is None:
         return np.repeat(value, len(places), axis=0) if np.ndim(value) else value
+    before = [slice(None)] * first
     slices = [tuple(slice(one, one + size) for one, size in zip(place, sizes, strict=True)) for place in places]
     if len(slices) == 1:
-        return value[(..., *slices[0])]
-    return np.concatenate([value[(..., *one)] for one in slices])
+        return value[(*before, *slices[0])]
+    return np.concatenate([value[(*before, *one)] for one in slices])
+
+
+def _has_channels_last(leaf: Any, sizes: tuple[int, ...]) -> bool:
+    return np.ndim(leaf) == len(sizes) + 2 and axis_in_space(leaf, sizes) == 1
 
 
 def _check(found: Arrays, sizes: tuple[int, ...], n_windows: int) -> None:
     """Refuse outputs that cannot be put together."""
     for path, leaf in iterate_leaves(found):
         shape, name = np.shape(leaf), ".".join(map(str, path))
-        if not is_spread(leaf, sizes) or shape[0] != n_windows:
+        if axis_in_space(leaf, sizes) is None or shape[0] != n_windows:
             raise DataError(
                 f"the output {name!r} has the shape {shape} for {n_windows} windows of {sizes}; a sliding window joins "
-                "outputs that have one value, or one of each channel, for each place of the window"
+                "outputs that have one value, or one of each channel, for each place of the window, of inputs that "
+                "have their channels first"
             )
         if np.asarray(leaf).dtype.kind not in "fV":
             raise DataError(

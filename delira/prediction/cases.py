@@ -10,7 +10,7 @@ import numpy as np
 
 from delira.data_loading import BaseDataManager, load_nii
 from delira.data_loading.abstract_dataset import AbstractDataset
-from delira.data_loading.load_utils import read_image
+from delira.data_loading.load_utils import read_image, to_channels_first
 from delira.errors import ConfigError, DataError, MissingBackendError, listed
 from delira.training.epoch import batch_length, has_epochs
 
@@ -341,9 +341,10 @@ def read_case(file: Path, entry: str, inputs: Mapping[str, tuple[int, ...]]) -> 
 
 
 def _picture(file: Path, shape: tuple[int, ...] | None) -> np.ndarray:
-    """A picture with its channels first."""
+    """A picture as :func:`delira.data_loading.default_load_fn_2d` gives it, in its own size."""
     image = read_image(str(file), shape[0] if shape else 0)
-    return np.moveaxis(image, -1, 0) if image.ndim == 3 else image[None]
+    n_channels = shape[0] if shape else 1 if image.ndim == 2 else image.shape[2]
+    return to_channels_first(image, image.shape[:2], n_channels)
 
 
 def space_in(batch: Mapping[str, Any], reads: Sequence[str]) -> tuple[int, ...]:

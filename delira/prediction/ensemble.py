@@ -169,8 +169,10 @@ class Ensemble(Combined):
                 publish_copy(before / PREPROCESSING, own.parent / PREPROCESSING)
             if (seen := seen_by(source)) is not None:
                 seen.write(own.parent)
-            facts = {"model_params": model_params(source), **stored_metrics(source)}
-            publish_text(own.parent / MANIFEST, json.dumps(facts) + "\n")
+            called = model_params(source)
+            facts = {**({} if called is None else {"model_params": called}), **stored_metrics(source)}
+            if facts:
+                publish_text(own.parent / MANIFEST, json.dumps(facts) + "\n")
             names.append({"name": member.name, "checkpoint": str((own / source.name).relative_to(folder))})
         content = {
             "format": FORMAT,
@@ -192,7 +194,7 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     objects: Mapping[str, Any] | None = None,
     trusted: Iterable[Any] = (),
     spread: bool | None = None,
-    at_once: bool = True,
+    at_once: bool | None = None,
 ) -> Ensemble:
     """Take the folds of a run as one model, or read one that was saved.
 

@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
+import logging
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from delira.contract import Network
-from delira.errors import ConfigError, DataError, MissingKeyError, check_choice, check_flags
+from delira.errors import ConfigError, DataError, MissingKeyError, check_choice, check_flags, if_given, noting
 from delira.inference import Inference, joined
 from delira.io.export import inputs_of
 from delira.io.program import Program, dotted
@@ -19,6 +20,9 @@ from delira.prediction.networks import StoredNetwork
 from delira.training.predictor import Predictor
 from delira.training.scores import as_labels, as_probabilities, axis_of, entropy_of
 from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.memory import available_memory
+
+_log = logging.getLogger("delira")
 
 #: ways to make one prediction of several
 COMBINE = ("probabilities", "logits", "votes", "mean")
@@ -28,6 +32,8 @@ LABELS = "labels"
 SPREAD = "spread"
 #: of probabilities that add up to one
 _TOLERANCE = 1e-3
+#: of the memory that is available, what the weights of all members may take to stay in it
+SHARE_OF_MEMORY = 0.25
 
 
 class Model(Protocol):
@@ -83,8 +89,19 @@ class OneNetwork:
 
     def predict_batch(self, batch: Mapping[str, Any], inference: Inference | None) -> dict[str, Any]:
         """Predict a batch of arrays of shape ``(B, ...)``."""
-        self.predictor.inference = inference
-        return dict(self.predictor.predict(batch))
+        own, self.predictor.inference = self.predictor.inference, inference  # it may be the user's
+        try:
+            return dict(self.predictor.predict(batch))
+        finally:
+            self.predictor.inference = own
+
+    @property
+    def n_bytes(self) -> int:
+        """What its weights take."""
+        backend = self.predictor.backend
+        weights = backend.checkpoints.state_tree(self.predictor.module, {})["model"]
+        host = backend.arrays.to_numpy(dict(weights))
+        return sum(np.asarray(leaf).nbytes for _, leaf in iterate_leaves(host))
 
 
 @dataclasses.dataclass
@@ -127,7 +144,9 @@ class Combined:
         ``"disagreement"``, the share of members that do not say the class that most say; both without the axis of
         classes that exclude each other.
     at_once
-        Whether all members stay in memory; else each is loaded for each case.
+        Whether all members stay in memory; else one at a time is there, loaded anew for each batch of cases. None: they
+        stay while their weights, all as large as the first's, take at most a quarter of the memory that is available
+        when the first one is loaded. What is predicted is the same.
     """
 
     def __init__(
@@ -137,13 +156,14 @@ class Combined:
         combine: str | None = None,
         *,
         spread: bool = True,
-        at_once: bool = True,
+        at_once: bool | None = None,
     ):
         if not isinstance(members, Sequence) or not members or not all(isinstance(one, Member) for one in members):
             raise ConfigError(f"an ensemble has at least one member, of load_ensemble(…).members, got {members!r:.200}")
         check_choice(self, (None, *COMBINE), combine=combine)
-        check_flags(self, spread=spread, at_once=at_once)
-        self.members, self.combine, self.spread, self.at_once = list(members), combine, spread, at_once
+        check_flags(self, spread=spread, **if_given(at_once=at_once))
+        self.members, self.combine, self.spread = list(members), combine, spread
+        self._at_once = at_once
         self.weights = _normalised(weights, len(self.members))
 
     def __repr__(self) -> str:
@@ -159,12 +179,27 @@ class Combined:
         return repr(ways if len({*ways.values()}) > 1 else next(iter(ways.values()), None))
 
     @property
-    def _first(self) -> OneNetwork:
-        return self.members[0].kept if self.at_once else self._facts
+    def at_once(self) -> bool:
+        """Whether all members stay in memory, as was asked for, or as there is memory."""
+        if self._at_once is None:
+            left, needed = available_memory(), self.members[0].kept.n_bytes * len(self.members)
+            self._at_once = left is None or needed <= SHARE_OF_MEMORY * left
+            if not self._at_once:
+                del self.members[0].kept
+                _log.info(
+                    "the %d members of the ensemble take %.0f MB, and %.0f MB of memory are available, so one at a "
+                    "time is loaded; at_once=True keeps all", len(self.members), needed / 1e6, (left or 0) / 1e6,
+                )  # fmt: skip
+        return self._at_once
+
+    def taken(self, member: Member) -> OneNetwork:
+        """A member to predict with: the one that stays in memory, or one loaded for once."""
+        return member.kept if self.at_once else member.loaded()
 
     @functools.cached_property
-    def _facts(self) -> OneNetwork:
-        return self.members[0].loaded()
+    def _first(self) -> "_Facts":
+        one = self.taken(self.members[0])
+        return _Facts(one.inputs, one.outputs, one.reads, one.inference)
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
@@ -213,30 +248,41 @@ class Combined:
         Raises
         ------
         DataError
-            If a member has other outputs than the first, naming both.
+            If a member has other outputs or classes than the first, naming both.
+        ConfigError
+            If numbers of two kinds, such as logits and probabilities, would be averaged as they are.
         """
         space = max((np.shape(batch[key])[2:] for key in self.reads if key in batch), key=len, default=())
         sums: dict[str, _Output] = {}
+        first = self.members[0].name
         for number, member in enumerate(self.members):
-            one = member.kept if self.at_once else member.loaded()
-            said = {
-                ".".join(map(str, path)): leaf for path, leaf in iterate_leaves(one.predict_batch(batch, inference))
-            }
+            said = self._said_by(member, batch, inference, space)
             if number and said.keys() != sums.keys():
                 raise DataError(
-                    f"the member {member.name!r} has the outputs {sorted(said)}, and {self.members[0].name!r} has "
-                    f"{sorted(sums)}; the members of an ensemble have the same"
+                    f"the member {member.name!r} has the outputs {sorted(said)}, and {first!r} has {sorted(sums)}; the "
+                    "members of an ensemble have the same"
                 )
-            for name, array in said.items():
+            for name, (array, known) in said.items():
                 if not number:
-                    known = _read_off(one.outputs.get(name), array, space)
-                    sums[name] = _Output(
-                        name, known, self._way_of(known, array), axis_of(array, space, known), self.spread
-                    )
-                sums[name].add(array, self.weights[number], (member.name, self.members[0].name))
+                    way, axis = self._way_of(known, array), axis_of(array, space, known)
+                    sums[name] = _Output(name, known, way, axis, self.spread)
+                sums[name].add(array, self.weights[number], (member.name, first), known)
         combined = {name: one.result() for name, one in sums.items()}
         spread = {name: one.spread(combined[name]) for name, one in sums.items()} if self.spread else {}
         return {**combined, **({SPREAD: spread} if spread else {})}
+
+    def _said_by(
+        self, member: Member, batch: Mapping[str, Any], inference: Inference | None, space: tuple[int, ...]
+    ) -> "dict[str, tuple[np.ndarray, Criterion | None]]":
+        """The outputs of a member by dotted name, and what is known of them; it is let go of before the next comes."""
+        with noting(f"in the member {member.name!r} of an ensemble"):
+            one = self.taken(member)
+            found = {}
+            for name, leaf in dotted(one.predict_batch(batch, inference)).items():
+                array = np.asarray(leaf)
+                array = array.astype(np.float32) if array.dtype.kind == "V" else array  # bfloat16
+                found[name] = (array, _read_off(one.outputs.get(name), array, space))
+            return found
 
     def to_program(
         self, example: Mapping[str, Any], *, spread: bool = False, inference: Inference | str | None = "trained"
@@ -260,7 +306,7 @@ class Combined:
         check_flags("export", spread=spread)
         if inference not in ("trained", None):
             raise ConfigError(f"export: inference is 'trained' or None, got {inference!r}")
-        members = [(member.name, member.kept if self.at_once else member.loaded()) for member in self.members]
+        members = [(member.name, self.taken(member)) for member in self.members]
         first = members[0][1]
         if inference is not None and first.inference is not None:
             raise ConfigError(
@@ -283,6 +329,15 @@ class Combined:
         return Program(parts=parts, outputs=joints, spread=spread), inputs
 
 
+class _Facts(NamedTuple):
+    """What is known of an ensemble by its first member, which need not stay in memory."""
+
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, Criterion]
+    reads: Sequence[str]
+    inference: Inference | None
+
+
 class _Output:
     """The weighted mean, and the spread, of one output over members."""
 
@@ -294,6 +349,7 @@ class _Output:
         self._weight = 0.0
         self._is_exclusive = False
         self._labels: list[tuple[np.ndarray, float]] = []
+        self._shape: tuple[int, ...] | None = None
 
     @property
     def _is_of_classes(self) -> bool:
@@ -301,30 +357,37 @@ class _Output:
             self._way == "logits" and self._known is not None and self._known.output in ("logits", "probabilities")
         )
 
-    def add(self, array: Any, weight: float, names: tuple[str, str]) -> None:
-        """Add what one member says."""
+    def add(self, array: Any, weight: float, names: tuple[str, str], known: Criterion | None = None) -> None:
+        """Add what one member says.
+
+        Parameters
+        ----------
+        array
+            Its output.
+        weight
+            What it counts.
+        names
+            Of the member, and of the first.
+        known
+            What is known of this output; None, or where it does not say: as of the first member.
+        """
         array = np.asarray(array)
+        known = self._checked(array, names, known)
         if self._way == LABELS:
             self._labels.append((array, weight))
             return
-        is_of_each = self._known is not None and self._known.is_of_each
+        is_of_each = known is not None and known.is_of_each
         self._is_exclusive = self._axis is not None and array.shape[self._axis] > 1 and not is_of_each
-        votes = self._votes_of(array) if self._way == "votes" or (self._spread and self._is_of_classes) else None
+        votes = self._votes_of(array, known) if self._way == "votes" or (self._spread and self._is_of_classes) else None
         value = array
         if self._way == "probabilities":
-            value = as_probabilities(array, self._axis, self._known, self._name)
+            value = as_probabilities(array, self._axis, known, self._name)
         elif self._way == "votes" and votes is not None:
             value = votes if self._is_exclusive else votes[1]
         if self._mean is None:
             dtype = np.result_type(value.dtype, np.float32)
             self._mean = np.zeros(value.shape, dtype)
             self._squares = np.zeros(value.shape, dtype) if self._spread else None
-        if value.shape != self._mean.shape:
-            own, first = value.shape[1:], self._mean.shape[1:]
-            raise DataError(
-                f"the output {self._name!r} of {names[0]!r} has the shape {own} for a case, and that of {names[1]!r} "
-                f"{first}; the members of an ensemble have the same classes"
-            )
         # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
         self._weight += weight
         share = weight / self._weight if weight else 0.0  # the first members may count nothing
@@ -335,9 +398,32 @@ class _Output:
         if votes is not None and self._spread:
             self._votes = votes if self._votes is None else self._votes + votes
 
-    def _votes_of(self, array: np.ndarray) -> np.ndarray:
+    def _checked(self, array: np.ndarray, names: tuple[str, str], known: Criterion | None) -> Criterion | None:
+        """What is known of the output of a member, of which a combined number can be made."""
+        if self._shape is None:
+            self._shape = array.shape
+            return self._known
+        output, first = f"the output {self._name!r} of {names[0]!r}", names[1]
+        if array.shape != self._shape:
+            raise DataError(f"{output} {_differing(array.shape, self._shape, self._axis, first)}")
+        if (array.dtype.kind in "fc") == (self._way == LABELS):
+            kinds = ("scores", "labels") if self._way == LABELS else ("labels", "scores")
+            raise DataError(f"{output} holds {kinds[0]}, and that of {first!r} {kinds[1]}; let all return the same")
+        said = None if self._known is None else self._known.output
+        if known is None or known.output is None:
+            if said == "probabilities" and self._way == "probabilities" and (array.min() < 0 or array.max() > 1):
+                raise DataError(f"{output} is beyond [0, 1], and that of {first!r} is probabilities; say output=")
+            return self._known
+        if self._way in ("mean", "logits") and None not in (said, known.output) and said != known.output:
+            raise ConfigError(
+                f"{output} is {known.output}, and that of {first!r} is {said}, of which combine={self._way!r} makes no "
+                "mean; combine='probabilities' makes them alike before"
+            )
+        return known
+
+    def _votes_of(self, array: np.ndarray, known: Criterion | None) -> np.ndarray:
         """What one member says as votes: of classes where their scores are, of yes and no in front."""
-        labels = as_labels(array, self._axis, self._known, self._name)
+        labels = as_labels(array, self._axis, known, self._name)
         if not self._is_exclusive or self._axis is None:
             return np.stack([labels == 0, labels == 1]).astype(np.float32)
         numbers = np.arange(array.shape[self._axis]).reshape(
@@ -374,6 +460,21 @@ class _Output:
         total = self._votes.sum(axis=classes)
         found["disagreement"] = 1 - self._votes.max(axis=classes) / total
         return found
+
+
+def _differing(shape: tuple[int, ...], of_first: tuple[int, ...], axis: int | None, first: str) -> str:
+    """How the shapes of the outputs of two members differ, in words."""
+    if axis is not None and len(shape) == len(of_first):
+        others = [(one, other) for place, (one, other) in enumerate(zip(shape, of_first, strict=True)) if place != axis]
+        if all(one == other for one, other in others):
+            return (
+                f"has {shape[axis]} classes, and that of {first!r} has {of_first[axis]}; the members of an ensemble "
+                "have the same classes"
+            )
+    return (
+        f"has the shape {shape[1:]} for a case, and that of {first!r} {of_first[1:]}; the members of an ensemble have "
+        "the same classes"
+    )
 
 
 def _read_off(known: Criterion | None, array: Any, space: tuple[int, ...]) -> Criterion | None:

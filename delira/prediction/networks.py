@@ -4,14 +4,14 @@ import dataclasses
 import functools
 import inspect
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from delira import models
 from delira.contract import Backend, Network
 from delira.data_loading.transforms import FittedPreprocessing, attach
-from delira.errors import CheckpointError, ConfigError, check_mappings, check_that, if_given, listed
+from delira.errors import CheckpointError, ConfigError, NetworkError, check_mappings, check_that, if_given, listed
 from delira.experiments.preprocessing import load_preprocessing
 from delira.frameworks import CHECKPOINTS
 from delira.inference import Inference, SlidingWindow, TestTimeAugmentation, joined
@@ -165,9 +165,12 @@ def fold_folders(path: str | Path) -> dict[int, Path]:
     Parameters
     ----------
     path
-        Of the run, or the folder above it: then its newest run.
+        Of the run, or the folder above it: then its newest run; of a fold, which is the only one then.
     """
-    return {number: folder for number, folder in read_run(path).fold_folders.items() if _checkpoints(folder)}
+    found, here = read_run(path).fold_folders, Path(path).resolve()
+    # the folder of a fold stands for itself alone, also where its checkpoints are gone
+    own = {number: folder for number, folder in found.items() if folder.resolve() in (here, *here.parents)}
+    return {number: folder for number, folder in (own or found).items() if _checkpoints(folder)}
 
 
 def _fold_of(path: Path) -> Path:
@@ -242,8 +245,15 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
     written = described.get("arguments")  # older checkpoints have plain ones alone
     own = mapping(parse_json(written) if isinstance(written, str) else described.get("init_kwargs"))
     # what an experiment has called the class with, also where that hands nothing on to delira
-    given = yaml_codec.decode({**model_params(file), **own}, objects)
-    arguments = find_backend(cls).checkpoints.arguments(tree, given, trusted)
+    called = model_params(file)
+    given = yaml_codec.decode({**(called or {}), **own}, objects)
+    try:
+        backend = find_backend(cls)
+    except NetworkError as error:
+        raise CheckpointError(f"{file} says that its network is of {name}, which is no class of networks") from error
+    arguments = backend.checkpoints.arguments(tree, given, trusted)
+    if called is not None:
+        arguments = _of_class(cls, arguments, called.keys() & own.keys())
     if unresolved := yaml_codec.find_unresolved(arguments):
         cures = "; ".join(f"for {key!r}: {references.cure(one)}" for key, one in unresolved.items())
         raise ConfigError(
@@ -265,11 +275,24 @@ def _made(file: Path, tree: Mapping[str, Any], objects: Mapping[str, Any] | None
         raise
 
 
-def model_params(file: Path) -> Mapping[str, Any]:
-    """What the manifest of a run says of the arguments of its networks."""
+def _of_class(cls: type, arguments: Mapping[str, Any], agreed: Collection[str]) -> dict[str, Any]:
+    """Arguments without those that a class does not take, unless it was called with them and has kept them.
+
+    What the experiment or the network alone names may be of a class beneath: of an estimator in its network, or of a
+    base class that was made by a class with other arguments.
+    """
+    parameters = inspect.signature(cls).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return dict(arguments)
+    known = {*agreed, *(one.name for one in parameters)}
+    return {name: value for name, value in arguments.items() if name in known}
+
+
+def model_params(file: Path) -> Mapping[str, Any] | None:
+    """What the manifest of a run says of the arguments of its networks; None: there is none."""
     parents = [parent for parent in file.absolute().parents[:3] if (parent / MANIFEST).is_file()]
     if not parents:
-        return {}
+        return None
     manifest = RunFolder(parents[0]).read_manifest()
     return mapping(manifest.get("model_params"))
 

@@ -174,7 +174,8 @@ class How:
     def told(self, model: Model) -> dict[str, Any]:
         """What decides what the predictions are, in plain values that are the same in every process."""
         spread = model.spread if isinstance(model, Combined) else None
-        told = {"inference": self.inference, "tta": self.tta, "keep": self.keep, "spread": spread}
+        way = model.inference if self.inference == "trained" else self.inference
+        told = {"inference": way, "tta": self.tta, "keep": self.keep, "spread": spread}
         transform = None if self.transforms is None else describe_transform(self.transforms)
         return {name: safe_repr(one) for name, one in told.items()} | {"transforms": transform}
 

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, import_optional, listed
+from delira.errors import CheckpointError, ConfigError, DataError, import_optional, listed
 from delira.prediction.cases import NAME_THEM
+from delira.utils import references, yaml_codec
 from delira.utils.arrays import iterate_leaves
 from delira.utils.files import (
     as_path,
@@ -65,18 +66,23 @@ class Folder:
         ------
         ConfigError
             If there are predictions of something else.
+        CheckpointError
+            If nobody knows of what they are.
         """
         folder = as_path(path, "out")
         weights, reads = _digest(model), [*model.reads]
         # after these a model is loaded, and says the same in every process
-        told = {"format": 1, "model": repr(model), "reads": reads, "weights": weights, "asked": dict(asked)}
+        told = {"format": 1, "model": _name(model), "reads": reads, "weights": weights, "asked": dict(asked)}
         make_folder(folder)  # once the members are there
         sweep_partials(folder)
         file = folder / FILE
         if not file.exists():
             publish_text(file, json.dumps(told, indent=1) + "\n")
             return cls(folder)
-        found = mapping(parse_json(read_bytes(file)))
+        try:
+            found = mapping(parse_json(read_bytes(file)))
+        except ValueError as error:
+            raise CheckpointError(f"{file} is damaged ({error}), so nobody knows of what its folder is") from error
         others = [name for name in told if found.get(name) != told[name] and name != "asked"]
         before = mapping(found.get("asked"))
         others += [f"{name}={one}, now {asked.get(name)}" for name, one in before.items() if one != asked.get(name)]
@@ -201,13 +207,21 @@ def _safe(name: str) -> str:
     return name
 
 
+def _name(model: Any) -> str:
+    """What a model is, the same in every process: its class, or its members and how they are combined."""
+    if getattr(model, "members", None):
+        return f"{model!r}, weights={model.weights}"
+    return references.class_on_disk(type(model.predictor.module))
+
+
 def _digest(model: Any) -> str:
-    """Tells the weights of models apart."""
+    """Tells models apart: by weights, and the arguments of their networks."""
     members = getattr(model, "members", None)
-    networks = [member.kept if model.at_once else member.loaded() for member in members] if members else [model]
+    networks = (model.taken(member) for member in members) if members else (model,)
     total = hashlib.sha256()
     for one in networks:
         predictor = one.predictor
+        total.update(yaml_codec.fingerprint(getattr(predictor.module, "init_kwargs", {})).encode())
         weights = predictor.backend.checkpoints.state_tree(predictor.module, {})["model"]
         for path, leaf in sorted(iterate_leaves(predictor.backend.arrays.to_numpy(dict(weights))), key=str):
             total.update(str(path).encode())

@@ -125,8 +125,6 @@ class _Everywhere(TypedDict, total=False):
     device: str | None
     num_threads: int | None
     val_freq: int | None
-    val_inference: Inference | None
-    val_tta: TestTimeAugmentation | None
     val_score_key: str | None
     val_score_mode: ScoreMode | None
     output: str | Mapping[str, str] | None
@@ -149,6 +147,8 @@ class NetworkKeywords(_Everywhere, total=False):
 
     loss_keys: Entries | None
     train_metrics: Functions | None
+    val_inference: Inference | None
+    val_tta: TestTimeAugmentation | None
     val_metrics: Mapping[str, Any] | None
     optimizer_cls: Any
     optimizer_params: Mapping[str, Any] | None

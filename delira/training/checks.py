@@ -202,7 +202,8 @@ def _check_reading(
     """Call the network once and look whether losses and metrics find what they read."""
     config = run.config
     with run.backend.calls.evaluating(run.network):
-        predictions = predictor.forward(prepared)
+        is_training = role == "training"
+        predictions = predictor.forward(prepared) if is_training else predictor.outputs_of(batch, prepared)
         if run.has_default_closure:
             _check_losses(run, predictions, prepared)
     metrics = config.metrics if role == "training" else config.epoch_metrics
@@ -261,7 +262,7 @@ def check_metrics(
     """
     if predictions is None:
         with predictor.backend.calls.evaluating(predictor.module):
-            predictions = predictor.forward(predictor.feed.prepare(batch))
+            predictions = predictor.outputs_of(batch, predictor.feed.prepare(batch))
     arrays, host = predictor.to_numpy(predictions), predictor.backend.arrays.to_numpy(dict(batch))
     for name, metric in metrics.items():
         if reads_as(metric) in metrics:

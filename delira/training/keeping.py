@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import expect
+from delira.errors import ConfigError, expect
 from delira.metrics.gather import KEPT_BYTES, Gatherer
 from delira.metrics.tree.criteria import Criterion
 from delira.training.scores import KINDS, kept_as
@@ -81,6 +81,28 @@ class Keeper:
 
     def __bool__(self) -> bool:
         return self._keeping.keep_predictions is not False
+
+    def check_unseen(self, kind: str | None) -> None:
+        """Refuse before the training what cannot be made of predictions that nobody has seen yet.
+
+        Parameters
+        ----------
+        kind
+            What the network says that they are, ``"probabilities"``, ``"scores"`` or ``"numbers"``; None: it does not.
+
+        Raises
+        ------
+        ConfigError
+            If they cannot be kept as asked.
+        """
+        keep = self._keeping.keep_predictions
+        made = {"probabilities": ["labels", "probabilities"], "scores": ["labels", "logits"], "numbers": ["logits"]}
+        if kind is not None and keep and keep not in made[kind]:
+            ways = ", ".join(map(repr, made[kind]))
+            raise ConfigError(
+                f"keep_predictions={keep!r}, but the estimator predicts {kind}, of which no {keep} are made; take "
+                f"{ways}, None: as it says them, or False"
+            )
 
     def gatherer(self) -> Gatherer:
         """Return what gathers arrays: in memory while they are small, else in a file in the folder of the fold."""

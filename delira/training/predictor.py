@@ -145,6 +145,8 @@ class Predictor:
             raise ConfigError(f"backend is the verbs of a framework, a Backend, got {backend!r}")
         functions = {"convert_batch_to_npy_fn": convert_batch_to_npy_fn, "prepare_batch_fn": prepare_batch_fn}
         check_functions(self, **if_given(**functions, preprocessing=preprocessing))
+        if isinstance(model, type):
+            raise NetworkError(f"model is the class {model.__name__}; pass a network, {model.__name__}(…)")
         self.backend = backend or find_backend(model)
         self.module = model
         #: what earlier passes have told of outputs of which nobody says what they are
@@ -188,7 +190,7 @@ class Predictor:
         if isinstance(data, Mapping):
             batch = data if self.preprocessing is None else self.preprocessing(data)
             with self.backend.calls.evaluating(self.module):
-                return self.to_numpy(self._outputs(batch))
+                return self.to_numpy(self.outputs_of(batch))
         check_data(data, "given")
         batch_size = batch_size if has_epochs(data) else None  # of batches that are there it would change no number
         watcher = None if self.watch_losses is None else self.watch_losses()
@@ -217,7 +219,7 @@ class Predictor:
             raise
         return named_outputs(self.module, outputs)
 
-    def _outputs(self, batch: Mapping[str, Any], prepared: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    def outputs_of(self, batch: Mapping[str, Any], prepared: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Predict a batch in the way that was asked for.
 
         Parameters
@@ -323,12 +325,12 @@ class Predictor:
         for batch, ready in fed:
             with scope():
                 if watcher is None:
-                    predictions = self._outputs(batch, ready)
+                    predictions = self.outputs_of(batch, ready)
                 else:
                     given = self.feed.prepare(batch) if ready is None else ready
                     prepared = watcher.before(given)
                     self._refuse_changed(given, prepared)
-                    predictions = watcher.after(self._outputs(batch, prepared), prepared, batch_length(batch))
+                    predictions = watcher.after(self.outputs_of(batch, prepared), prepared, batch_length(batch))
             if getattr(watcher, "is_enough", False):
                 return
             yield batch, predictions

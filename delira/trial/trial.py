@@ -83,6 +83,11 @@ class Trial(Passes):
     ):
         if taken := [name for name in _GIVEN_THEMSELVES if name in settings]:
             raise ConfigError(f"a trial has no setting {taken[0]!r}; pass {_GIVEN_THEMSELVES[taken[0]]} themselves")
+        if taken := [name for name in _OF_EXPERIMENTS if name in settings]:
+            raise ConfigError(
+                f"a trial has no setting {taken[0]!r}, as it calls its module with batches as they are; "
+                f"trial.to_experiment({taken[0]}=…) makes an experiment, which has it"
+            )
         config.check_names(settings, (*config.SETTINGS, "fold", "start_epoch", "resume_from"))
         if model is None:
             model = backend_of(None).calls.no_network()
@@ -398,8 +403,10 @@ _GIVEN_THEMSELVES = {
     **dict.fromkeys(("optimizer_cls", "optimizer_params", "optim_fn", "optim_builder"), "optimizer and criterion"),
     **dict.fromkeys(("train_metrics", "val_metrics", "metric_keys"), "metrics"),
 }
+#: settings of trainers that know the entries of a batch by name
+_OF_EXPERIMENTS = ("val_inference", "val_tta")
 _own = (keyword("fold", 0), keyword("start_epoch", 1), keyword("resume_from", None))
-show_settings(Trial.__init__, *_own, without=_GIVEN_THEMSELVES)
+show_settings(Trial.__init__, *_own, without=(*_GIVEN_THEMSELVES, *_OF_EXPERIMENTS))
 
 
 def _listed(metrics: Any) -> list[Any]:

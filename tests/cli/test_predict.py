@@ -140,7 +140,7 @@ def test_a_case_that_cannot_be_read_is_named_and_skipped_only_if_asked_for(ask):
 
 def test_another_model_is_refused_in_the_same_folder(ask):
     assert ask(*WORDS)[0] == 0
-    for more, what in ((("--no-spread",), "spread=True, now False"), (("--window", "2"), "inference='trained', now")):
+    for more, what in ((("--no-spread",), "spread=True, now False"), (("--window", "2"), "inference=None, now")):
         code, _, err = ask(*WORDS, *more)
         assert code == 2
         assert what in err

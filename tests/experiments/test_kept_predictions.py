@@ -192,6 +192,43 @@ def test_an_estimator_keeps_as_asked(tmp_path, keep):
     np.testing.assert_array_equal(kept, scores if keep == "probabilities" else scores.argmax(1))
 
 
+def estimators(path, name):
+    linear = pytest.importorskip("sklearn.linear_model")
+    pytest.importorskip("skops")
+    from delira.training import SklearnExperiment
+
+    drawn = np.random.default_rng(0)
+    label = drawn.normal(size=24) if name == "LinearRegression" else np.arange(24) % 3
+    params = {"fixed": {"model": {}, "training": {"num_epochs": 1}}}
+    data = BaseDataManager({"data": drawn.normal(size=(24, 4)), "label": label}, 6)
+    return SklearnExperiment(params, getattr(linear, name), name="one", save_path=path), data
+
+
+@pytest.mark.parametrize(
+    ("name", "keep"),
+    [
+        ("RidgeClassifier", "probabilities"),
+        ("LinearRegression", "probabilities"),
+        ("LinearRegression", "labels"),
+        ("LogisticRegression", "logits"),
+    ],
+)
+def test_what_no_estimator_of_its_kind_says_is_refused_before_it_learns(tmp_path, name, keep, monkeypatch):
+    experiment, data = estimators(tmp_path, name)
+    monkeypatch.setattr(experiment.model_cls, "fit", lambda *args: pytest.fail("it has learned"))
+    for output in (None, "probabilities"):
+        with pytest.raises(ConfigError, match=f"keep_predictions='{keep}'.*no {keep}"):
+            experiment.kfold(data, num_splits=2, val_split=None, keep_predictions=keep, output=output)
+
+
+def test_probabilities_of_an_estimator_need_no_word_of_the_user(tmp_path):
+    experiment, data = estimators(tmp_path, "LogisticRegression")
+    plain = experiment.kfold(data, num_splits=2, val_split=None)
+    found = experiment.kfold(data, num_splits=2, val_split=None, keep_predictions="probabilities")
+    np.testing.assert_array_equal(found.oof.predictions["pred"], plain.oof.predictions["pred"])
+    np.testing.assert_allclose(found.oof.predictions["pred"].sum(1), 1)
+
+
 MEASURE = textwrap.dedent("""
     import re, sys, threading, time, warnings
     import numpy as np, torch

@@ -42,6 +42,31 @@ def test_positions_that_are_the_same_are_taken_once():
     assert TestTimeAugmentation((0, 1, 2), [(0, 1), (1, 2), (0, 2)]).n_positions == 48  # of a cube
 
 
+@pytest.mark.parametrize("shape", [(6, 9), (4, 5, 3)])
+def test_outputs_may_have_their_channels_last_or_none(shape):
+    x = rng.normal(size=(2, 1, *shape)).astype(np.float32)
+    tta = TestTimeAugmentation((0, 1), [(0, 1)])
+
+    def maps(batch):
+        pred = np.concatenate([np.cumsum(batch["data"], -1), np.cumsum(batch["data"], -2)], 1)
+        return {"pred": pred, "last": np.moveaxis(pred, 1, -1), "none": pred[:, 1]}
+
+    found = tta(maps, {"data": x}, ["data"])
+    np.testing.assert_array_equal(found["last"], np.moveaxis(found["pred"], 1, -1))
+    np.testing.assert_array_equal(found["none"], found["pred"][:, 1])
+    flipped = TestTimeAugmentation((0,))(maps, {"data": x}, ["data"])["last"]
+    by_hand = (maps({"data": x})["last"] + np.flip(maps({"data": np.flip(x, 2)})["last"], 1)) / 2
+    np.testing.assert_allclose(flipped, by_hand, rtol=1e-5, atol=1e-5)
+
+
+def test_maps_of_another_size_and_inputs_with_their_channels_last_are_refused():
+    tta, last = TestTimeAugmentation((0,)), np.moveaxis(rng.normal(size=(2, 3, 6, 9)), 1, -1)
+    with pytest.raises(DataError, match=r"'pred' has the shape \(2, 1, 3, 9\) for inputs of \(6, 9\) in space"):
+        tta(lambda batch: {"pred": batch["data"][:, :, ::2]}, {"data": X}, ["data"])
+    with pytest.raises(DataError, match="inputs have their channels first"):
+        tta(lambda batch: {"pred": batch["data"] @ np.ones((3, 4))}, {"data": last}, ["data"])
+
+
 def test_functions_of_the_user_come_in_pairs():
     pair = (lambda batch: {**batch, "data": batch["data"] + 1}, lambda outputs: {k: v - 1 for k, v in outputs.items()})
     found = TestTimeAugmentation(functions=[pair])(network, {"data": X}, ["data"])["pred"]

@@ -60,6 +60,18 @@ def test_what_depends_on_one_voxel_alone_comes_back_as_it_is(shape, size, overla
     np.testing.assert_allclose(found, 2 * x, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(40, 33), (6, 21, 17), (5, 3)])
+@pytest.mark.parametrize("in_file", [False, True])
+def test_outputs_may_have_their_channels_last(shape, in_file):
+    x = rng.normal(size=(2, 2, *shape)).astype(np.float32)
+    window = SlidingWindow((8, 7, 6)[: len(shape)], batch_size=3, memory_map=in_file)
+    last = window(lambda batch: {"pred": np.moveaxis(smooth(batch)["pred"], 1, -1)}, {"data": x}, ["data"])["pred"]
+    first = window(smooth, {"data": x}, ["data"])["pred"]
+    assert last.shape == (2, *shape, 2)
+    assert isinstance(last, np.memmap) == in_file
+    np.testing.assert_array_equal(last, np.moveaxis(first, 1, -1))
+
+
 def test_windows_cover_every_voxel_and_none_lies_outside():
     window = SlidingWindow((5, 4), overlap=(0.4, 0))
     covered = np.zeros((13, 9), int)
@@ -99,6 +111,7 @@ def test_sums_may_be_of_half_precision_and_in_a_file(dtype, in_file, tmp_path):
 @pytest.mark.parametrize(
     ("call", "told"),
     [
+        (lambda batch: {"pred": batch["data"].reshape(-1, 4, 2, 2)}, "of inputs that have their channels first"),
         (lambda batch: {"pred": batch["data"].mean((2, 3))}, r"'pred' has the shape \(1, 1\)"),
         (lambda batch: {"pred": batch["data"][..., ::2]}, "joins outputs that have one value"),
         (lambda batch: {"pred": (batch["data"] > 0).astype(int)}, "of which no mean is made"),

@@ -40,7 +40,7 @@ OWN = {
     KFoldKeywords: {"num_epochs", "num_splits", "metrics", "metric_keys", "fold", "criterions"},
     TrialKeywords: {
         "losses", "loss_keys", "criterions", "optimizer_cls", "optimizer_params", "optim_fn", "optim_builder",
-        "metrics", "train_metrics", "val_metrics", "metric_keys", "verbose",
+        "metrics", "train_metrics", "val_metrics", "metric_keys", "verbose", "val_inference", "val_tta",
     },
 }  # fmt: skip
 FURTHER = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_backends import build_kit
 
-import delira
+import delira.training.callbacks
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError, NetworkError
 

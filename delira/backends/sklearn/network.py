@@ -111,6 +111,13 @@ class SklearnEstimator(AbstractNetwork):
         )
 
     @property
+    def output_kind(self) -> str:
+        """Return what ``pred`` is, also before it was fitted: ``"probabilities"``, ``"scores"`` or ``"numbers"``."""
+        if not is_classifier(self.estimator):
+            return "numbers"
+        return "probabilities" if hasattr(self.estimator, "predict_proba") else "scores"
+
+    @property
     def needs_columns(self) -> bool:
         """Return True if the columns of ``pred`` are to be found in the data."""
         return self.target is not None and self.classes is None and is_classifier(self.estimator)

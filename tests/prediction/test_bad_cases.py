@@ -1,0 +1,111 @@
+"""Cases that cannot be predicted are named, skipped only if asked for, and nothing that is finished is lost."""
+
+import logging
+
+import numpy as np
+import pytest
+from pixel_networks import CALLS, Slices, images, pixel_run
+
+import delira
+from delira.errors import DataError
+from delira.training import Predictor
+
+
+def bad_folder(tmp_path):
+    """Six cases, of which four are not to be predicted."""
+    folder, x = tmp_path / "in", images(6)
+    folder.mkdir()
+    np.save(folder / "a.npy", x[0])
+    (folder / "b.npy").write_bytes(b"no array")
+    np.save(folder / "c.npy", np.concatenate([x[2]] * 3))
+    np.save(folder / "d.npy", x[3][..., None])
+    np.savez(folder / "e.npz", image=x[4], mask=x[4])
+    np.save(folder / "f.npy", x[5])
+    return folder, x
+
+
+BAD = {
+    "b": ("'?b'?", None),
+    "c": ("'c'", "3 channels"),
+    "d": ("'d'", "axes"),
+    "e": ("'e'", "'data'"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_case_that_cannot_be_predicted_is_named_and_the_finished_ones_stay(tmp_path, bad):
+    fold = pixel_run(tmp_path / "run").folds[0]
+    folder, _ = bad_folder(tmp_path)
+    for other in {*BAD} - {bad}:
+        next(folder.glob(f"{other}.*")).unlink()
+    with pytest.raises((DataError, OSError, ValueError)) as told:
+        delira.predict(fold, folder, out=tmp_path / "out")
+    text = "\n".join([str(told.value), *getattr(told.value, "__notes__", [])])
+    assert f"case '{bad}'" in text, text
+    if BAD[bad][1]:
+        assert isinstance(told.value, DataError)
+        assert BAD[bad][1] in text
+    assert (tmp_path / "out" / "a.npz").is_file()
+    CALLS.clear()
+    next(folder.glob(f"{bad}.*")).unlink()
+    files = delira.predict(fold, folder, out=tmp_path / "out")
+    assert [file.name for file in files] == ["a.npz", "f.npz"]
+    assert len(CALLS) == 1
+
+
+@pytest.mark.parametrize("way", ["out", "stream", "gathered"])
+def test_they_are_left_out_if_asked_for_and_counted(tmp_path, way, caplog):
+    fold = pixel_run(tmp_path / "run").folds[0]
+    folder, x = bad_folder(tmp_path)
+    caplog.set_level(logging.WARNING, "delira")
+    if way == "out":
+        files = delira.predict(fold, folder, out=tmp_path / "out", on_error="skip")
+        assert [file.name for file in files] == ["a.npz", "f.npz"]
+    elif way == "stream":
+        assert [case.name for case in delira.predict(fold, folder, stream=True, on_error="skip")] == ["a", "f"]
+    else:
+        found = delira.predict(fold, folder, on_error="skip")["pred"]
+        np.testing.assert_array_equal(found[:, 1], x[[0, 5], 0])
+    told = [record.getMessage() for record in caplog.records if "not predicted" in record.getMessage()]
+    assert len(told) == 1
+    assert "4 cases" in told[0]
+    for bad in BAD:
+        assert f"{bad} (" in told[0]
+
+
+class Breaks(Slices):
+    def __getitem__(self, index):
+        if index == 1:
+            raise RuntimeError("a reader of the user's broke")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+def test_a_data_set_that_breaks_is_named_and_skipped_alike(tmp_path, batch_size, caplog):
+    fold, x = pixel_run(tmp_path / "run").folds[0], images(4)
+    data = Breaks(x, ["anna", "berta", "clara", "dora"])
+    with pytest.raises(Exception, match="broke") as told:
+        delira.predict(fold, data, out=tmp_path / "out", batch_size=batch_size)
+    assert any("berta" in note for note in told.value.__notes__)
+    files = delira.predict(fold, data, out=tmp_path / "out", batch_size=batch_size, on_error="skip")
+    assert {file.stem for file in files} == {"anna", "clara", "dora"}
+    assert "berta" in caplog.text
+
+
+def test_what_the_network_raises_names_the_case(tmp_path):
+    fold = pixel_run(tmp_path / "run").folds[0]
+    network = fold.load_network()
+
+    def call(x):
+        if x.mean() > 100:
+            raise RuntimeError("too bright")
+        return {"pred": x}
+
+    x = images(3)
+    x[1] += 1000
+    predictor = Predictor(network)
+    predictor.forward = lambda prepared: call(prepared["data"])
+    with pytest.raises(RuntimeError, match="too bright") as told:
+        delira.predict(predictor, Slices(x, ["a", "b", "c"]), out=tmp_path / "out")
+    assert any("'b'" in note or "case b" in note for note in told.value.__notes__)
+    assert (tmp_path / "out" / "a.npz").is_file()
