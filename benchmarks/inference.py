@@ -2,8 +2,9 @@
 
 The same small U-Net in 3D predicts in turn: a volume by ``delira.SlidingWindow`` and by MONAI's
 ``sliding_window_inference`` with the same windows, weights and batches; cases of 64 x 64 x 64 by one network and by an
-ensemble of five, whose logits are made probabilities, with the spread over members; and the same cases by ``delira.predict`` and by a loop over
-``network(batch)`` in ``torch.no_grad``, whose outputs are made numpy arrays and kept. The outputs are compared first.
+ensemble of five, whose logits are made probabilities, with the spread over members; and the same cases by
+``delira.predict`` and by a loop over ``network(batch)`` in ``torch.no_grad``, whose outputs are made numpy arrays and
+kept. The outputs are compared first.
 """
 
 import argparse
