@@ -357,7 +357,7 @@ class _Output:
         if self._way == "probabilities":
             value = as_probabilities(array, self._axis, known, self._name)
         elif self._way == "votes" and votes is not None:
-            value = votes if self._is_exclusive else votes[1]
+            value = (votes if self._is_exclusive else votes[1]).astype(np.float32)
         if self._mean is None:
             dtype = np.result_type(value.dtype, np.float32)
             self._mean = np.zeros(value.shape, dtype)
@@ -365,12 +365,15 @@ class _Output:
         # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
         self._weight += weight
         share = weight / self._weight if weight else 0.0  # the first members may count nothing
-        step = value - self._mean
+        step = np.asarray(value - self._mean)
         if self._squares is not None:
-            self._squares += weight * (1 - share) * step**2
-        self._mean += step * np.asarray(share, self._mean.dtype)
+            square = step**2
+            square *= weight * (1 - share)
+            self._squares += square
+        step *= share  # in place: these are as large as all that is predicted
+        self._mean += step
         if votes is not None and self._spread:
-            self._votes = votes if self._votes is None else self._votes + votes
+            self._votes = votes.astype(np.uint16) if self._votes is None else np.add(self._votes, votes, self._votes)
 
     def _checked(self, array: np.ndarray, names: tuple[str, str], known: Criterion | None) -> Criterion | None:
         """What is known of the output of a member, of which a combined number can be made."""
@@ -396,14 +399,14 @@ class _Output:
         return known
 
     def _votes_of(self, array: np.ndarray, known: Criterion | None) -> np.ndarray:
-        """What one member says as votes: of classes where their scores are, of yes and no in front."""
+        """What one member says as true and false: of classes where their scores are, of yes and no in front."""
         labels = as_labels(array, self._axis, known, self._name)
         if not self._is_exclusive or self._axis is None:
-            return np.stack([labels == 0, labels == 1]).astype(np.float32)
-        numbers = np.arange(array.shape[self._axis]).reshape(
+            return np.stack([labels == 0, labels == 1])
+        numbers = np.arange(array.shape[self._axis], dtype=labels.dtype).reshape(
             [-1 if one == self._axis else 1 for one in range(array.ndim)]
         )
-        return np.asarray(np.expand_dims(labels, self._axis) == numbers, dtype=np.float32)
+        return np.asarray(np.expand_dims(labels, self._axis) == numbers)
 
     def result(self) -> np.ndarray:
         """What the members say together."""
@@ -431,7 +434,7 @@ class _Output:
             probabilities = as_probabilities(combined, self._axis, self._known, self._name)
         found["entropy"] = entropy_of(probabilities, self._axis if self._is_exclusive else None)
         classes = self._axis if self._is_exclusive else 0
-        total = self._votes.sum(axis=classes)
+        total = self._votes.sum(axis=classes, dtype=np.float32)
         found["disagreement"] = 1 - self._votes.max(axis=classes) / total
         return found
 
