@@ -161,6 +161,12 @@ class _Mean:
     def add(self, outputs: Any) -> None:
         self._number += 1
         if self._sums is None:
+            for path, leaf in iterate_leaves(outputs):
+                if np.asarray(leaf).dtype.kind not in "fcV":
+                    raise DataError(
+                        f"the output {'.'.join(map(str, path))!r} is of {np.asarray(leaf).dtype}, of which test-time "
+                        "augmentation makes no mean; let the network return scores alone, and take labels of their mean"
+                    )
             self._sums = map_leaves(_summable, dict(outputs))
             return
         new = dict(iterate_leaves(outputs))
@@ -183,8 +189,6 @@ class _Mean:
 
 def _summable(leaf: Any) -> np.ndarray:
     array = np.asarray(leaf)
-    if array.dtype.kind not in "fcV":
-        raise DataError(f"an output is of {array.dtype}, of which no mean is made; let the network return scores")
     return np.array(array, dtype=np.result_type(array.dtype, np.float32) if array.dtype.kind != "V" else np.float32)
 
 

@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 import logging
+import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,6 +35,8 @@ SPREAD = "spread"
 _TOLERANCE = 1e-3
 #: of the memory that is available, what the weights of all members may take to stay in it
 SHARE_OF_MEMORY = 0.25
+#: values that are combined at once
+_AT_ONCE = 2**16
 
 
 class Model(Protocol):
@@ -378,25 +381,40 @@ class _Output:
             return
         is_of_each = known is not None and known.is_of_each
         self._is_exclusive = self._axis is not None and array.shape[self._axis] > 1 and not is_of_each
-        votes = self._votes_of(array, known) if self._way == "votes" or (self._spread and self._is_of_classes) else None
-        value = array
+        if self._mean is None:
+            dtype = np.result_type(array.dtype, np.float32)
+            self._mean = np.zeros(array.shape, dtype)
+            self._squares = np.zeros(array.shape, dtype) if self._spread else None
+            if self._spread and self._is_of_classes:
+                shape = array.shape if self._is_exclusive else (2, *array.shape)
+                self._votes = np.zeros(shape, np.uint16)
+        self._weight += weight
+        share = weight / self._weight if weight else 0.0  # the first members may count nothing
+        for part in _parts(array.shape, self._axis):
+            self._add_part(array[part], (weight, share), known, part)
+
+    def _add_part(
+        self, array: np.ndarray, counts: tuple[float, float], known: Criterion | None, part: tuple[slice, ...]
+    ) -> None:
+        """Add what one member says of a part of the places: so much that it stays in the caches of a processor."""
+        weight, share = counts
+        value, votes = array, None
+        if self._way == "votes" or self._votes is not None:
+            votes = self._votes_of(array, known)
         if self._way == "probabilities":
             value = as_probabilities(array, self._axis, known, self._name)
         elif self._way == "votes" and votes is not None:
-            value = votes if self._is_exclusive else votes[1]
-        if self._mean is None:
-            dtype = np.result_type(value.dtype, np.float32)
-            self._mean = np.zeros(value.shape, dtype)
-            self._squares = np.zeros(value.shape, dtype) if self._spread else None
+            value = (votes if self._is_exclusive else votes[1]).astype(np.float32)
         # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
-        self._weight += weight
-        share = weight / self._weight if weight else 0.0  # the first members may count nothing
-        step = value - self._mean
+        step = np.asarray(value - self._mean[part])
         if self._squares is not None:
-            self._squares += weight * (1 - share) * step**2
-        self._mean += step * np.asarray(share, self._mean.dtype)
-        if votes is not None and self._spread:
-            self._votes = votes if self._votes is None else self._votes + votes
+            square = step**2
+            square *= weight * (1 - share)
+            self._squares[part] += square
+        step *= share
+        self._mean[part] += step
+        if votes is not None and self._votes is not None:
+            self._votes[part if self._is_exclusive else (slice(None), *part)] += votes
 
     def _checked(self, array: np.ndarray, names: tuple[str, str], known: Criterion | None) -> Criterion | None:
         """What is known of the output of a member, of which a combined number can be made."""
@@ -422,14 +440,19 @@ class _Output:
         return known
 
     def _votes_of(self, array: np.ndarray, known: Criterion | None) -> np.ndarray:
-        """What one member says as votes: of classes where their scores are, of yes and no in front."""
-        labels = as_labels(array, self._axis, known, self._name)
-        if not self._is_exclusive or self._axis is None:
-            return np.stack([labels == 0, labels == 1]).astype(np.float32)
-        numbers = np.arange(array.shape[self._axis]).reshape(
-            [-1 if one == self._axis else 1 for one in range(array.ndim)]
+        """What one member says as true and false: of classes where their scores are, of yes and no in front."""
+        axis = self._axis
+        if self._is_exclusive and axis is not None and (known is None or known.output != LABELS):
+            are_largest = array == array.max(axis, keepdims=True)
+            if (are_largest.sum(axis, dtype=np.uint16) == 1).all():  # half the time of argmax, which decides elsewhere
+                return np.asarray(are_largest)
+        labels = as_labels(array, axis, known, self._name)
+        if not self._is_exclusive or axis is None:
+            return np.stack([labels == 0, labels == 1])
+        numbers = np.arange(array.shape[axis], dtype=labels.dtype).reshape(
+            [-1 if one == axis else 1 for one in range(array.ndim)]
         )
-        return np.asarray(np.expand_dims(labels, self._axis) == numbers, dtype=np.float32)
+        return np.asarray(np.expand_dims(labels, axis) == numbers)
 
     def result(self) -> np.ndarray:
         """What the members say together."""
@@ -457,9 +480,18 @@ class _Output:
             probabilities = as_probabilities(combined, self._axis, self._known, self._name)
         found["entropy"] = entropy_of(probabilities, self._axis if self._is_exclusive else None)
         classes = self._axis if self._is_exclusive else 0
-        total = self._votes.sum(axis=classes)
+        total = self._votes.sum(axis=classes, dtype=np.float32)
         found["disagreement"] = 1 - self._votes.max(axis=classes) / total
         return found
+
+
+def _parts(shape: tuple[int, ...], classes: int | None) -> Iterator[tuple[slice, ...]]:
+    """Slices of an array along its longest axis, but for that of the classes, of a few thousand values each."""
+    axes = [axis for axis in range(len(shape)) if axis != classes]
+    axis = max(axes, key=shape.__getitem__)
+    length = max(1, _AT_ONCE * shape[axis] // max(1, math.prod(shape)))
+    for start in range(0, shape[axis], length):
+        yield (*[slice(None)] * axis, slice(start, start + length))
 
 
 def _differing(shape: tuple[int, ...], of_first: tuple[int, ...], axis: int | None, first: str) -> str:

@@ -289,12 +289,12 @@ def _of_class(cls: type, arguments: Mapping[str, Any], agreed: Collection[str]) 
 
 
 def model_params(file: Path) -> Mapping[str, Any] | None:
-    """What the manifest of a run says of the arguments of its networks; None: there is none."""
+    """What the manifest of a run says of the arguments of its networks; None: nothing."""
     parents = [parent for parent in file.absolute().parents[:3] if (parent / MANIFEST).is_file()]
     if not parents:
         return None
-    manifest = RunFolder(parents[0]).read_manifest()
-    return mapping(manifest.get("model_params"))
+    called = RunFolder(parents[0]).read_manifest().get("model_params")
+    return None if called is None else mapping(called)
 
 
 def _optional(cls: type) -> list[str]:

@@ -133,7 +133,7 @@ def test_outputs_that_are_not_put_back_are_refused():
         )
     with pytest.raises(MissingKeyError, match="'score'"):
         TestTimeAugmentation(functions=[(dict, lambda o: {"pred": o["pred"]})])(network, {"data": X}, ["data"])
-    with pytest.raises(DataError, match="no mean"):
+    with pytest.raises(DataError, match=r"'pred' is of bool, of which .* no mean"):
         TestTimeAugmentation((0,))(lambda b: {"pred": b["data"] > 0}, {"data": X}, ["data"])
 
 

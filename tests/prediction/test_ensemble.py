@@ -260,3 +260,25 @@ def test_an_error_in_a_member_names_it():
     with pytest.raises(RuntimeError) as caught:
         ensemble.predict(NEW)
     assert "in the member 'two' of an ensemble" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "binary"])
+@pytest.mark.parametrize("combine", ["probabilities", "logits", "votes", "mean"])
+@pytest.mark.parametrize("axis", [1, 3])
+def test_large_outputs_are_combined_part_by_part(combine, kind, axis, monkeypatch):
+    rng = np.random.default_rng(0)
+    members = np.float32(rng.integers(-2, 3, size=(3, 2, 3, 5, 4) if axis == 1 else (3, 2, 5, 4, 3)))  # with ties
+    known = Criterion("loss", kind, output="logits")
+    found = []
+    for size in (1, 7, 10**6):
+        monkeypatch.setattr(parts_of_model, "_AT_ONCE", size)
+        output = parts_of_model._Output("pred", known, combine, axis, True)
+        for scores, weight in zip(members, WEIGHTS, strict=True):
+            output.add(scores, weight, ("one", "first"), known)
+        found.append([output.result(), *output.spread(output.result()).values()])
+    for arrays in zip(*found, strict=True):
+        for one in arrays[:2]:
+            np.testing.assert_array_equal(one, arrays[2])
+    if combine == "votes" and kind == "categorical":
+        votes = np.moveaxis(np.eye(3)[members.argmax(axis + 1)], -1, axis + 1)
+        near(found[0][0], weighted(votes))
