@@ -49,7 +49,7 @@ def cases_of(
     ----------
     data
         An array of shape ``(n, ...)``, a dict of arrays, a sample (a dict of arrays as a data set gives them), a data
-        set, a data manager, an iterable of batches, files, or a folder of files.
+        set, a data manager, an iterable of batches, files, or a folder of files. Of patches their whole cases.
     entry
         What arrays and files are called in a batch.
     inputs
@@ -64,6 +64,8 @@ def cases_of(
     """
     if isinstance(data, (str, Path)):
         return _of_files(files_in(Path(data)), entry, inputs)
+    if isinstance(data, (AbstractDataset, BaseDataManager)):
+        data = data.whole_cases()  # patches are to learn from: several of one case have one name
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         data = {entry: np.asarray(data)}
     if isinstance(data, Mapping):
