@@ -62,10 +62,10 @@ def cases_of(
     ConfigError
         If it is something else, or there are no files.
     """
-    if isinstance(data, (str, Path)):
-        return _of_files(files_in(Path(data)), entry, inputs)
     if isinstance(data, (AbstractDataset, BaseDataManager)):
         data = data.whole_cases()  # patches are to learn from: several of one case have one name
+    if isinstance(data, (str, Path)):
+        return _of_files(files_in(Path(data)), entry, inputs)
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         data = {entry: np.asarray(data)}
     if isinstance(data, Mapping):
