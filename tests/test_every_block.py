@@ -74,7 +74,7 @@ HERE = sorted({block.page for block in BLOCKS if block.language == "python"} - R
 IN_A_SHELL = [block for block in BLOCKS if block.language in SHELL]
 
 
-@pytest.mark.slow_cases("getting_started|experiments")
+@pytest.mark.slow_cases("getting_started|experiments|prediction")
 @pytest.mark.parametrize("page", HERE)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     blocks = [block for block in BLOCKS if block.page == page and block.language == "python"]

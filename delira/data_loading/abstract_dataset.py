@@ -270,8 +270,8 @@ class AbstractDataset(abc.ABC):
         Parameters
         ----------
         label_key, data_key
-            Entries with the class of each voxel, of shape (*spatial,) or (1, *spatial); and with the intensities, of
-            shape (C, *spatial).
+            Entries with the class of each voxel, of shape ``(*spatial,)`` or ``(1, *spatial)``; and with the
+            intensities, of shape ``(C, *spatial)``.
         limit
             Cases that are read, drawn at random, always the same; None for all.
 

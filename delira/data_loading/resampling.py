@@ -22,7 +22,7 @@ def resample(
 
     Parameters
     ----------
-    array : ndarray of shape (*spatial,) or (C, *spatial)
+    array : ndarray of shape ``(*spatial,)`` or ``(C, *spatial)``
         The volume. The last axes are those of ``spacing``; axes before are channels, each resampled alone.
     spacing, new_spacing
         Between voxels along each axis, in mm, in the order of the axes: that of ``load_nii(path, geometry=True)``.
@@ -81,7 +81,7 @@ def resample_like(
 
     Parameters
     ----------
-    array : ndarray of shape (*spatial,) or (C, *spatial)
+    array : ndarray of shape ``(*spatial,)`` or ``(C, *spatial)``
         What to bring back.
     shape
         The shape wanted along the last axes.
@@ -92,7 +92,7 @@ def resample_like(
 
     Returns
     -------
-    ndarray of shape (*shape,) or (C, *shape)
+    ndarray of shape ``(*shape,)`` or ``(C, *shape)``
 
     Raises
     ------

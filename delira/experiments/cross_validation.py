@@ -435,11 +435,15 @@ def _class_names(dataset: object) -> dict[str, list[str]]:
 
 
 def _case_names(dataset: object) -> list[str] | None:
-    """Return names of the cases, where a data set tells them as ``case_names``: one for each."""
+    """Return names of the cases, where a data set tells them as ``case_names``: one for each.
+
+    Numbers alone are no names: they are what samples without names are called, and the index tells as much.
+    """
     for owner in (dataset, getattr(dataset, "data", None)):
         names = getattr(owner, "case_names", None)
         if isinstance(names, (list, tuple, np.ndarray)) and len(names) == len(dataset):  # type: ignore[arg-type]
-            return [str(name) for name in names]
+            texts = [str(name) for name in names]
+            return None if texts == [*map(str, range(len(texts)))] else texts
     return None
 
 

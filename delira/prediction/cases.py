@@ -59,7 +59,7 @@ def cases_of(
     ----------
     data
         An array of shape ``(n, ...)``, a dict of arrays, a sample (a dict of arrays as a data set gives them), a data
-        set, a data manager, an iterable of batches, files, or a folder of files.
+        set, a data manager, an iterable of batches, files, or a folder of files. Of patches their whole cases.
     entry
         What arrays and files are called in a batch.
     inputs
@@ -75,6 +75,8 @@ def cases_of(
     ConfigError
         If it is something else, or there are no files.
     """
+    if isinstance(data, (AbstractDataset, BaseDataManager)):
+        data = data.whole_cases()  # patches are to learn from: several of one case have one name
     if isinstance(data, (str, Path)):
         return of_files(files_in(Path(data)), entry, inputs, batch_size or 1, is_done)
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):

@@ -120,3 +120,13 @@ def test_a_finished_run_is_resumed_without_training_and_with_other_metrics(cross
     again = cross_validate(resume=result.path)
     assert repr(again.summary()) == repr(result.summary())
     assert [fold.seconds for fold in again.folds] == [fold.seconds for fold in result.folds]
+
+
+def test_numbers_of_cases_are_no_names(kit, tmp_path, regression):
+    arrays = {**regression(N, 3, 7), **masks()}
+    training = {"val_metrics": METRICS, "metric_keys": KEYS}
+    result = kit.experiment(tmp_path, training=training).kfold(
+        BaseDataManager({name: array for name, array in arrays.items() if name != "patient"}, 5), num_splits=3
+    )
+    assert result.case_names is None
+    assert "name" not in list(result.cases)

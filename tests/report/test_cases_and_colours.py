@@ -96,9 +96,13 @@ def test_cases_are_ordered_by_any_metric_the_worst_first(volumes):
         values = result.cases[name][np.argsort([row["places"][number] for row in found["rows"]])]
         steps = np.diff(values)
         assert (steps >= 0 if name.startswith("dice") else steps <= 0).all()
-    page = Page(result.to_html())
+    html = result.to_html()
+    page = Page(html)
     table = next(table for table in page.tables if table[0][0] == "Case")
     assert [row[0] for row in table[1:]] == NAMES
+    for number, name in enumerate(found["metrics"]):  # the column that orders is the bold one
+        chosen = re.search(rf"#by-{number}:checked\) tr :nth-child\((\d+)\) {{[^}}]*font-weight: 600", html)
+        assert table[0][int(chosen[1]) - 1] == name
     assert page.tags.count("input") == 6
 
 
