@@ -175,8 +175,7 @@ class Combined:
 
     def _told(self) -> str:
         """How outputs are combined, as far as that is known without a batch, and without loading a member."""
-        is_loaded = "kept" in vars(self.members[0]) if self.at_once else "_facts" in vars(self)
-        if self.combine is not None or not is_loaded:
+        if self.combine is not None or "_first" not in vars(self):
             return repr(self.combine)
         ways = {name: self._way_of(known) if known.output else None for name, known in self._first.outputs.items()}
         return repr(ways if len({*ways.values()}) > 1 else next(iter(ways.values()), None))
@@ -212,7 +211,7 @@ class Combined:
     @functools.cached_property
     def spacing(self) -> Sequence[Sequence[float]]:
         """Of the volumes that the members learned from: the least and the largest of all."""
-        found = [(member.kept if self.at_once else member.loaded()).spacing for member in self.members]
+        found = [self.taken(member).spacing for member in self.members]
         if not all(found):
             return []
         least, largest = zip(*found, strict=True)
