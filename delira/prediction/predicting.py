@@ -336,10 +336,10 @@ def with_spread(model: Model, spread: bool | None) -> Model:
     ConfigError
         If one network is asked for it.
     """
-    if isinstance(model, Combined):
+    if isinstance(model, Combined) and spread not in (None, model.spread):
         model = copy.copy(model)
-        model.spread = model.spread if spread is None else spread
-    elif spread:
+        model.spread = bool(spread)
+    elif spread and not isinstance(model, Combined):
         raise ConfigError("predict: spread=True is how far the members of an ensemble differ, and this is one network")
     return model
 
