@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading import BaseDataManager
+from delira.data_loading._content import with_progress
 from delira.data_loading.case_hashes import hashes_of, names_of_cases
 from delira.errors import noting
 from delira.runs.folder import loss_tolerated
@@ -67,7 +68,7 @@ def _keep(
         return
     entries = sorted({*trainer.key_mapping.values()})
     with own_generators(trainer.backend), noting("while each case was read once, for its hash, before the training"):
-        names, hashes, unknown = _read(data, entries)
+        names, hashes, unknown = _read(data, entries, bool(trainer.config.logging.verbose))
     plain = {number: {role: _places(part) for role, part in parts.items()} for number, parts in folds.items()}
     if unknown:
         names, hashes, plain = [], [], {number: {role: [] for role in parts} for number, parts in plain.items()}
@@ -80,7 +81,7 @@ def _places(part: np.ndarray | None) -> list[int]:
     return [] if part is None else part.tolist()
 
 
-def _read(data: Sequence[Any], entries: Sequence[str]) -> tuple[list[str], list[str], str]:
+def _read(data: Sequence[Any], entries: Sequence[str], is_shown: bool) -> tuple[list[str], list[str], str]:
     """Names and hashes of all cases, or why there are none."""
     names: list[str] = []
     hashes: list[str] = []
@@ -90,7 +91,8 @@ def _read(data: Sequence[Any], entries: Sequence[str]) -> tuple[list[str], list[
         start = len(hashes)
         names += names_of_cases(one)
         hashes += [""] * (len(names) - start)
-        for number, found in hashes_of(one, entries):
+        read = hashes_of(one, entries)
+        for number, found in with_progress(read, "Hashing cases", len(names) - start) if is_shown else read:
             if found is None:
                 return [], [], f"a transform made the entries {entries} that its network reads; its data lack one"
             hashes[start + number] = found
