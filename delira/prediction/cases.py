@@ -384,13 +384,25 @@ def check_inputs(name: str, batch: Mapping[str, Any], inputs: Mapping[str, tuple
                 f"{entry!r} of case {name!r} has the shape {found}, and the network learned from samples of "
                 f"{len(shape)} axes, such as {shape}"
             )
-        is_image = len(shape) > 1
-        if (is_image and found[0] != shape[0]) or (len(shape) == 1 and found != shape):
-            what = "channels" if is_image else "values"
+        if not _has_channels_of(found, shape):
+            what = "channels" if len(shape) > 1 else "values"
+            lacks = (
+                "; an axis of one channel may be missing, array[:, None]" if len(shape) > 2 and shape[0] == 1 else ""
+            )
             raise DataError(
                 f"{entry!r} of case {name!r} has {found[0]} {what} (shape {found}), and the network learned from "
-                f"{shape[0]}"
+                f"{shape[0]} (such as {shape}){lacks}"
             )
+
+
+def _has_channels_of(found: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether a sample has the channels of another one, whatever its size in space.
+
+    Channels come first, unless the axes say that they come last: (256, 256, 3), or a sequence of vectors.
+    """
+    if len(shape) < 2 or found[0] == shape[0]:
+        return tuple(found) == tuple(shape) or len(shape) > 1
+    return (len(shape) == 2 or shape[0] > shape[-1]) and found[-1] == shape[-1]
 
 
 #: another spacing than those learned from by this factor is another kind of image

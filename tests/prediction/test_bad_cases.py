@@ -1,5 +1,6 @@
 """Cases that cannot be predicted are named, skipped only if asked for, and nothing that is finished is lost."""
 
+import contextlib
 import logging
 
 import numpy as np
@@ -8,6 +9,7 @@ from pixel_networks import CALLS, Slices, images, pixel_run
 
 import delira
 from delira.errors import DataError
+from delira.prediction.cases import check_inputs
 from delira.training import Predictor
 
 
@@ -109,3 +111,22 @@ def test_what_the_network_raises_names_the_case(tmp_path):
         delira.predict(predictor, Slices(x, ["a", "b", "c"]), out=tmp_path / "out")
     assert any("'b'" in note or "case b" in note for note in told.value.__notes__)
     assert (tmp_path / "out" / "a.npz").is_file()
+
+
+@pytest.mark.parametrize(
+    ("learned", "found", "fits"),
+    [
+        ((1, 32, 32), (1, 64, 48), True),
+        ((1, 32, 32), (3, 32, 32), False),
+        ((64, 8, 8, 8), (64, 16, 16, 16), True),
+        ((28, 28, 1), (64, 64, 1), True),  # channels last
+        ((28, 28, 1), (64, 64, 3), False),
+        ((20, 8), (35, 8), True),  # a sequence of vectors
+        ((20, 8), (35, 9), False),
+        ((20,), (20,), True),
+        ((20,), (21,), False),
+    ],
+)
+def test_channels_are_compared_and_sizes_are_not(learned, found, fits):
+    with contextlib.nullcontext() if fits else pytest.raises(DataError, match=r"case 'a' has .* \(such as"):
+        check_inputs("a", {"data": np.zeros((1, *found))}, {"data": learned})
