@@ -48,11 +48,6 @@ def import_all(names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _is_of(value: object, module: types.ModuleType) -> bool:
-    """Whether a class or function stands in a module, and is not imported there."""
-    return getattr(value, "__module__", None) == module.__name__ and callable(value)
-
-
 def _module(name: str) -> types.ModuleType:
     with _first_on_path(Path.cwd()):
         return importlib.import_module(name)

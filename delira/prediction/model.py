@@ -20,7 +20,7 @@ from delira.prediction.exported import joint_of, part_of
 from delira.prediction.networks import StoredNetwork
 from delira.training.predictor import Predictor
 from delira.training.scores import as_labels, as_probabilities, axis_of, entropy_of
-from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves
 from delira.utils.memory import available_memory
 
 _log = logging.getLogger("delira")
@@ -539,8 +539,3 @@ def way_of(model: Model, inference: Any, tta: Any) -> Inference | None:
     if tta is not None and not isinstance(tta, Inference):
         raise ConfigError(f"tta must be a TestTimeAugmentation, got {tta!r}")
     return joined(tta, asked)
-
-
-def without_samples(outputs: Mapping[str, Any], position: int) -> dict[str, Any]:
-    """The outputs of one case of a batch."""
-    return dict(map_leaves(lambda leaf: np.asarray(leaf)[position], dict(outputs)))
