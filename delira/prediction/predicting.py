@@ -263,7 +263,8 @@ class Pass:
             yield from self._predicted(case)
         except Exception as error:
             name = case.name if isinstance(case, Unreadable) else case.names[0]
-            if isinstance(case, Case) and not isinstance(error, (DataError, OSError, ValueError, KeyError)):
+            # what was read, and cannot be written, is no fault of the case: the disk may be full
+            if isinstance(case, Case) and not isinstance(error, (DataError, ValueError, KeyError)):
                 raise
             if isinstance(case, Case) and len(case.names) > 1:  # the others may be predicted
                 self._done.difference_update(case.names)

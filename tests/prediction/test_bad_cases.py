@@ -1,7 +1,9 @@
 """Cases that cannot be predicted are named, skipped only if asked for, and nothing that is finished is lost."""
 
 import contextlib
+import errno
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from pixel_networks import CALLS, Slices, images, pixel_run
 
 import delira
 from delira.errors import DataError
+from delira.prediction import written
 from delira.prediction.cases import check_inputs
 from delira.training import Predictor
 
@@ -130,3 +133,13 @@ def test_what_the_network_raises_names_the_case(tmp_path):
 def test_channels_are_compared_and_sizes_are_not(learned, found, fits):
     with contextlib.nullcontext() if fits else pytest.raises(DataError, match=r"case 'a' has .* \(such as"):
         check_inputs("a", {"data": np.zeros((1, *found))}, {"data": learned})
+
+
+def test_a_full_disk_ends_the_prediction_also_where_bad_cases_are_skipped(tmp_path, monkeypatch):
+    def full(path, write):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    fold = pixel_run(tmp_path / "run").folds[0]
+    monkeypatch.setattr(written, "publish", full)
+    with pytest.raises(OSError, match="No space left"):
+        delira.predict(fold, images(), out=tmp_path / "out", on_error="skip")
