@@ -211,6 +211,11 @@ def _samples(data: Any, entry: str, is_done: IsDone | None) -> Iterator[Case | U
         except Exception as error:  # of the user's loading
             yield Unreadable(name, error)
             continue
+        if isinstance(sample, tuple):
+            raise DataError(
+                f"sample {name!r} is a tuple, whose parts have no names; give dicts of arrays: [{{{entry!r}: one[0]}} "
+                "for one in data]"
+            )
         entries = sample if isinstance(sample, Mapping) else {entry: sample}
         yield Case([name], {key: np.asarray(value)[None] for key, value in entries.items()}, [None])
 

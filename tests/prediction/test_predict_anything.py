@@ -166,6 +166,18 @@ def test_what_is_no_data_is_refused(tmp_path, data, told):
         delira.predict(pixel_run(tmp_path).folds[0], data)
 
 
+def test_samples_that_are_tuples_are_refused_in_words(tmp_path):
+    class Pairs:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return images()[index], index
+
+    with pytest.raises(DataError, match="sample '0' is a tuple, whose parts have no names"):
+        delira.predict(pixel_run(tmp_path).folds[0], Pairs())
+
+
 def test_a_folder_with_nothing_to_predict_or_the_same_case_twice_is_refused(tmp_path):
     fold = pixel_run(tmp_path / "run").folds[0]
     (tmp_path / "in").mkdir()
