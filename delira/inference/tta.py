@@ -143,6 +143,12 @@ class TestTimeAugmentation(Inference):
 
     def _refuse_maps(self, path: tuple[Any, ...], leaf: Any, space: tuple[int, ...]) -> None:
         """Refuse what may be images and cannot be put back: the mean of maps in several positions is none."""
+        if len(space) == 1 and np.shape(leaf)[1:] == space:
+            raise DataError(
+                f"the output {'.'.join(map(str, path))!r} has the shape {np.shape(leaf)}: of inputs of the length "
+                f"{space[0]} it may be one value for each place, or scores of as many classes, which are not put back; "
+                "let the network return (B, 1, length) for the former"
+            )
         if np.ndim(leaf) == len(space) + 2 and axis_in_space(leaf, space) is None:
             raise DataError(
                 f"the output {'.'.join(map(str, path))!r} has the shape {np.shape(leaf)} for inputs of {space} in "

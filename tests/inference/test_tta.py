@@ -67,6 +67,15 @@ def test_maps_of_another_size_and_inputs_with_their_channels_last_are_refused():
         tta(lambda batch: {"pred": batch["data"] @ np.ones((3, 4))}, {"data": last}, ["data"])
 
 
+def test_maps_of_one_axis_without_channels_are_refused_since_they_may_be_classes():
+    signals, tta = rng.normal(size=(2, 1, 7)), TestTimeAugmentation((0,))
+    with pytest.raises(DataError, match=r"'pred' has the shape \(2, 7\).*may be one value for each place"):
+        tta(lambda batch: {"pred": batch["data"][:, 0]}, {"data": signals}, ["data"])
+    np.testing.assert_allclose(tta(dict, {"data": signals}, ["data"])["data"], signals, rtol=1e-6)
+    of_classes = tta(lambda batch: {"pred": batch["data"][:, 0, :3]}, {"data": signals}, ["data"])["pred"]
+    np.testing.assert_allclose(of_classes, (signals[:, 0, :3] + signals[:, 0, :-4:-1]) / 2, rtol=1e-6)
+
+
 def test_functions_of_the_user_come_in_pairs():
     pair = (lambda batch: {**batch, "data": batch["data"] + 1}, lambda outputs: {k: v - 1 for k, v in outputs.items()})
     found = TestTimeAugmentation(functions=[pair])(network, {"data": X}, ["data"])["pred"]
