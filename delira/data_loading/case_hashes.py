@@ -13,6 +13,8 @@ from delira.utils.arrays import iterate_leaves, map_leaves
 _CHUNK = 2**22
 #: bytes of the cases that are read at once, where a dataset gives several as fast as one
 _AT_ONCE = 2**24
+#: cases that are read twice, to see whether their dataset draws
+_AGAIN = 3
 
 
 def hash_case(sample: Mapping[str, Any], entries: Sequence[str]) -> str | None:
@@ -71,7 +73,7 @@ def names_of_cases(data: BaseDataManager) -> list[str]:
     return names if len(names) == len(dataset) else [*map(str, range(len(dataset)))]
 
 
-def hashes_of(data: BaseDataManager, entries: Sequence[str]) -> Iterator[tuple[int, str | None]]:
+def hashes_of(data: BaseDataManager, entries: Sequence[str], epoch: int = 0) -> Iterator[tuple[int, str | None]]:
     """Read each case once, as the dataset gives it before transforms, and yield its number with its hash.
 
     Cases are read as the manager reads them, by its workers if it has some. Those that cannot be read are left out
@@ -83,10 +85,13 @@ def hashes_of(data: BaseDataManager, entries: Sequence[str]) -> Iterator[tuple[i
         Of the cases; if these are patches, cases are what they are cut from.
     entries
         As of :func:`hash_case`.
+    epoch
+        Counter of what a dataset draws while it is read.
     """
     given = data.as_given()
     given.batch_size = _number_at_once(given)
-    batches, place = given.epoch(0, 0, 0), 0
+    # that of a class of the user's may give other batches than the dataset, in an order that nobody knows
+    batches, place = BaseDataManager.epoch(given, 0, 0, epoch), 0
     try:
         for batch in batches:
             # leaves of dicts have the axis of samples, too
@@ -98,6 +103,25 @@ def hashes_of(data: BaseDataManager, entries: Sequence[str]) -> Iterator[tuple[i
     finally:
         batches.close()
         given.close()
+
+
+def are_alike_again(data: BaseDataManager, entries: Sequence[str], hashes: Sequence[str]) -> bool:
+    """Whether cases have the same contents when they are read again; of a dataset that may draw, a few are.
+
+    Parameters
+    ----------
+    data, entries
+        As of :func:`hashes_of`.
+    hashes
+        Of all cases; empty for those that were left out.
+    """
+    given = data.as_given()
+    if given.dataset.is_deterministic():
+        return True
+    numbers = [number for number, one in enumerate(hashes) if one][:_AGAIN]
+    again = given.get_subset(numbers)
+    again.n_process_augmentation = 0  # to start workers would take longer
+    return all(one == hashes[numbers[place]] for place, one in hashes_of(again, entries, epoch=1))
 
 
 def _row(batch: Mapping[str, Any], entries: Sequence[str], row: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from delira.data_loading import BaseDataManager
 from delira.data_loading._content import with_progress
-from delira.data_loading.case_hashes import hashes_of, names_of_cases
+from delira.data_loading.case_hashes import are_alike_again, hashes_of, names_of_cases
 from delira.errors import noting
 from delira.runs.folder import loss_tolerated
 from delira.runs.seen_cases import ROLES, SeenCases
@@ -96,4 +96,7 @@ def _read(data: Sequence[Any], entries: Sequence[str], is_shown: bool) -> tuple[
             if found is None:
                 return [], [], f"a transform made the entries {entries} that its network reads; its data lack one"
             hashes[start + number] = found
+        if not are_alike_again(one, entries, hashes[start:]):
+            what = "so none is known again; let transforms draw"
+            return [], [], f"its data set gives other contents each time that a case is read, {what}"
     return names, hashes, ""

@@ -93,6 +93,7 @@ class SeenCases:
     def joined(self, other: Self) -> Self:
         """Return what this and another session of the run have seen, whose data differ."""
         shift = len(self.hashes)
+        is_of_others = self.hashes and other.hashes and [*self.entries] != [*other.entries]
         folds = {number: {role: [*part] for role, part in parts.items()} for number, parts in self.folds.items()}
         for number, parts in other.folds.items():
             own = folds.setdefault(number, {})
@@ -104,5 +105,5 @@ class SeenCases:
             names=[*self.names, *other.names],
             hashes=[*self.hashes, *other.hashes],
             folds=folds,
-            unknown=self.unknown or other.unknown,
+            unknown=self.unknown or other.unknown or ("its network read other entries before" if is_of_others else ""),
         )

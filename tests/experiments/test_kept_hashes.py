@@ -116,6 +116,41 @@ def test_where_there_are_no_hashes_the_file_says_why(kit, tmp_path, regression, 
     assert ("cannot be read one by one" if given == "batches" else "transform") in seen.unknown
 
 
+class OfBatches(BaseDataManager):
+    """Gives its batches in a way of its own, as a generator."""
+
+    def epoch(self, *args, **how):
+        for batch in super().epoch(*args, **how):
+            yield {**batch, "data": batch["data"] + 1}
+
+
+def test_of_a_manager_with_an_epoch_of_its_own_the_cases_of_its_data_set_are_kept(kit, tmp_path, regression):
+    arrays = regression(N)
+    kit.experiment(tmp_path).run(OfBatches(arrays, 4))
+    (folder,) = (tmp_path / "UnnamedExperiment").glob("20*")
+    assert SeenCases.read(folder).hashes == hashes_in(arrays)
+
+
+@pytest.mark.parametrize("draw", [np.random.default_rng(0).random, np.random.random], ids=["own", "global"])
+def test_of_a_data_set_that_draws_no_hashes_are_kept_and_the_file_says_why(kit, tmp_path, regression, draw):
+    arrays = regression(N)
+    noisy = BaseLazyDataset(range(N), lambda index: {name: one[index] + draw() for name, one in arrays.items()})
+    kit.experiment(tmp_path).run(BaseDataManager(noisy, 4))
+    (folder,) = (tmp_path / "UnnamedExperiment").glob("20*")
+    seen = SeenCases.read(folder)
+    assert seen.hashes == []
+    assert "gives other contents each time" in seen.unknown
+
+
+def test_sessions_whose_networks_read_other_entries_are_not_known():
+    first, second = (
+        SeenCases(entries=[entry], names=["0"], hashes=[entry], folds={0: {"training": [0], "validation": []}})
+        for entry in ("data", "image")
+    )
+    assert "other entries" in first.joined(second).unknown
+    assert first.joined(first).unknown == ""
+
+
 def test_a_run_that_goes_on_with_other_data_has_seen_both(kit, tmp_path, regression):
     arrays = regression(N)
     others = {name: np.concatenate([one[:4], one[4:] + 1]) for name, one in arrays.items()}
