@@ -206,7 +206,7 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     weights, combine, spread, at_once
         As of :class:`Ensemble`; of one that was saved those it had, unless they are given.
     folds
-        Numbers of the folds that are members; None: all that have a checkpoint.
+        Numbers of the folds of a run that are members, in the order of ``weights``; None: all that have a checkpoint.
     objects, trusted
         As of :func:`load_network`.
 
@@ -222,27 +222,21 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     are_known = isinstance(path, Sequence) and all(isinstance(one, (str, Path, KFoldResult)) for one in path)
     check_that(is_known or are_known, "load_ensemble", "path is a result, a folder, or a list of them", path)
     chosen = [*folds] if isinstance(folds, Iterable) else None
-    is_right = folds is None or (chosen is not None and all(map(is_count, chosen)))
-    check_that(is_right, "load_ensemble", "folds are numbers of folds, from 0", folds)
-    paths: list[str | Path] = []
-    for one in [path] if isinstance(path, (str, Path, KFoldResult)) else path:
-        paths += _of_result(one, chosen) if isinstance(one, KFoldResult) else [one]
+    is_right = folds is None or (chosen is not None and all(map(is_count, chosen)) and len({*chosen}) == len(chosen))
+    check_that(is_right, "load_ensemble", "folds are different numbers of folds, from 0", folds)
+    sources = [path] if isinstance(path, (str, Path, KFoldResult)) else [*path]
     files: dict[str, Path] = {}
-    stored: Mapping[str, Any] = {}
-    for one in map(Path, paths):
-        if (one / FILE).is_file():
-            stored, found = _stored(one), _members_in(one)
-        elif (one / "checkpoints").is_dir() or one.is_file():
-            found = {one.name: one}
-        else:
-            found = {f"fold_{number:02d}": folder for number, folder in _of_run(one, chosen).items()}
-        for name, folder in found.items():
-            files[name if name not in files else str(folder)] = folder
+    for source in sources:
+        for name, file in _files_of(source, chosen).items():
+            if file.resolve() in {one.resolve() for one in files.values()}:
+                raise ConfigError(f"{str(file)!r} is a member twice; what a member counts is said by weights=")
+            files[name if name not in files else str(file)] = file
     members = [
         StoredMember(name, functools.partial(read_network, file, objects, trusted=trusted), file)
         for name, file in files.items()
     ]
-    kept = stored if len(paths) == 1 else {}
+    saved = [Path(one) for one in sources if not isinstance(one, KFoldResult) and (Path(one) / FILE).is_file()]
+    kept = _stored(saved[0]) if len(saved) == len(sources) == 1 else {}
     return Ensemble(
         members,
         kept.get("weights") if weights is None else weights,
@@ -252,12 +246,26 @@ def load_ensemble(  # noqa: PLR0913 - where the members are, and what they are t
     )
 
 
-def _of_result(result: KFoldResult, chosen: Sequence[int] | None) -> list[str | Path]:
+def _files_of(source: str | Path | KFoldResult, chosen: Sequence[int] | None) -> dict[str, Path]:
+    """The folders or checkpoints of members by their names, in the order in which folds were chosen."""
+    if isinstance(source, KFoldResult):
+        return {name: file for fold in _of_result(source, chosen) for name, file in _files_of(fold, None).items()}
+    path = Path(source)
+    is_saved = (path / FILE).is_file()
+    if not (is_saved or path.is_file() or (path / "checkpoints").is_dir()):
+        return {f"fold_{number:02d}": folder for number, folder in _of_run(path, chosen).items()}
+    if chosen is not None:
+        what = "an ensemble that was saved" if is_saved else "one fold"
+        raise ConfigError(f"folds={chosen}: {str(path)!r} is {what}, and folds are chosen of a run; leave folds= out")
+    return _members_in(path) if is_saved else {path.name: path}
+
+
+def _of_result(result: KFoldResult, chosen: Sequence[int] | None) -> list[Path]:
     """The folders of folds of a result."""
     folds = {fold.fold: fold for fold in result.folds}
     if unknown := [number for number in chosen or () if number not in folds]:
         raise ConfigError(f"folds={chosen}: the result has no fold {unknown[0]}; it has {sorted(folds)}")
-    found = [fold for number, fold in folds.items() if chosen is None or number in chosen]
+    found = [folds[number] for number in (folds if chosen is None else chosen)]
     if lost := [fold.fold for fold in found if fold.path is None]:
         raise ConfigError(f"fold {lost[0]} of the result has no folder, so its network is not kept")
     return [Path(str(fold.path)) for fold in found]
@@ -271,7 +279,7 @@ def _of_run(path: Path, chosen: Sequence[int] | None) -> dict[int, Path]:
         raise ConfigError(
             f"folds={chosen}: the run {str(path)!r} has no checkpoint of fold {missing[0]}; it has {sorted(found)}"
         )
-    return {number: folder for number, folder in found.items() if chosen is None or number in chosen}
+    return {number: found[number] for number in (found if chosen is None else chosen)}
 
 
 def _stored(folder: Path) -> Mapping[str, Any]:

@@ -253,6 +253,33 @@ def test_labels_are_those_that_most_members_say():
     near(found["spread"]["pred"]["disagreement"], 1 - counts.max(-1))
 
 
+def test_folds_are_members_in_the_order_in_which_they_are_chosen(result):
+    of_result, of_run = (
+        delira.load_ensemble(one, weights=[0.8, 0.2], folds=[2, 0], spread=False) for one in (result, result.path)
+    )
+    expected = 0.8 * probabilities_of(result.folds[2]) + 0.2 * probabilities_of(result.folds[0])
+    for ensemble in (of_result, of_run):
+        assert [member.name for member in ensemble.members] == ["fold_02", "fold_00"]
+        np.testing.assert_allclose(ensemble.predict(NEW)["pred"], expected, rtol=1e-5)
+
+
+def probabilities_of(fold):
+    return delira.predict(fold, NEW, keep="probabilities")["pred"]
+
+
+def test_folds_that_cannot_be_chosen_and_members_that_come_twice_are_refused(result, tmp_path):
+    saved = result.ensemble().save(tmp_path / "saved")
+    with pytest.raises(ConfigError, match=r"folds=\[0\]: .* is an ensemble that was saved"):
+        delira.load_ensemble(saved, folds=[0])
+    with pytest.raises(ConfigError, match=r"folds=\[1\]: .* is one fold"):
+        delira.load_ensemble(result.folds[0].path, folds=[1])
+    for twice in ([result.path, result.folds[1].path], [result, result]):
+        with pytest.raises(ConfigError, match="is a member twice; what a member counts is said by weights="):
+            delira.load_ensemble(twice)
+    with pytest.raises(ConfigError, match="folds are different numbers"):
+        delira.load_ensemble(result, folds=[0, 0])
+
+
 def test_an_error_in_a_member_names_it():
     ensemble = untold(one={}, two={})
     ensemble.members[1].kept.predictor.module.linear = torch.nn.Linear(5, 3)
