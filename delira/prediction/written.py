@@ -22,11 +22,13 @@ from delira.utils.files import (
     publish,
     publish_text,
     read_bytes,
-    sweep_partials,
+    sweep_abandoned,
 )
 
 #: says what the predictions of a folder are of
 FILE = "predictions.json"
+#: seconds between a file and its mark; who was killed is not back before
+_JUST_NOW = 0.5
 _VOLUME = ".nii.gz"
 _OF_NIFTI = (".nii", _VOLUME)
 
@@ -74,7 +76,7 @@ class Folder:
         # after these a model is loaded, and says the same in every process
         told = {"format": 1, "model": _name(model), "reads": reads, "weights": weights, "asked": dict(asked)}
         make_folder(folder)  # once the members are there
-        sweep_partials(folder)
+        sweep_abandoned(folder, just_now=_JUST_NOW)  # others may be writing other cases
         file = folder / FILE
         if not file.exists():
             publish_text(file, json.dumps(told, indent=1) + "\n")

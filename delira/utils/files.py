@@ -97,21 +97,31 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
     if durable:
         sync_folder(path.parent)
     else:  # nobody holds a lock of the folder, who could sweep it
-        _sweep_abandoned(path)
+        sweep_abandoned(path.parent, path.name)
     return path
 
 
-def _sweep_abandoned(path: Path) -> None:
-    """Remove what writers of this file left half written when they were killed; not what is being written."""
+def sweep_abandoned(folder: Path, name: str | None = None, just_now: float = _JUST_NOW) -> None:
+    """Remove what writers left half written when they were killed; not what is being written.
+
+    Parameters
+    ----------
+    folder
+        Where.
+    name
+        Of the file that they wrote; None: any.
+    just_now
+        Seconds for which an empty file may be one whose writer has not come to mark it.
+    """
     if fcntl is None:
         return
-    for partial in path.parent.glob(f"{glob.escape(path.name)}{_PARTIAL}*"):
+    for partial in folder.glob(f"{'*' if name is None else glob.escape(name)}{_PARTIAL}*"):
         if not _PARTIAL_NAME.fullmatch(partial.name):
             continue
         with contextlib.suppress(OSError), open(partial, "rb") as file:
             about = os.fstat(file.fileno())
-            if not about.st_size and time.time() - about.st_mtime < _JUST_NOW:
-                continue  # its writer has not come to mark it
+            if not about.st_size and time.time() - about.st_mtime < just_now:
+                continue
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             partial.unlink()
 

@@ -13,8 +13,11 @@ from small_backends import build_kit, toy_kit
 import delira
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, DataError
+from delira.prediction.predicting import as_model
+from delira.prediction.written import Folder
 from delira.testing import ToyNetwork
 from delira.training import Predictor
+from delira.utils.files import publish
 
 
 @pytest.fixture(autouse=True)
@@ -325,6 +328,22 @@ def test_what_is_there_is_not_predicted_again(tmp_path):
     first[1].unlink()
     assert {*delira.predict(fold, x, out=out, batch_size=1)} == {*files}
     assert len(CALLS) == 1
+
+
+def test_who_begins_in_a_folder_leaves_what_others_are_writing_there(tmp_path):
+    model, out = as_model(pixel_run(tmp_path).folds[0]), tmp_path / "out"
+
+    def write(file):
+        file.write(b"half")
+        file.flush()
+        Folder.opened(out, model, {})
+        file.write(b" and half")
+
+    out.mkdir()
+    (out / "a.npz.partial-0123abcd").write_bytes(b"of one that was killed")
+    publish(out / "b.npz", write)
+    assert (out / "b.npz").read_bytes() == b"half and half"
+    assert sorted(file.name for file in out.iterdir()) == ["b.npz", "predictions.json"]
 
 
 def test_a_batch_of_which_some_cases_are_there_writes_the_others_alone(tmp_path):
