@@ -7,6 +7,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.metrics.tree.criteria import Criterion
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 #: what is kept of a prediction
 Kept = Literal["logits", "probabilities", "labels"]
@@ -122,13 +123,13 @@ def kept_as(
     Parameters
     ----------
     outputs
-        Arrays of shape ``(B, ...)`` by name.
+        Arrays of shape ``(B, ...)`` by name, or trees of them. Of several those of which nothing is known stay.
     keep
         One of :data:`KINDS`; None: as the network says them.
     space
         Shape in space of the inputs.
     known
-        What is known of the outputs, by name.
+        What is known of the outputs, by dotted name.
 
     Raises
     ------
@@ -137,19 +138,25 @@ def kept_as(
     """
     if keep is None:
         return dict(outputs)
-    found: dict[str, Any] = {}
-    for name, array in outputs.items():
-        criterion = known.get(name)
-        if not isinstance(array, np.ndarray) or (criterion is None and len(outputs) > 1) or name == "spread":
-            found[name] = array
-            continue
-        axis = axis_of(array, space, criterion)
-        if keep == "labels":
-            found[name] = as_labels(array, axis, criterion, name)
-        elif keep == "probabilities":
-            found[name] = as_probabilities(array, axis, criterion, name)
-        elif criterion is not None and criterion.output not in ("logits", None):
-            raise ConfigError(f"keep='logits': the output {name!r} is {criterion.output}")
-        else:
-            found[name] = array
-    return found
+    leaves = [*iterate_leaves(outputs)]
+    found = []
+    for path, leaf in leaves:
+        name = ".".join(map(str, path))
+        stays = path[0] == "spread" or (len(leaves) > 1 and name not in known)
+        found.append(leaf if stays else _kept(leaf, keep, space, name, known.get(name)))
+    made = iter(found)
+    return dict(map_leaves(lambda leaf: next(made), dict(outputs)))
+
+
+def _kept(leaf: Any, keep: str, space: Sequence[int], name: str, known: Criterion | None) -> Any:
+    """One output as it is asked for; what is no array stays."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    axis = axis_of(leaf, space, known)
+    if keep == "labels":
+        return as_labels(leaf, axis, known, name)
+    if keep == "probabilities":
+        return as_probabilities(leaf, axis, known, name)
+    if known is not None and known.output not in ("logits", None):
+        raise ConfigError(f"keep='logits': the output {name!r} is {known.output}")
+    return leaf

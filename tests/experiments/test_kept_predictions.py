@@ -17,7 +17,9 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MissingKeyError
 from delira.io.container import read_tree, write_tree
 from delira.metrics import per_sample
+from delira.metrics.tree.criteria import Criterion
 from delira.training import KFoldResult
+from delira.training.scores import kept_as
 
 WAYS = ("labels", "probabilities", "logits")
 
@@ -87,6 +89,16 @@ def test_predictions_are_kept_as_asked_and_metrics_are_those_of_the_network(tmp_
     assert found.summary()["hit"]["ci_low"] == plain.summary()["hit"]["ci_low"]
     note = found.summary()["share"]["note"]
     assert (f"keep_predictions={keep!r}" in note) == (keep != "logits" or dtype == "float16")
+
+
+def test_outputs_in_trees_are_made_what_is_asked_for_and_unknown_ones_stay():
+    scores, known = np.random.default_rng(0).normal(size=(2, 3, 4, 4)), Criterion("ce", "categorical", output="logits")
+    outputs = {"heads": {"organ": scores, "features": scores}, "scales": [scores, scores[..., ::2, ::2]]}
+    names = ("heads.organ", "scales.0", "scales.1")
+    found = kept_as(outputs, "labels", (4, 4), dict.fromkeys(names, known))
+    np.testing.assert_array_equal(found["heads"]["organ"], scores.argmax(1))
+    assert found["heads"]["features"] is scores
+    assert [one.shape for one in found["scales"]] == [(2, 4, 4), (2, 2, 2)]
 
 
 def test_nothing_is_kept_and_who_asks_for_it_is_told_so(tmp_path):
