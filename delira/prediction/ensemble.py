@@ -16,6 +16,7 @@ from delira.prediction.networks import MANIFEST, fold_folders, model_params, rea
 from delira.prediction.score import Asked, EnsembleScore, score, stored_metrics
 from delira.prediction.seen import StoredMember, seen_by
 from delira.runs.results import PREPROCESSING
+from delira.runs.seen_cases import FILE as CASES
 from delira.utils.files import (
     as_path,
     make_folder,
@@ -163,6 +164,8 @@ class Ensemble(Combined):
             source = member.load().path
             own = folder / f"member_{number:02d}" / "checkpoints"
             make_folder(own)
+            for name in (PREPROCESSING, CASES, MANIFEST):  # of another ensemble, whose saving was broken off
+                (own.parent / name).unlink(missing_ok=True)
             publish_copy(source, own / source.name)
             before = source.parent.parent if source.parent.name == "checkpoints" else source.parent
             if (before / PREPROCESSING).is_file():

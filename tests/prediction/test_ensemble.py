@@ -57,14 +57,14 @@ def batch_of(n, seed=0, n_classes=N_CLASSES):
 NEW = {"data": batch_of(13, seed=7)["data"]}
 
 
-def trained(folder, loss=None, number=3, n_classes=N_CLASSES, settings=None, **arguments):
+def trained(folder, loss=None, number=3, n_classes=N_CLASSES, settings=None, kfold=None, **arguments):
     return training.PyTorchExperiment(
         {"model": {"n_classes": n_classes, **arguments}}, Linear, n_epochs=1, name="run", save_path=folder,
         losses={"ce": loss or torch.nn.CrossEntropyLoss()}, optimizer_cls=torch.optim.Adam,
         optimizer_params={"lr": 1e-1}, **(settings or {}),
     ).kfold(
         BaseDataManager(batch_of(8 * number, n_classes=n_classes), batch_size=8), num_splits=number, shuffle=True,
-        random_seed=0, verbose=False, val_split=None,
+        random_seed=0, verbose=False, val_split=None, **(kfold or {}),
     )  # fmt: skip
 
 
@@ -278,6 +278,17 @@ def test_folds_that_cannot_be_chosen_and_members_that_come_twice_are_refused(res
             delira.load_ensemble(twice)
     with pytest.raises(ConfigError, match="folds are different numbers"):
         delira.load_ensemble(result, folds=[0, 0])
+
+
+def test_what_a_save_that_was_broken_off_has_left_is_no_part_of_the_next_one(result, tmp_path):
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    settings = {"preprocessing": {"data": preprocessing.StandardScaler()}}
+    folder = trained(tmp_path / "run", number=2, kfold=settings).ensemble().save(tmp_path / "saved")
+    assert (folder / "member_00" / "preprocessing.zip").is_file()
+    (folder / "ensemble.json").unlink()  # which is written last
+    plain = result.ensemble(folds=[0])
+    again = delira.load_ensemble(plain.save(folder))
+    np.testing.assert_array_equal(again.predict(NEW)["pred"], plain.predict(NEW)["pred"])
 
 
 def test_an_error_in_a_member_names_it():
