@@ -235,7 +235,8 @@ class VolumeTally:
             chosen = np.arange(data.shape[1])
         if len(chosen) > _MOST_VOXELS:
             chosen = rng.choice(chosen, _MOST_VOXELS, replace=False)
-        self._minima.append(np.where(np.isfinite(data), data, np.inf).min(axis=1))
+        finite = {"where": np.isfinite(data), "initial": np.inf} if data.dtype.kind == "f" else {}  # without a copy
+        self._minima.append(np.min(data, axis=1, **finite).astype(np.float64))
         self._intensities.append(data[:, chosen].astype(np.float64))
 
     def finished(self, name: str, n_cases: int) -> DataFingerprint:
