@@ -47,7 +47,8 @@ class SlidingWindow(Inference):
         Of constant padding.
     dtype
         In which outputs are summed up, ``"float32"`` or ``"float16"``, which also is theirs; None: that of the
-        network's outputs, but at least float32.
+        network's outputs, but at least float32. Sums in float16 are wrong by up to 0.3 % of the largest value where
+        windows of a volume overlap by half, by 1 % where by three quarters.
     memory_map
         Folder for the outputs, which then are memory-mapped, in files that go with them; True: the system's for
         temporary files. Else they lie in memory.
