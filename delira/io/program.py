@@ -138,16 +138,25 @@ class Joint:
     @staticmethod
     def _most(ops: Ops, labels: Sequence[Any], weights: Sequence[float], spread: bool) -> dict[str, Any]:
         """The label that most say; of several the least."""
-        found, most = labels[0], None
-        for one in labels:
-            said = [ops.cast(ops.equal(one, other), ops.xp.float32) for other in labels]
-            votes = sum(weight * each for weight, each in zip(weights, said, strict=True))
-            if most is None:
-                most = votes
-                continue
-            is_better = (votes > most) | (ops.equal(votes, most) & (one < found))
-            found, most = ops.where(is_better, one, found), ops.where(is_better, votes, most)
-        return {"": found, **({"disagreement": 1 - most} if spread and most is not None else {})}
+        found, _ = _leading(ops, labels, weights)
+        if not spread:
+            return {"": found}
+        _, share = _leading(ops, labels, [1 / len(labels)] * len(labels))
+        return {"": found, "disagreement": 1 - share}
+
+
+def _leading(ops: Ops, labels: Sequence[Any], weights: Sequence[float]) -> tuple[Any, Any]:
+    """The label that most say, and their share."""
+    found, most = labels[0], None
+    for one in labels:
+        said = [ops.cast(ops.equal(one, other), ops.xp.float32) for other in labels]
+        votes = sum(weight * each for weight, each in zip(weights, said, strict=True))
+        if most is None:
+            most = votes
+            continue
+        is_better = (votes > most) | (ops.equal(votes, most) & (one < found))
+        found, most = ops.where(is_better, one, found), ops.where(is_better, votes, most)
+    return found, most
 
 
 def _mean(arrays: Sequence[Any], weights: Sequence[float]) -> Any:

@@ -455,22 +455,24 @@ class _Output:
 
     def result(self) -> np.ndarray:
         """What the members say together."""
-        return self._most(0) if self._way == LABELS else np.asarray(self._mean)
+        if self._way != LABELS:
+            return np.asarray(self._mean)
+        classes, votes = self._voted([weight for _, weight in self._labels])
+        return np.asarray(classes[votes.argmax(0)])
 
-    def _most(self, part: int) -> np.ndarray:
-        """The label that most members say, or the share of those that say another one."""
+    def _voted(self, counts: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """The labels that members say, and the shares of each, in front, where members count as given."""
         stacked = np.stack([label for label, _ in self._labels])
         classes, numbers = np.unique(stacked, return_inverse=True)
         numbers = numbers.reshape(stacked.shape)
-        weights = np.array([weight for _, weight in self._labels])
-        weights /= weights.sum()
-        votes = np.stack([np.tensordot(weights, numbers == one, 1) for one in range(len(classes))])
-        return np.asarray(1 - votes.max(0) if part else classes[votes.argmax(0)])
+        weights = np.array(counts) / np.sum(counts)
+        return classes, np.stack([np.tensordot(weights, numbers == one, 1) for one in range(len(classes))])
 
     def spread(self, combined: np.ndarray) -> dict[str, np.ndarray]:
         """How far they differ."""
         if self._way == LABELS:
-            return {"disagreement": self._most(1)}
+            _, votes = self._voted([1.0] * len(self._labels))  # a share of members, whatever they count
+            return {"disagreement": 1 - votes.max(0)}
         found = {"sd": np.sqrt(self._squares / self._weight)}
         if not self._is_of_classes:
             return found

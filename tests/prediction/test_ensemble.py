@@ -251,6 +251,9 @@ def test_labels_are_those_that_most_members_say():
     found = ensemble.predict(NEW)
     np.testing.assert_array_equal(found["pred"], counts.argmax(-1))
     near(found["spread"]["pred"]["disagreement"], 1 - counts.max(-1))
+    weighted = Ensemble(ensemble.members, [0.8, 0.1, 0.1]).predict(NEW)
+    np.testing.assert_array_equal(weighted["pred"], votes[0])
+    near(weighted["spread"]["pred"]["disagreement"], 1 - counts.max(-1))  # a share of members, whatever they count
 
 
 def test_folds_are_members_in_the_order_in_which_they_are_chosen(result):
