@@ -265,8 +265,12 @@ class VolumeError(PerClass):
 
 
 def _counts(true: np.ndarray, pred: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Voxels of each class in both masks, in the true and in the predicted one, each of shape ``(n_labels,)``."""
-    table = np.bincount((true * n_labels + pred).ravel(), minlength=n_labels**2).reshape(n_labels, n_labels)
+    """Voxels of each class in both masks, in the true and in the predicted one, each of shape ``(n_labels + 1,)``.
+
+    The last are those of no class, in both masks.
+    """
+    size = n_labels + 1
+    table = np.bincount((true * size + pred).ravel(), minlength=size**2).reshape(size, size)
     return np.diagonal(table), table.sum(axis=1), table.sum(axis=0)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError, check_flags, check_numbers, if_given
+from delira.errors import ConfigError, DataError, check_flags, check_numbers, check_whole, if_given
 from delira.metrics.tree.criteria import one_of_each_row
 from delira.utils.arrays import Array
 
@@ -36,6 +36,9 @@ class PerClass:
         an experiment its backend says it.
     threshold
         For two classes: predictions are single scores of the shape of the target, and class 1 is above it.
+    ignore_index
+        Label of voxels that are of no class, in the target and in whatever is predicted there; of an experiment its
+        losses say it.
 
     Raises
     ------
@@ -56,14 +59,17 @@ class PerClass:
         include_background: bool = False,
         class_axis: int | None = None,
         threshold: float | None = None,
+        ignore_index: int | None = None,
     ):
         check_flags(self, include_background=include_background)
         check_numbers(self, **if_given(threshold=threshold))
+        check_whole(self, **if_given(ignore_index=ignore_index))
         if not (class_axis is None or (type(class_axis) is int and abs(class_axis) == 1)):
             raise ConfigError(f"{self._name}: class_axis is 1 or -1, got {class_axis!r}")
         self.classes = self._checked_classes(classes)
         self.spacing = self._checked_spacing(spacing)
         self.include_background, self.class_axis, self.threshold = include_background, class_axis, threshold
+        self.ignore_index = ignore_index
         if threshold is not None and self.n_labels != 2:
             raise ConfigError(f"{self._name}: threshold decides between two classes, got {self.n_labels} classes")
 
@@ -100,7 +106,7 @@ class PerClass:
     @property
     def settings(self) -> dict[str, Any]:
         """What all metrics per class are told by keyword."""
-        names = ("include_background", "class_axis", "threshold")
+        names = ("include_background", "class_axis", "threshold", "ignore_index")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -128,12 +134,14 @@ class PerClass:
         """Equal for metrics that compute the same of the same arrays."""
         return (type(self), *sorted(vars(self).items()))
 
-    def along(self, class_axis: int | None) -> "PerClass":
-        """Return the metric with what a backend says about the axis of the classes, unless it was told."""
-        if self.class_axis is not None or class_axis not in (1, -1):
+    def told(self, class_axis: int | None, ignore_index: int | None) -> "PerClass":
+        """Return the metric with what backend and losses say of masks, unless it was told."""
+        class_axis = class_axis if self.class_axis is None and class_axis in (1, -1) else self.class_axis
+        ignore_index = ignore_index if self.ignore_index is None else self.ignore_index
+        if (class_axis, ignore_index) == (self.class_axis, self.ignore_index):
             return self
         told = copy.copy(self)
-        told.class_axis = class_axis
+        told.class_axis, told.ignore_index = class_axis, ignore_index
         return told
 
     # -------------------------------------------------------------- values
@@ -181,7 +189,7 @@ class PerClass:
         Parameters
         ----------
         true, pred
-            Label maps of shape ``(*spatial)``, integers.
+            Label maps of shape ``(*spatial)``, integers; ``n_labels`` where a voxel is of no class.
         spacing
             Size of a voxel along each axis, float64 of shape ``(axes,)``.
         labels
@@ -228,7 +236,12 @@ class PerClass:
         pred_labels = (pred > self.threshold).astype(np.intp) if is_single else self._labels("y_pred", pred, of_pred)
         if is_single and of_pred.kind == "channel":
             pred_labels = pred_labels.squeeze(of_pred.axis)
-        return _Maps(self._labels("y_true", true, of_true), pred_labels, False)
+        if self.ignore_index is None or of_true.kind == "scores" or not (ignored := true == self.ignore_index).any():
+            return _Maps(self._labels("y_true", true, of_true), pred_labels, False)
+        true_labels = self._labels("y_true", np.where(ignored, 0, true), of_true)
+        no_class = ignored if of_true.axis is None else ignored.squeeze(of_true.axis)
+        true_labels, pred_labels = (np.where(no_class, self.n_labels, each) for each in (true_labels, pred_labels))
+        return _Maps(true_labels, pred_labels, False)
 
     def _forms(self, true: np.ndarray, pred: np.ndarray, n_axes: int | None) -> tuple["_Form", "_Form"]:
         """Return how target and prediction are to be read.
@@ -304,7 +317,7 @@ class PerClass:
         if labels.size and (labels.min() < 0 or labels.max() >= self.n_labels):
             raise DataError(
                 f"{self._name} has the labels 0 to {self.n_labels - 1}, but {what} has labels from {labels.min()} to "
-                f"{labels.max()}; give voxels to be ignored the background 0 in both masks"
+                f"{labels.max()}; ignore_index= is the label of voxels that do not count"
             )
         return labels.astype(np.intp, copy=False)
 
@@ -417,12 +430,12 @@ def expanded(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def along(metric: object, class_axis: int | None) -> Any:
-    """Return a metric per class, or one class of it, with what is known of the axis; any other as it is."""
+def told(metric: object, class_axis: int | None, ignore_index: int | None) -> Any:
+    """Return a metric per class, or one class of it, with what is known of masks; any other as it is."""
     if isinstance(metric, OfClass):
-        told = metric.metric.along(class_axis)
-        return metric if told is metric.metric else OfClass(told, metric.label, metric.reads_as)
-    return metric.along(class_axis) if isinstance(metric, PerClass) else metric
+        whole = metric.metric.told(class_axis, ignore_index)
+        return metric if whole is metric.metric else OfClass(whole, metric.label, metric.reads_as)
+    return metric.told(class_axis, ignore_index) if isinstance(metric, PerClass) else metric
 
 
 def may_lack_values(metric: object) -> bool:

@@ -254,7 +254,7 @@ WRONG_CASES = {
     r"target of shape \(4, 5\) and a prediction of shape \(5, 4\) .* of 3 classes, \(3, \*spatial\), or labels": (
         DicePerClass(3), (SQUARE, SQUARE.T)),
     r"prediction of shape \(2, 4, 5\)": (DicePerClass(3), (SQUARE, np.zeros((2, 4, 5)))),
-    r"has the labels 0 to 2, but y_true has labels from 0 to 255; give voxels to be ignored the background 0": (
+    r"has the labels 0 to 2, but y_true has labels from 0 to 255; ignore_index= is the label": (
         DicePerClass(3), (np.where(np.eye(4, 5) > 0, 255, 0), SQUARE)),
     r"but y_pred has labels from -1 to 0": (DicePerClass(3), (SQUARE, SQUARE - np.eye(4, 5, dtype=int))),
     r"y_true of shape \(4, 5\) with values like 0.5, which are no labels$": (DicePerClass(3), (SQUARE + 0.5, SQUARE)),

@@ -6,12 +6,22 @@ import pickle
 import numpy as np
 import pytest
 
-from delira.errors import ConfigError
-from delira.metrics import DicePerClass, HausdorffPerClass, MetricList, MetricSet, SurfaceDice, VolumeError, kind_of
+from delira.errors import ConfigError, DataError
+from delira.metrics import (
+    DicePerClass,
+    HausdorffPerClass,
+    IoUPerClass,
+    MetricList,
+    MetricSet,
+    SurfaceDice,
+    VolumeError,
+    kind_of,
+)
 from delira.metrics.direction import higher_is_better
 from delira.metrics.of_cases import case_values, is_mean_of_cases
 from delira.metrics.per_class import OfClass, expanded, lacking, mean_of_values
 from delira.settings.config import read_settings
+from delira.testing.toy import ToyBackend
 from delira.utils import yaml_codec
 
 ORGANS = ["background", "liver", "tumour"]
@@ -121,10 +131,33 @@ def test_the_value_of_a_class_may_choose_the_epoch():
 
 
 def test_the_axis_that_a_backend_says_does_not_replace_the_own_one():
-    assert DicePerClass(3).along(-1).class_axis == -1
-    assert DicePerClass(3, class_axis=1).along(-1).class_axis == 1
+    assert DicePerClass(3).told(-1, None).class_axis == -1
+    assert DicePerClass(3, class_axis=1).told(-1, None).class_axis == 1
     same = DicePerClass(3)
-    assert same.along(None) is same
+    assert same.told(None, None) is same
+
+
+@pytest.mark.parametrize("make", [DicePerClass, IoUPerClass, HausdorffPerClass, VolumeError])
+def test_voxels_that_are_ignored_are_of_no_class(make):
+    rng = np.random.default_rng(0)
+    true, pred = rng.integers(0, 3, (2, 6, 7)), rng.integers(0, 3, (2, 6, 7))
+    ignored = np.zeros(true.shape, bool)
+    ignored[:, :, -2:] = True  # beside what counts, so that cutting them off is the same
+    marked = np.where(ignored, 255, true)
+    metric = make(3, include_background=True, ignore_index=255)
+    expected = make(3, include_background=True).values(true[..., :-2], pred[..., :-2])
+    np.testing.assert_allclose(metric.values(marked, pred), expected)
+    np.testing.assert_allclose(metric.values(marked[None], pred), expected)
+    with pytest.raises(DataError, match="ignore_index= is the label"):
+        make(3).values(marked, pred)
+
+
+def test_the_label_that_losses_ignore_is_ignored():
+    torch = pytest.importorskip("torch")
+    config = read_settings({"val_metrics": METRICS, "losses": {"ce": torch.nn.CrossEntropyLoss(ignore_index=255)}})
+    bound = config.bound(config.epoch_metrics, backend=ToyBackend())
+    assert {metric.ignore_index for metric in bound.values() if isinstance(metric, DicePerClass)} == {255}
+    assert DicePerClass(3, ignore_index=7).told(None, 255).ignore_index == 7
 
 
 def test_metrics_and_their_classes_are_copied_and_written():

@@ -12,7 +12,7 @@ from delira.errors import ConfigError, DataError, check_functions
 from delira.metrics import of_arrays as kinds
 from delira.metrics import scoring
 from delira.metrics.of_arrays import AurocMetric, SklearnLogLoss, accuracy, dice
-from delira.metrics.per_class import along
+from delira.metrics.per_class import told
 from delira.metrics.tree.accuracies import Stateless
 from delira.metrics.tree.criteria import (
     Criterion,
@@ -261,7 +261,7 @@ def with_known(metric: object, known: Criterion) -> Any:
         metric.output = known.output
     if known.class_axis == -1 and metric in (accuracy, dice):
         return AlongAxis(metric)
-    return along(metric, known.class_axis)
+    return told(metric, known.class_axis, known.ignore_index)
 
 
 class AlongAxis:
