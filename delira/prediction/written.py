@@ -27,8 +27,8 @@ from delira.utils.files import (
 
 #: says what the predictions of a folder are of
 FILE = "predictions.json"
-#: seconds between a file and its mark; who was killed is not back before
-_JUST_NOW = 0.5
+#: seconds in which a writer has marked its file
+_PATIENCE = 0.2
 _VOLUME = ".nii.gz"
 _OF_NIFTI = (".nii", _VOLUME)
 
@@ -76,7 +76,7 @@ class Folder:
         # after these a model is loaded, and says the same in every process
         told = {"format": 1, "model": _name(model), "reads": reads, "weights": weights, "asked": dict(asked)}
         make_folder(folder)  # once the members are there
-        sweep_abandoned(folder, just_now=_JUST_NOW)  # others may be writing other cases
+        sweep_abandoned(folder, patience=_PATIENCE)  # others may be writing other cases
         file = folder / FILE
         if not file.exists():
             publish_text(file, json.dumps(told, indent=1) + "\n")
@@ -165,12 +165,14 @@ def where_in(before: Mapping[str, Any], after: Mapping[str, Any], entry: str) ->
     return [Where(one, shape) for one in affine]
 
 
-def _put(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
+def _put(volume: Any, file: BinaryIO) -> None:
+    """Write a NIfTI file packed, without having it in memory."""
+    with gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:  # equal volumes are equal files
+        volume.to_stream(packed)
 
 
-def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) -> bytes:
-    """A NIfTI file with the values of an array of shape ``(z, y, x)`` or ``(C, z, y, x)``.
+def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) -> Any:
+    """A NIfTI image with the values of an array of shape ``(z, y, x)`` or ``(C, z, y, x)``.
 
     Raises
     ------
@@ -186,7 +188,7 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
     if array.ndim == 4 and array.shape[0] == 1:
         array = array[0]
     values = array.T if array.ndim == 3 else np.moveaxis(array, 0, -1).transpose(2, 1, 0, 3)
-    kept = {"?": np.uint8, "e": np.float32, "d": np.float32}.get(values.dtype.char)
+    kept = {"?": np.uint8, "e": np.float32, "d": np.float32, "l": np.int32, "q": np.int32}.get(values.dtype.char)
     values = values if kept is None else values.astype(kept)
     cls, header = nibabel.Nifti1Image, nibabel.Nifti1Header()
     if file is not None and file.name.lower().endswith(_OF_NIFTI):
@@ -196,7 +198,7 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
         header.set_xyzt_units("mm")
     header.set_data_dtype(values.dtype)
     header.set_slope_inter(1, 0)
-    return gzip.compress(cls(values, where.affine, header).to_bytes(), compresslevel=1, mtime=0)
+    return cls(values, where.affine, header)
 
 
 def _write(outputs: Mapping[str, Any], file: BinaryIO) -> None:

@@ -101,7 +101,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
     return path
 
 
-def sweep_abandoned(folder: Path, name: str | None = None, just_now: float = _JUST_NOW) -> None:
+def sweep_abandoned(folder: Path, name: str | None = None, *, patience: float = 0) -> None:
     """Remove what writers left half written when they were killed; not what is being written.
 
     Parameters
@@ -110,8 +110,9 @@ def sweep_abandoned(folder: Path, name: str | None = None, just_now: float = _JU
         Where.
     name
         Of the file that they wrote; None: any.
-    just_now
-        Seconds for which an empty file may be one whose writer has not come to mark it.
+    patience
+        Seconds to wait for the writer of an empty file to mark it, after which nobody is taken to write it; 0: such a
+        file is left alone for a while.
     """
     if fcntl is None:
         return
@@ -120,8 +121,10 @@ def sweep_abandoned(folder: Path, name: str | None = None, just_now: float = _JU
             continue
         with contextlib.suppress(OSError), open(partial, "rb") as file:
             about = os.fstat(file.fileno())
-            if not about.st_size and time.time() - about.st_mtime < just_now:
-                continue
+            if not about.st_size and time.time() - about.st_mtime < (patience or _JUST_NOW):
+                if not patience:
+                    continue
+                time.sleep(patience)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             partial.unlink()
 
