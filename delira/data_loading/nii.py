@@ -1,6 +1,7 @@
 """Volumes of medical images as arrays."""
 
 import abc
+import gzip
 import json
 import os
 import warnings
@@ -23,6 +24,8 @@ from delira.errors import (
 )
 
 _OF_NIBABEL = (".nii", ".nii.gz", ".hdr", ".img", ".mgh", ".mgz")
+_COMPRESSED = (".nii.gz", ".mgz")
+_AT_ONCE = 2**20  # bytes
 _DISPLACEMENT, _VECTOR = 1006, 1007  # intents of NIfTI whose fifth axis are components
 _MILLIMETRES = {"meter": 1000.0, "micron": 0.001}
 _LARGEST = 511  # of the CT values that load_sample_nii was made for
@@ -37,8 +40,8 @@ def load_nii(path: str | os.PathLike[str], geometry: bool = False) -> Any:
 
     nibabel reads NIfTI, Analyze and MGH files, SimpleITK all others (``.nrrd``, ``.mha``, ...), and those too
     if it is there alone. The arrays are the same, with these exceptions, for which nibabel comes first: it
-    notices a file that ends too early, keeps NaN (which SimpleITK reads as 0), and reads NIfTI-2 and sheared
-    volumes.
+    notices a file that ends too early or whose checksum is wrong, keeps NaN (which SimpleITK reads as 0), and reads
+    NIfTI-2 and sheared volumes.
 
     Parameters
     ----------
@@ -206,7 +209,7 @@ def _opened_by_nibabel(path: str) -> Any:
 
 def _read_with_nibabel(path: str) -> np.ndarray:
     image = _opened_by_nibabel(path)
-    values = np.asanyarray(image.dataobj)
+    values = _checked_values(path, image) if path.lower().endswith(_COMPRESSED) else np.asanyarray(image.dataobj)
     n_axes = 3
     if values.dtype.names:  # colours
         values, n_axes = np.stack([values[name] for name in values.dtype.names]), 4
@@ -218,6 +221,15 @@ def _read_with_nibabel(path: str) -> np.ndarray:
         values = values[..., 0]
     # a copy: of an uncompressed file nibabel maps the memory, in the byte order of the file
     return np.array(values.T, dtype=values.dtype.newbyteorder("="), order="C")
+
+
+def _checked_values(path: str, image: Any) -> np.ndarray:
+    """The values of a compressed file, whose checksum stands behind them, where nibabel does not look."""
+    with gzip.open(path) as stream:
+        values = np.asanyarray(type(image).from_stream(stream).dataobj)
+        while stream.read(_AT_ONCE):
+            pass
+    return values
 
 
 def _scaled(values: np.ndarray, image: Any) -> np.ndarray:

@@ -303,8 +303,8 @@ def caveats_of_validation(dataset: AbstractDataset, splitter: "Splitter", splits
         ]
         if uneven:
             found.append(
-                f"val_split={config.val_split} is a share of the groups {config.groups_key!r}, which are of uneven "
-                f"size: the validation part is another share of the samples in {_folds(uneven)}"
+                f"val_split={config.val_split} is a share of the groups {config.groups_key!r}, which are few or of "
+                f"uneven size: the validation part is another share of the samples in {_folds(uneven)}"
             )
     if (classes := _classes_of(dataset, splitter)) is not None:
         names = np.unique(classes)

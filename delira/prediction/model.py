@@ -404,6 +404,7 @@ class _Output:
             value = as_probabilities(array, self._axis, known, self._name)
         elif self._way == "votes" and votes is not None:
             value = (votes if self._is_exclusive else votes[1]).astype(np.float32)
+            value[np.isnan(array)] = np.nan  # argmax would vote for it
         # the weighted mean and sum of squares as they grow (West, Communications of the ACM 22, 1979)
         step = np.asarray(value - self._mean[part])
         if self._squares is not None:
@@ -527,7 +528,9 @@ def _normalised(weights: Sequence[float] | None, number: int) -> list[float]:
     is_list = isinstance(weights, (list, tuple, np.ndarray)) and all(isinstance(one, numbers.Real) for one in weights)
     found = np.asarray(weights if is_list else (), dtype=np.float64)
     if found.shape != (number,) or not np.isfinite(found).all() or (found < 0).any() or not found.sum():
-        raise ConfigError(f"weights are one number of at least 0 for each of the {number} members, got {weights!r}")
+        raise ConfigError(
+            f"weights are one number of at least 0 for each of the {number} members, not all 0, got {weights!r}"
+        )
     return [*(found / found.sum()).tolist()]
 
 

@@ -37,13 +37,14 @@ from delira.prediction.cases import (
     widest_of,
 )
 from delira.prediction.ensemble import FILE, load_ensemble
-from delira.prediction.model import Combined, Model, OneNetwork, way_of
+from delira.prediction.model import SPREAD, Combined, Model, OneNetwork, way_of
 from delira.prediction.networks import fold_folders, read_network
 from delira.prediction.written import Folder, where_in
 from delira.runs.results import FoldResult
 from delira.training.predictor import Predictor
 from delira.training.scores import KINDS, Kept, kept_as
 from delira.training.trainer import BaseNetworkTrainer
+from delira.utils.arrays import iterate_leaves
 from delira.utils.references import safe_repr
 
 _log = logging.getLogger("delira")
@@ -148,8 +149,13 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
     if stream:
         return found
     if folder is not None:
-        for _ in found:
-            pass
+        n_new = sum(1 for _ in found)
+        if n_found := len(folder.files) - n_new:
+            _log.warning(
+                "%d of %d cases are in %r already, by their names, and are not predicted again, also if their data are "
+                "others now; delete their files, or name another folder, to predict them anew",
+                n_found, len(folder.files), str(folder.path),
+            )  # fmt: skip
         return folder.files
     return _gathered(found)
 
@@ -240,6 +246,8 @@ class Pass:
             if not self._how.any_spacing and "spacing" in batch:
                 check_spacing(case.names, batch, model.spacing)
             outputs = model.predict_batch(batch, self._way)
+            if self._how.keep == "labels":
+                _check_has_labels(case.names, outputs)
             outputs = kept_as(outputs, self._how.keep, space_in(batch, model.reads), model.outputs)
         where = where_in(case.batch, batch, widest_of(batch, model.reads))
         for position in left:
@@ -272,6 +280,20 @@ class Pass:
                     yield from self._unless_skipped(one)
             else:
                 self.skipped[name] = f"{type(error).__name__}: {error}"[:300]
+
+
+def _check_has_labels(names: Sequence[str], outputs: Mapping[str, Any]) -> None:
+    """Refuse scores that are NaN, of which the largest would be called a class like any other."""
+    for path, leaf in iterate_leaves(outputs):
+        array = np.asarray(leaf)
+        if array.dtype.kind != "f" or not array.size or path[0] == SPREAD:
+            continue
+        least = array.reshape(len(array), -1).min(axis=1)  # NaN if one is
+        if bad := [name for name, one in zip(names, least, strict=True) if np.isnan(one)]:
+            raise DataError(
+                f"the output {'.'.join(map(str, path))!r} of case {listed(bad, 3)} is not a number (NaN) somewhere, "
+                "which is no label; is there NaN in its input?"
+            )
 
 
 def _one_of(outputs: Any, position: int) -> Any:

@@ -89,9 +89,11 @@ class Folder:
         before = mapping(found.get("asked"))
         others += [f"{name}={one}, now {asked.get(name)}" for name, one in before.items() if one != asked.get(name)]
         if others or dict(found) != told:
+            is_empty = not any(one.name.endswith((".npz", _VOLUME)) for one in folder.iterdir())
+            begun = f"; none is written yet, so {FILE} can be deleted" if is_empty else ""
             raise ConfigError(
                 f"{str(folder)!r} has predictions of another model, or made in another way ({listed(others, 3)}); name "
-                "another folder"
+                f"another folder{begun}"
             )
         return cls(folder)
 

@@ -162,6 +162,22 @@ def test_a_file_that_ends_too_early_is_named(tmp_path, ending, share):
         load_nii(str(path))
 
 
+@pytest.mark.parametrize("ending", ["nii.gz", "mgz"])
+@pytest.mark.parametrize("place", [0.5, -6])
+def test_a_compressed_file_with_another_byte_is_named(tmp_path, ending, place):
+    nibabel = pytest.importorskip("nibabel")
+    path = tmp_path / f"a.{ending}"
+    values = np.random.default_rng(0).normal(size=(20, 20, 20)).astype(np.float32)
+    cls = nibabel.MGHImage if ending == "mgz" else nibabel.Nifti1Image
+    cls(values, np.eye(4)).to_filename(path)
+    assert (load_nii(path) == values.T).all()
+    content = bytearray(path.read_bytes())
+    content[place if place < 0 else int(place * len(content))] ^= 1  # in the voxels, or in the checksum
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"a\.{ending}' cannot be read as a volume \(\w+\); is it damaged\?"):
+        load_nii(path)
+
+
 @pytest.mark.parametrize("name", ["text.nii", "text.nii.gz", "text.nrrd"])
 def test_a_file_that_is_no_volume_is_named(tmp_path, name):
     pytest.importorskip("nibabel")

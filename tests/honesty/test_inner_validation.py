@@ -43,7 +43,7 @@ UNEVEN = np.repeat(np.arange(10), [110, *[10] * 9])
 def test_a_share_of_uneven_groups_is_told_with_the_samples_that_it_takes():
     more = {"label": np.zeros(200), "patient": UNEVEN}
     (told,) = caveats(more, num_splits=5, groups_key="patient")
-    assert told.startswith("val_split=0.2 is a share of the groups 'patient', which are of uneven size")
+    assert told.startswith("val_split=0.2 is a share of the groups 'patient', which are few or of uneven size")
     _, splitter = splitter_of(more, num_splits=5, groups_key="patient")
     for number, split in enumerate(splitter):
         n_val, n_all = len(split.val), len(split.val) + len(split.train)
@@ -80,6 +80,6 @@ def test_result_terminal_page_and_stored_run_tell_it(tmp_path):
     result = experiment.kfold(BaseDataManager(arrays, 20), num_splits=5, num_epochs=1, groups_key="patient")
     for each in (result, KFoldResult.load(result.path)):
         (told,) = each.warnings
-        assert "which are of uneven size" in told
+        assert "which are few or of uneven size" in told
         assert f"Warning: {told}" in str(each)
-        assert "which are of uneven size" in each.to_html()
+        assert "which are few or of uneven size" in each.to_html()

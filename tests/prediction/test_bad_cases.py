@@ -10,7 +10,7 @@ import pytest
 from pixel_networks import CALLS, Slices, images, pixel_run
 
 import delira
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.prediction import written
 from delira.prediction.cases import check_inputs
 from delira.training import Predictor
@@ -143,3 +143,37 @@ def test_a_full_disk_ends_the_prediction_also_where_bad_cases_are_skipped(tmp_pa
     monkeypatch.setattr(written, "publish", full)
     with pytest.raises(OSError, match="No space left"):
         delira.predict(fold, images(), out=tmp_path / "out", on_error="skip")
+
+
+@pytest.mark.parametrize("combine", [None, "votes", "logits"])
+def test_a_case_of_nan_has_no_label(tmp_path, combine):
+    result = pixel_run(tmp_path / "run")
+    ensemble, x = result.ensemble(combine=combine), images(3)
+    x[1, 0, 0, 0] = np.nan
+    with pytest.raises(DataError, match="case 1 is not a number"):
+        ensemble.predict(x, keep="labels")
+    assert np.isnan(ensemble.predict(x)["pred"]).any(axis=(1, 2, 3)).tolist() == [False, True, False]
+    files = ensemble.predict(x, keep="labels", out=tmp_path / "out", on_error="skip")
+    assert [file.name for file in files] == ["0.npz", "2.npz"]
+
+
+def test_cases_that_are_there_already_are_told(tmp_path, caplog):
+    fold, x = pixel_run(tmp_path / "run").folds[0], images(3)
+    first = delira.predict(fold, x[:2], out=tmp_path / "out")
+    assert not caplog.records
+    before = np.load(first[0])["pred"]
+    again = delira.predict(fold, x + 1, out=tmp_path / "out")
+    assert np.array_equal(np.load(again[0])["pred"], before)
+    assert "2 of 3 cases are in" in caplog.text
+
+
+def test_a_folder_in_which_nothing_was_predicted_says_so(tmp_path):
+    fold, x = pixel_run(tmp_path / "run").folds[0], images(1)
+    with pytest.raises(DataError):
+        delira.predict(fold, np.zeros((1, 7, 8, 8)), out=tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"none is written yet, so predictions\.json can be deleted"):
+        delira.predict(fold, x, out=tmp_path / "out", keep="labels")
+    (tmp_path / "out" / "predictions.json").unlink()
+    delira.predict(fold, x, out=tmp_path / "out", keep="labels")
+    with pytest.raises(ConfigError, match=r"name another folder$"):
+        delira.predict(fold, x, out=tmp_path / "out")
