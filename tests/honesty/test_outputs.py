@@ -461,3 +461,23 @@ def test_a_matrix_of_pycm_reads_outputs_as_metrics_do(caplog):
     said = [record.getMessage() for record in caplog.records if "PyCM takes them for" in record.getMessage()]
     assert len(said) == 1
     assert "PyCM takes them for logits" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "output", "is_of_each"),
+    [
+        ("DiceLoss", {"softmax": True}, "logits", False),
+        ("DiceLoss", {"sigmoid": True}, "logits", True),
+        ("DiceLoss", {}, None, False),
+        ("DiceCELoss", {"softmax": True, "to_onehot_y": True}, "logits", False),
+        ("DiceFocalLoss", {"sigmoid": True}, "logits", True),
+        ("GeneralizedDiceFocalLoss", {"softmax": True}, "logits", False),
+        ("TverskyLoss", {"softmax": True}, "logits", False),
+        ("FocalLoss", {}, "logits", True),
+        ("FocalLoss", {"use_softmax": True}, "logits", False),
+    ],
+)
+def test_losses_of_monai_say_what_predictions_are(name, settings, output, is_of_each):
+    losses = pytest.importorskip("monai.losses")
+    known = describe_criterion(getattr(losses, name)(**settings))
+    assert (known.output, known.is_of_each, known.is_exclusive) == (output, is_of_each, False)

@@ -103,9 +103,25 @@ def describe_criterion(criterion: Any) -> Criterion:
         output = _output_of(owner.__name__, kind, from_logits) if package in _PACKAGES or kind == "logits" else None
         return Criterion(names[0], kind, ignored, output, None, "criterion" if output else "values")
     if not _OF_MASKS.isdisjoint(names):
-        output = "probabilities" if getattr(criterion, "activation", "auto") is None else "logits"
-        return Criterion(names[0], None, ignored, output, 1, "criterion")
-    return Criterion(names[0], None, ignored)
+        activation = getattr(criterion, "activation", "auto")
+        output = "probabilities" if activation is None else "logits"
+        return Criterion(names[0], "logits" if activation == "sigmoid" else None, ignored, output, 1, "criterion")
+    return _of_monai(criterion, ignored) or Criterion(names[0], None, ignored)
+
+
+def _of_monai(loss: Any, ignored: int | None) -> Criterion | None:
+    """What is known of a loss of MONAI by what makes probabilities of its predictions; None: it is another one."""
+    cls = type(loss)
+    if cls.__module__.partition(".")[0] != "monai":
+        return None
+    parts = (loss, *(getattr(loss, name, None) for name in ("dice", "generalized_dice")))
+    of_masks = next((part for part in parts if hasattr(part, "softmax") and hasattr(part, "sigmoid")), None)
+    takes_logits = of_masks is None and hasattr(loss, "use_softmax")  # its focal loss
+    if loss.use_softmax if takes_logits else of_masks is not None and of_masks.softmax:
+        return Criterion(cls.__name__, None, ignored, "logits", 1, "criterion")
+    if takes_logits or (of_masks is not None and of_masks.sigmoid):
+        return Criterion(cls.__name__, "logits", ignored, "logits", 1, "criterion")
+    return Criterion(cls.__name__, None, ignored)
 
 
 def combined(known: Sequence[Criterion]) -> Criterion:
