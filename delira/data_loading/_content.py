@@ -208,13 +208,13 @@ def stem_of(path: str) -> str:
     return name if os.path.isdir(path) or not stem else stem
 
 
-def with_progress(items: Iterable[Any], text: str = "Loading samples", total: int | None = None) -> Iterable[Any]:
-    """Show a bar while the items are iterated, if there is a terminal to show it on."""
+def with_progress(items: Iterable[Any], text: str = "Loading samples", **settings: Any) -> Iterable[Any]:
+    """Show a bar of tqdm while the items are iterated, if there is a terminal to show it on."""
     if sys.stderr is None or not sys.stderr.isatty():  # no bars in log files
         return items
     from tqdm import tqdm
 
-    return tqdm(items, desc=text, total=total)
+    return tqdm(items, desc=text, **settings)
 
 
 # ------------------------------------------------------------------ objects of other libraries

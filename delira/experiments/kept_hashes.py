@@ -1,6 +1,6 @@
 """Keeps hashes of the cases that a run trains and validates on, before it does: scores of an ensemble refuse these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,10 @@ def _read(data: Sequence[Any], entries: Sequence[str], is_shown: bool) -> tuple[
         start = len(hashes)
         names += names_of_cases(one)
         hashes += [""] * (len(names) - start)
-        read = hashes_of(one, entries)
-        for number, found in with_progress(read, "Hashing cases", len(names) - start) if is_shown else read:
+        read: Iterable[tuple[int, str | None]] = hashes_of(one, entries)
+        if is_shown:  # where it takes its time, and gone when the training begins
+            read = with_progress(read, "Hashing cases", total=len(names) - start, delay=2, leave=False)
+        for number, found in read:
             if found is None:
                 return [], [], f"a transform made the entries {entries} that its network reads; its data lack one"
             hashes[start + number] = found
