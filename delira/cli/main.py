@@ -151,6 +151,7 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("--keep", choices=("labels", "probabilities", "logits"), help="what the networks say, if not given"),
         _argument("--window", metavar="SIZE", help="predict in windows, 96 or 16,96,96; as validated, if not given"),
         _argument("--inference", choices=("trained", "none"), default="trained", help="as validated, or whole cases"),
+        _argument("--flip", metavar="AXES", help="the mean over all mirrorings along axes in space: 1,2 of (z, y, x)"),
         _argument("--batch-size", type=int, default=1, metavar="N", help="cases of one shape at once; 1"),
         _argument("--no-spread", action="store_true", help="not how far the members of an ensemble differ"),
         _argument("--any-spacing", action="store_true", help="also volumes of another spacing than those learned from"),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from delira.cli.imports import import_all
 from delira.cli.output import Answer, say, with_bar, wrapped
 from delira.errors import ConfigError, expect
-from delira.inference import Inference, SlidingWindow
+from delira.inference import Inference, SlidingWindow, TestTimeAugmentation
 from delira.prediction.cases import files_in, named, of_files
 from delira.prediction.predicting import How, Pass, as_model, with_spread
 from delira.prediction.written import Folder
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> Answer:
     ----------
     options
         ``source``, the run; ``data``, a folder or files; ``out``; ``imports``, modules and scripts; ``keep``,
-        ``window``, ``inference``, ``batch_size``, ``no_spread``, ``any_spacing``, ``skip``: see
+        ``window``, ``inference``, ``flip``, ``batch_size``, ``no_spread``, ``any_spacing``, ``skip``: see
         :func:`delira.predict`.
 
     Raises
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> Answer:
     files = named(given) if len(given) > 1 else files_in(given[0])
     model = with_spread(as_model(options.source, import_all(options.imports)), False if options.no_spread else None)
     how = How(
-        inference=_inference(options), keep=options.keep, any_spacing=options.any_spacing,
+        inference=_inference(options), tta=_flips(options), keep=options.keep, any_spacing=options.any_spacing,
         on_error="skip" if options.skip else "raise",
     )  # fmt: skip
     folder = Folder.opened(options.out, model, how.told(model))
@@ -47,8 +47,9 @@ def run(options: argparse.Namespace) -> Answer:
     if n_found:
         say(f"{n_found:,} of {len(files):,} cases are there already")
     predicting = Pass(model, how, folder)
-    # the bar is one of the cases that are read, so that those that are skipped count
-    cases = with_bar(of_files(left, model.reads[0], model.inputs, options.batch_size), len(left), "Predicting")
+    # the bar is one of the batches that are read, so that those that are skipped count
+    batches = of_files(left, model.reads[0], model.inputs, options.batch_size)
+    cases = with_bar(batches, -(-len(left) // options.batch_size), "Predicting")
     for _ in predicting.run(cases):
         pass
     return _answer(folder, n_found, predicting.skipped)
@@ -59,11 +60,24 @@ def _inference(options: argparse.Namespace) -> Inference | Literal["trained"] | 
         return None if options.inference == "none" else "trained"
     if options.inference == "none":
         raise ConfigError("--window SIZE predicts in windows, and --inference none does not; name one of them")
-    try:
-        size = [int(length) for length in options.window.split(",")]
-    except ValueError:
-        raise ConfigError(f"--window {options.window}: it is a length, or one for each axis: 96 or 16,96,96") from None
+    size = _whole_numbers(
+        options.window, f"--window {options.window}: it is a length, or one for each axis: 96 or 16,96,96"
+    )
     return SlidingWindow(size[0] if len(size) == 1 else size)
+
+
+def _flips(options: argparse.Namespace) -> TestTimeAugmentation | None:
+    if options.flip is None:
+        return None
+    told = f"--flip {options.flip}: it is the axes in space that are mirrored, from 0: 1,2"
+    return TestTimeAugmentation(flips=_whole_numbers(options.flip, told))
+
+
+def _whole_numbers(text: str, told: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise ConfigError(told) from None
 
 
 def _answer(folder: Folder, n_found: int, skipped: Mapping[str, str]) -> Answer:

@@ -140,7 +140,11 @@ def test_a_case_that_cannot_be_read_is_named_and_skipped_only_if_asked_for(ask):
 
 def test_another_model_is_refused_in_the_same_folder(ask):
     assert ask(*WORDS)[0] == 0
-    for more, what in ((("--no-spread",), "spread=True, now False"), (("--window", "2"), "inference=None, now")):
+    for more, what in (
+        (("--no-spread",), "spread=True, now False"),
+        (("--window", "2"), "inference=None, now"),
+        (("--flip", "0"), "tta=None, now"),
+    ):
         code, _, err = ask(*WORDS, *more)
         assert code == 2
         assert what in err
@@ -164,6 +168,7 @@ def test_several_files_are_cases_of_a_batch_and_modules_are_imported_too(ask):
         ((*WORDS[:4], "--import", "nowhere.py"), "--import nowhere.py: there is no such file"),
         ((*WORDS[:4], "--import", "no_such_module"), "--import no_such_module: ModuleNotFoundError"),
         ((*WORDS, "--window", "wide"), "--window wide"),
+        ((*WORDS, "--flip", "up"), "--flip up: it is the axes in space"),
         ((*WORDS, "--window", "8", "--inference", "none"), "name one of them"),
         ((*WORDS, "--batch-size", "0"), "--batch-size must be at least 1"),
         (("nothing", "new", "--out", "told"), "there is no run, fold or checkpoint 'nothing'"),
