@@ -42,14 +42,13 @@ def run(options: argparse.Namespace) -> Answer:
         on_error="skip" if options.skip else "raise",
     )  # fmt: skip
     folder = Folder.opened(options.out, model, how.told(model))
-    left = {name: file for name, file in files.items() if not folder.has(name)}
-    n_found = len(files) - len(left)
+    n_found = sum(map(folder.has, files))
     if n_found:
         say(f"{n_found:,} of {len(files):,} cases are there already")
     predicting = Pass(model, how, folder)
     # the bar is one of the batches that are read, so that those that are skipped count
-    batches = of_files(left, model.reads[0], model.inputs, options.batch_size)
-    cases = with_bar(batches, -(-len(left) // options.batch_size), "Predicting")
+    batches = of_files(files, model.reads[0], model.inputs, options.batch_size, folder.has)
+    cases = with_bar(batches, -(-(len(files) - n_found) // options.batch_size), "Predicting")
     for _ in predicting.run(cases):
         pass
     return _answer(folder, n_found, predicting.skipped)

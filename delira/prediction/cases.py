@@ -1,6 +1,8 @@
 """What is predicted: arrays, data sets, managers, samples and files, as batches with a name for each case."""
 
+import hashlib
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 
 from delira.data_loading import BaseDataManager, load_nii
 from delira.data_loading.abstract_dataset import AbstractDataset
+from delira.data_loading.case_hashes import hash_case
 from delira.data_loading.load_utils import read_image, to_channels_first
 from delira.errors import ConfigError, DataError, MissingBackendError, listed
 from delira.training.epoch import batch_length, has_epochs
@@ -33,6 +36,12 @@ class Case(NamedTuple):
     """Arrays of shape ``(B, ...)`` by name."""
     files: list[Path | None]
     """Where each comes from, if it is a file."""
+    contents: Sequence[str] = ()
+    """What tells the data of each from others, of files and arrays; empty: nothing does."""
+
+    def content(self, position: int) -> str | None:
+        """What tells the data of one case from others, if anything does."""
+        return self.contents[position] if self.contents else None
 
 
 class Unreadable(NamedTuple):
@@ -42,8 +51,14 @@ class Unreadable(NamedTuple):
     error: Exception
 
 
-#: whether the case of this name is predicted already, and need not be read
-IsDone = Callable[[str], bool]
+class OtherDataError(DataError):
+    """A case is there already, of other data."""
+
+
+#: whether the case of this name, and of these data, is predicted already, and need not be read
+IsDone = Callable[[str, str | None], bool]
+#: bytes at both ends of a file by which it is known again: what is packed has a checksum of all at its end
+_ENDS = 2**16
 
 
 def cases_of(
@@ -82,7 +97,7 @@ def cases_of(
     if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
         data = {entry: np.asarray(data)}
     if isinstance(data, Mapping):
-        return _of_arrays(data, entry, inputs, batch_size or BATCH_SIZE)
+        return _of_arrays(data, entry, inputs, batch_size or BATCH_SIZE, is_done is not None)
     if isinstance(data, AbstractDataset) or (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         return _of_sequence(data, entry, inputs, batch_size or 1, is_done)
     if has_epochs(data):
@@ -165,17 +180,37 @@ def stem_of(file: Path) -> str:
 
 
 def _of_arrays(
-    data: Mapping[str, Any], entry: str, inputs: Mapping[str, tuple[int, ...]], batch_size: int
+    data: Mapping[str, Any], entry: str, inputs: Mapping[str, tuple[int, ...]], batch_size: int, told_apart: bool
 ) -> Iterator[Case]:
     """Batches of a dict of arrays; of one sample that has no axis of samples, one case."""
+    read = sorted(data.keys() & {entry, *inputs})
     if _is_sample(data, entry, inputs):
-        yield Case([str(data.get("name", 0))], {key: np.asarray(value)[None] for key, value in data.items()}, [None])
+        batch = {key: np.asarray(value)[None] for key, value in data.items()}
+        yield Case([str(data.get("name", 0))], batch, [None], _contents_of(batch, read, 1) if told_apart else ())
         return
     number = batch_length(data)
     for start in range(0, number, batch_size):
         stop = min(number, start + batch_size)
         batch = {key: value[start:stop] if np.ndim(value) else value for key, value in data.items()}
-        yield Case([*map(str, range(start, stop))], batch, [None] * (stop - start))
+        n_cases = stop - start
+        contents = _contents_of(batch, read, n_cases) if told_apart else ()
+        yield Case([*map(str, range(start, stop))], batch, [None] * n_cases, contents)
+
+
+def _contents_of(batch: Mapping[str, Any], read: Sequence[str], n_cases: int) -> list[str]:
+    return [str(hash_case({key: batch[key][row] for key in read}, read)) for row in range(n_cases)]
+
+
+def content_of_file(file: Path) -> str:
+    """What tells the content of a file from others: the sha256 (hex) of its size and of both of its ends."""
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        size = opened.seek(0, os.SEEK_END)
+        digest.update(b"%d;" % size)
+        for start in (0, max(0, size - _ENDS)):
+            opened.seek(start)
+            digest.update(opened.read(_ENDS))
+    return digest.hexdigest()
 
 
 def _is_sample(data: Mapping[str, Any], entry: str, inputs: Mapping[str, tuple[int, ...]]) -> bool:
@@ -204,7 +239,7 @@ def _samples(data: Any, entry: str, is_done: IsDone | None) -> Iterator[Case | U
     if is_done is not None and times > 1:
         raise DataError(f"{times} cases are called {most!r}, and their predictions would be one file; {NAME_THEM}")
     for index, name in enumerate(names):
-        if is_done is not None and is_done(name):
+        if is_done is not None and is_done(name, None):
             continue
         try:
             sample = data[index]
@@ -253,7 +288,8 @@ def _one_batch(cases: list[Case]) -> Case:
     if len(cases) == 1:
         return cases[0]
     batch = {key: np.concatenate([case.batch[key] for case in cases]) for key in cases[0].batch}
-    return Case([case.names[0] for case in cases], batch, [case.files[0] for case in cases])
+    contents = [content for case in cases for content in case.contents]
+    return Case([case.names[0] for case in cases], batch, [case.files[0] for case in cases], contents)
 
 
 def _of_manager(data: Any, batch_size: int | None) -> Iterator[Case]:
@@ -296,22 +332,25 @@ def of_files(
     is_done: IsDone | None = None,
 ) -> Iterator[Case | Unreadable]:
     """The cases of files by name; see :func:`cases_of`."""
-    left = {name: file for name, file in files.items() if is_done is None or not is_done(name)}
-    return _stacked(_read(left, entry, inputs), batch_size)
+    return _stacked(_read(files, entry, inputs, is_done), batch_size)
 
 
-def _read(files: Mapping[str, Path], entry: str, inputs: Mapping[str, tuple[int, ...]]) -> Iterator[Case | Unreadable]:
+def _read(
+    files: Mapping[str, Path], entry: str, inputs: Mapping[str, tuple[int, ...]], is_done: IsDone | None
+) -> Iterator[Case | Unreadable]:
     for name, file in files.items():
         try:
-            batch = read_case(file, entry, inputs)
-        except MissingBackendError as error:
+            content = content_of_file(file)
+            batch = None if is_done is not None and is_done(name, content) else read_case(file, entry, inputs)
+        except (MissingBackendError, OtherDataError) as error:
             yield Unreadable(name, error)
         except Exception as error:  # whatever a library says of a damaged file
             refused = DataError(f"the case {name!r} cannot be read ({file}): {type(error).__name__}: {error}")
             refused.__cause__ = error
             yield Unreadable(name, refused)
         else:
-            yield Case([name], batch, [file])
+            if batch is not None:
+                yield Case([name], batch, [file], [content])
 
 
 def read_case(file: Path, entry: str, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
@@ -453,4 +492,5 @@ def apart(case: Case) -> Iterator[Case]:
     """The cases of a batch, each as a batch of its own."""
     for position, (name, file) in enumerate(zip(case.names, case.files, strict=True)):
         part = slice(position, position + 1)
-        yield Case([name], {key: value[part] if np.ndim(value) else value for key, value in case.batch.items()}, [file])
+        batch = {key: value[part] if np.ndim(value) else value for key, value in case.batch.items()}
+        yield Case([name], batch, [file], case.contents[part])

@@ -149,12 +149,13 @@ def predict(  # noqa: PLR0913 - one door for all sources and data
     if stream:
         return found
     if folder is not None:
-        n_new = sum(1 for _ in found)
-        if n_found := len(folder.files) - n_new:
+        for _ in found:
+            pass
+        if folder.n_unknown:
             _log.warning(
                 "%d of %d cases are in %r already, by their names, and are not predicted again, also if their data are "
                 "others now; delete their files, or name another folder, to predict them anew",
-                n_found, len(folder.files), str(folder.path),
+                folder.n_unknown, len(folder.files), str(folder.path),
             )  # fmt: skip
         return folder.files
     return _gathered(found)
@@ -234,7 +235,7 @@ class Pass:
         if isinstance(case, Unreadable):
             case.error.add_note(f"while the case {case.name!r} was read for its prediction")
             raise case.error
-        left = [position for position, name in enumerate(case.names) if not self._is_done(name)]
+        left = [position for position, name in enumerate(case.names) if not self._is_done(name, case.content(position))]
         if not left:
             return
         model, first = self._model, case.names[0]
@@ -253,17 +254,17 @@ class Pass:
         for position in left:
             one = Prediction(case.names[position], _one_of(outputs, position), case.files[position])
             if self._folder is not None:
-                self._folder.write(one.name, one.outputs, where[position], one.file)
+                self._folder.write(one.name, one.outputs, where[position], one.file, case.content(position))
             yield one
 
-    def _is_done(self, name: str) -> bool:
+    def _is_done(self, name: str, content: str | None) -> bool:
         """Whether a case is in the folder; one that came before in this pass is another of the same name."""
         if self._folder is None:
             return False
         if name in self._done:
             raise DataError(f"several cases are called {name!r}, and their predictions would be one file; {NAME_THEM}")
         self._done.add(name)
-        return self._folder.has(name)
+        return self._folder.has(name, content)
 
     def _unless_skipped(self, case: Case | Unreadable) -> Iterator[Prediction]:
         """Predict cases, of which those are noted that cannot be."""

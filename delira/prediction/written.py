@@ -4,6 +4,7 @@ import functools
 import gzip
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 
 from delira.errors import CheckpointError, ConfigError, DataError, import_optional, listed
-from delira.prediction.cases import NAME_THEM
+from delira.prediction.cases import NAME_THEM, OtherDataError
 from delira.utils import references, yaml_codec
 from delira.utils.arrays import iterate_leaves
 from delira.utils.files import (
@@ -27,6 +28,9 @@ from delira.utils.files import (
 
 #: says what the predictions of a folder are of
 FILE = "predictions.json"
+#: says what each case was predicted of, a line for each, as ``sha256sum`` has it
+CONTENTS = "inputs.txt"
+_LENGTH = 64
 #: seconds in which a writer has marked its file
 _PATIENCE = 0.2
 _VOLUME = ".nii.gz"
@@ -45,6 +49,9 @@ class Folder:
     def __init__(self, path: Path):
         self.path = path
         self._found: dict[Path, None] = {}
+        self._contents = _read_contents(path / CONTENTS)
+        #: cases that were there, of which nobody knows of what data they are
+        self.n_unknown = 0
 
     @property
     def files(self) -> list[Path]:
@@ -97,16 +104,43 @@ class Folder:
             )
         return cls(folder)
 
-    def has(self, name: str) -> bool:
-        """Whether a case is there; then it is one of the files."""
+    def has(self, name: str, content: str | None = None) -> bool:
+        """Whether a case is there; then it is one of the files.
+
+        Parameters
+        ----------
+        name
+            Of the case.
+        content
+            What tells its data from others, if anything does.
+
+        Raises
+        ------
+        OtherDataError
+            If a case of this name is there, and was predicted of other data.
+        """
         found = (self.path / f"{_safe(name)}{ending}" for ending in (".npz", _VOLUME))
         path = next((one for one in found if one.is_file()), None)
-        if path is not None:
+        if path is None:
+            return False
+        before = self._contents.get(name)
+        if content is not None and before is not None and content != before:
+            raise OtherDataError(
+                f"the case {name!r} is in {str(self.path)!r} already, predicted of other data; name another folder, or "
+                f"delete {path.name} there"
+            )
+        if path not in self._found:
             self._found[path] = None
-        return path is not None
+            self.n_unknown += content is None or before is None
+        return True
 
     def write(
-        self, name: str, outputs: Mapping[str, Any], where: "Where | None" = None, file: Path | None = None
+        self,
+        name: str,
+        outputs: Mapping[str, Any],
+        where: "Where | None" = None,
+        file: Path | None = None,
+        content: str | None = None,
     ) -> Path:
         """Write a case, completely or not at all: a file by its name, and for volumes one for each further output.
 
@@ -121,6 +155,8 @@ class Folder:
             any other, all are written as arrays.
         file
             The volume that was predicted, if it is a file: of NIfTI the rest of its header stays.
+        content
+            What tells its data from others, by which :meth:`has` compares.
 
         Raises
         ------
@@ -129,6 +165,9 @@ class Folder:
         """
         arrays = {".".join(map(str, path)): np.asarray(leaf) for path, leaf in iterate_leaves(outputs)}
         stem = _safe(name)
+        if content is not None and self._contents.get(name) != content:
+            self._contents[name] = content
+            _append(self.path / CONTENTS, f"{content}  {name}")
         if where is None or any(array.ndim not in (3, 4) for array in arrays.values()):
             path = publish(self.path / f"{stem}.npz", functools.partial(_write, arrays))
         else:
@@ -201,6 +240,25 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
     header.set_data_dtype(values.dtype)
     header.set_slope_inter(1, 0)
     return cls(values, where.affine, header)
+
+
+def _read_contents(file: Path) -> dict[str, str]:
+    """What each case was predicted of, as far as it is written; the last line of a case counts."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    pairs = (line.partition("  ") for line in lines)
+    return {name: content for content, _, name in pairs if len(content) == _LENGTH and name}
+
+
+def _append(file: Path, line: str) -> None:
+    """Add a line at once, so that other processes may add theirs; one that was broken off is left alone."""
+    with file.open("ab+", buffering=0) as opened:
+        if opened.seek(0, os.SEEK_END):
+            opened.seek(-1, os.SEEK_END)
+            line = line if opened.read(1) == b"\n" else f"\n{line}"
+        opened.write(f"{line}\n".encode())
 
 
 def _write(outputs: Mapping[str, Any], file: BinaryIO) -> None:

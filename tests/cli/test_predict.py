@@ -113,7 +113,6 @@ def test_a_class_that_is_not_imported_is_named_with_the_option(ask):
 def test_finished_cases_are_not_done_again(ask):
     assert ask(*WORDS)[:2] == (0, "predicted  4\nfound      0\nfolder     told\n")
     Path("told/case_1.npz").unlink()
-    Path("new/case_2.npy").write_text("nobody reads it again")
     before = Path("told/case_0.npz").stat().st_mtime_ns
     code, told, err = ask(*WORDS, "--json")
     assert code == 0
@@ -121,6 +120,10 @@ def test_finished_cases_are_not_done_again(ask):
     assert "3 of 4 cases are there already" in err
     assert Path("told/case_0.npz").stat().st_mtime_ns == before
     assert ask(*WORDS)[0] == 0, "nothing is left to do"
+    Path("new/case_2.npy").write_bytes(b"another file")
+    code, _, err = ask(*WORDS)
+    assert code == 1
+    assert "the case 'case_2' is in 'told' already, predicted of other data" in err
 
 
 def test_a_case_that_cannot_be_read_is_named_and_skipped_only_if_asked_for(ask):

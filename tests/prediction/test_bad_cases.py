@@ -4,6 +4,7 @@ import contextlib
 import errno
 import logging
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -162,9 +163,31 @@ def test_cases_that_are_there_already_are_told(tmp_path, caplog):
     first = delira.predict(fold, x[:2], out=tmp_path / "out")
     assert not caplog.records
     before = np.load(first[0])["pred"]
-    again = delira.predict(fold, x + 1, out=tmp_path / "out")
-    assert np.array_equal(np.load(again[0])["pred"], before)
-    assert "2 of 3 cases are in" in caplog.text
+    assert delira.predict(fold, x, out=tmp_path / "out")[:2] == first
+    assert not caplog.records, "they are of the same data"
+    with pytest.raises(DataError, match=r"the case '0' is in .* already, predicted of other data"):
+        delira.predict(fold, x + 1, out=tmp_path / "out")
+    assert np.array_equal(np.load(first[0])["pred"], before)
+    (tmp_path / "out" / "inputs.txt").unlink()
+    delira.predict(fold, x + 1, out=tmp_path / "out")
+    assert "3 of 3 cases are in" in caplog.text, "nobody knows of what data they are"
+
+
+def test_files_that_are_others_now_are_refused_or_skipped(tmp_path, caplog):
+    fold, folder = pixel_run(tmp_path / "run").folds[0], tmp_path / "in"
+    folder.mkdir()
+    for name, image in zip("abc", images(3), strict=True):
+        np.save(folder / f"{name}.npy", image)
+    files = delira.predict(fold, folder, out=tmp_path / "out")
+    shutil.copytree(folder, tmp_path / "copied")
+    assert delira.predict(fold, tmp_path / "copied", out=tmp_path / "out") == files
+    np.save(folder / "b.npy", images(3)[1] + 1)
+    with pytest.raises(DataError, match=r"the case 'b' is in .* already, predicted of other data"):
+        delira.predict(fold, folder, out=tmp_path / "out")
+    delira.predict(fold, folder, out=tmp_path / "out", on_error="skip")
+    assert "1 case was not predicted: b (" in caplog.text
+    files[1].unlink()
+    assert len(delira.predict(fold, folder, out=tmp_path / "out")) == 3
 
 
 def test_a_folder_in_which_nothing_was_predicted_says_so(tmp_path):
