@@ -62,6 +62,7 @@ def test_the_digits_are_cross_validated(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(500)
 @pytest.mark.parametrize("backend", ["torch", "tensorflow"])
 def test_scans_are_segmented_from_files_to_predictions_and_no_patient_is_on_two_sides(backend, tmp_path):
     nibabel = pytest.importorskip("nibabel")
