@@ -185,6 +185,7 @@ def test_every_backend_keeps_as_asked(tmp_path):
 
 @pytest.mark.parametrize("keep", ["labels", "probabilities"])
 def test_an_estimator_keeps_as_asked(tmp_path, keep):
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
     linear_model = pytest.importorskip("sklearn.linear_model")
     from delira.models import SklearnEstimator
     from delira.training import SklearnExperiment

@@ -508,6 +508,7 @@ def test_an_estimator_is_exported_with_any_preprocessing(tmp_path):
 
 
 def test_a_prepare_batch_of_ones_own_after_a_preprocessing_is_refused(tmp_path):
+    pytest.importorskip("torch")
     net, loss, optimizer = torch_parts()
 
     class Doubled(net):

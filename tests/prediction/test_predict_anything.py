@@ -140,6 +140,7 @@ def test_one_sample_is_one_case(tmp_path):
 
 def test_pictures_are_read_as_in_training(tmp_path):
     image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("imageio")
     fold = pixel_run(tmp_path / "run").folds[0]
     drawn = np.random.default_rng(0).integers(0, 256, (5, 4), dtype=np.uint8)
     (tmp_path / "in").mkdir()

@@ -8,11 +8,12 @@ import pytest
 import delira
 from delira.data_loading import BaseDataManager, Nii3DLazyDataset, load_nii, resample
 from delira.errors import DataError
-from delira.models import AbstractPyTorchNetwork
-from delira.training import PyTorchExperiment
 
 nibabel = pytest.importorskip("nibabel")
 torch = pytest.importorskip("torch")
+
+from delira.models import AbstractPyTorchNetwork  # noqa: E402
+from delira.training import PyTorchExperiment  # noqa: E402
 
 SHAPE = (4, 6, 5)  # along (z, y, x)
 

@@ -137,6 +137,7 @@ def test_estimators_are_averaged_as_probabilities_and_have_no_windows(tmp_path):
 
 
 def test_estimators_of_images_say_one_thing_of_a_window_and_are_refused(tmp_path):
+    pytest.importorskip("skops", reason="the checkpoints of the sklearn backend need the package 'skops'")
     linear = pytest.importorskip("sklearn.linear_model")
     network = models.SklearnEstimator(linear.LogisticRegression())
     label = np.arange(20) % 2
