@@ -119,7 +119,7 @@ def test_what_editors_see_is_what_the_packages_say():
 
 
 def test_the_stubs_of_another_checkout_are_not_written(tmp_path):
-    check_is_own(Path(delira.__file__).parent)
+    check_is_own(Path(__file__).parents[1] / "delira")
     with pytest.raises(ConfigError, match="PYTHONPATH="):
         check_is_own(tmp_path / "delira")
 
