@@ -284,6 +284,7 @@ def test_folds_that_cannot_be_chosen_and_members_that_come_twice_are_refused(res
 
 
 def test_what_a_save_that_was_broken_off_has_left_is_no_part_of_the_next_one(result, tmp_path):
+    pytest.importorskip("skops", reason="preprocessing is kept by the package 'skops'")
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     settings = {"preprocessing": {"data": preprocessing.StandardScaler()}}
     folder = trained(tmp_path / "run", number=2, kfold=settings).ensemble().save(tmp_path / "saved")

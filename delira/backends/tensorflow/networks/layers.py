@@ -19,7 +19,7 @@ _TRANSPOSED = {2: keras.layers.Conv2DTranspose, 3: keras.layers.Conv3DTranspose}
 CONVOLUTIONS = (*_CONVOLUTIONS.values(), *_TRANSPOSED.values())
 
 
-class _Pointwise(keras.layers.Conv2D):
+class PointwiseConv2D(keras.layers.Conv2D):
     """A strided convolution of single pixels, which leaves out the others before it computes.
 
     The gradient of TensorFlow 2.21's own, with oneDNN and up to 8 channels, ends the process by a segmentation fault.
@@ -83,7 +83,7 @@ def convolution(
     """
     weights = _weights(channels[0] * math.prod(by_axis(size, n_axes)), start)
     is_pointwise = n_axes == 2 and max(by_axis(size, n_axes)) == 1 and max(by_axis(stride, n_axes)) > 1
-    made = _Pointwise if is_pointwise else _CONVOLUTIONS[n_axes]
+    made = PointwiseConv2D if is_pointwise else _CONVOLUTIONS[n_axes]
     layer = made(channels[1], size, strides=stride, data_format="channels_last", **weights)
     layer.zeros = padding
     return _build(layer, (*[None] * n_axes, channels[0]))
