@@ -218,7 +218,7 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
     Raises
     ------
     DataError
-        If it has another shape in space than the input.
+        If it has another shape in space than the input, or whole numbers that the file cannot hold.
     """
     nibabel = import_optional("nibabel", "writing NIfTI files", "delira[medical]")
     if array.shape[-3:] != where.shape:
@@ -230,6 +230,10 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
         array = array[0]
     values = array.T if array.ndim == 3 else np.moveaxis(array, 0, -1).transpose(2, 1, 0, 3)
     kept = {"?": np.uint8, "e": np.float32, "d": np.float32, "l": np.int32, "q": np.int32}.get(values.dtype.char)
+    if kept is np.int32 and values.size and max(-int(values.min()), int(values.max())) > np.iinfo(np.int32).max:
+        raise DataError(
+            f"the output {name!r} has whole numbers beyond 32 bits, which its file cannot hold"
+        )
     values = values if kept is None else values.astype(kept)
     cls, header = nibabel.Nifti1Image, nibabel.Nifti1Header()
     if file is not None and file.name.lower().endswith(_OF_NIFTI):
@@ -245,7 +249,7 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
 def _read_contents(file: Path) -> dict[str, str]:
     """What each case was predicted of, as far as it is written; the last line of a case counts."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return {}
     pairs = (line.partition("  ") for line in lines)

@@ -8,6 +8,7 @@ import pytest
 import delira
 from delira.data_loading import BaseDataManager, Nii3DLazyDataset, load_nii, resample
 from delira.errors import DataError
+from delira.prediction import written
 
 nibabel = pytest.importorskip("nibabel")
 torch = pytest.importorskip("torch")
@@ -130,3 +131,22 @@ def test_values_for_a_whole_volume_are_arrays(made, tmp_path):
     assert file.name == "image.npz"
     with np.load(file) as case:
         assert case["pred"].shape == (3,)
+
+
+def test_whole_numbers_are_written_as_they_are_or_refused(tmp_path):
+    folder, where = written.Folder(tmp_path), written.Where(np.eye(4), SHAPE)
+    labels = np.arange(np.prod(SHAPE)).reshape(SHAPE) - 3
+    file = folder.write("a", {"pred": labels}, where)
+    np.testing.assert_array_equal(np.asarray(nibabel.load(file).dataobj).T, labels)
+    with pytest.raises(DataError, match="beyond 32 bits"):
+        folder.write("b", {"pred": labels + 2**31}, where)
+    assert not folder.has("b")
+
+
+def test_a_damaged_line_of_inputs_is_left_alone(tmp_path):
+    (tmp_path / "inputs.txt").write_bytes(b"\xff\xfe broken")
+    folder, content = written.Folder(tmp_path), "0" * 64
+    folder.write("a", {"pred": np.zeros(2)}, content=content)
+    assert written.Folder(tmp_path).has("a", content)
+    with pytest.raises(DataError, match="predicted of other data"):
+        written.Folder(tmp_path).has("a", "1" * 64)
