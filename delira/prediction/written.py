@@ -231,9 +231,7 @@ def _as_volume(array: np.ndarray, where: Where, name: str, file: Path | None) ->
     values = array.T if array.ndim == 3 else np.moveaxis(array, 0, -1).transpose(2, 1, 0, 3)
     kept = {"?": np.uint8, "e": np.float32, "d": np.float32, "l": np.int32, "q": np.int32}.get(values.dtype.char)
     if kept is np.int32 and values.size and max(-int(values.min()), int(values.max())) > np.iinfo(np.int32).max:
-        raise DataError(
-            f"the output {name!r} has whole numbers beyond 32 bits, which its file cannot hold"
-        )
+        raise DataError(f"the output {name!r} has whole numbers beyond 32 bits, which its file cannot hold")
     values = values if kept is None else values.astype(kept)
     cls, header = nibabel.Nifti1Image, nibabel.Nifti1Header()
     if file is not None and file.name.lower().endswith(_OF_NIFTI):
