@@ -366,7 +366,7 @@ class BatchRecipe:
 
 
 def describe_task(task: BatchTask, dataset: object = None) -> str:
-    """Name a batch and its samples for messages: by their numbers in the user's dataset, batches and epochs from 1.
+    """Name a batch and its samples, by number in the user's dataset and by case; batches and epochs count from 1.
 
     Parameters
     ----------
@@ -376,10 +376,23 @@ def describe_task(task: BatchTask, dataset: object = None) -> str:
         That it is made of; numbers are those of the dataset that a subset looks at.
     """
     seed, fold, epoch = task.counters
-    numbers = numbers_of(dataset, task.indices[:16])
-    shown = ", ".join(map(str, numbers.tolist())) + (", ..." if len(task.indices) > 16 else "")
+    some = task.indices[:16]
+    numbers, cases = numbers_of(dataset, some).tolist(), _cases(dataset, some)
+    named = (
+        f"{one} ({case})" if case not in ("", str(one)) else str(one) for one, case in zip(numbers, cases, strict=True)
+    )
+    shown = ", ".join(named) + (", ..." if len(task.indices) > 16 else "")
     of_epoch = f" of epoch {epoch}" if epoch else ""  # 0 stands for a pass that is no epoch of a training
     return f"batch {task.number + 1}{of_epoch} (fold {fold}, seed {seed}; samples {shown})"
+
+
+def _cases(dataset: Any, indices: np.ndarray) -> list[str]:
+    """What samples are called; empty where nobody knows."""
+    try:
+        names = dataset.case_names
+        return [str(names[index]) for index in indices.tolist()]
+    except Exception:  # a user's dataset, and this is but a message
+        return [""] * len(indices)
 
 
 def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: int) -> Batch:
@@ -501,6 +514,12 @@ class EpochIterator(Iterator[Batch]):
             n_batches -= position not in self._lost_batches
             position += 1
         return position
+
+    def describe(self, n_batches: int) -> str:
+        """Name the last of so many batches that were handed out since the start or the last :meth:`seek`."""
+        return describe_task(
+            self._batches.task(self.position_after(n_batches) - 1), self._batches.recipe.loader.dataset
+        )
 
     def __len__(self) -> int:
         """Count the batches of the whole epoch, wherever the iterator is."""

@@ -141,6 +141,7 @@ def read_network(
     """Read a network and what is known of it; see :func:`load_network`."""
     check_mappings("load_network", **if_given(objects=objects))
     check_that(isinstance(trusted, Iterable), "load_network", "trusted is a list of names or classes", trusted)
+    trusted = [*trusted, *(one for one in (objects or {}).values() if hasattr(one, "__qualname__"))]
     given = as_path(path, "path")
     file = given if given.is_file() else _chosen(_fold_of(given))
     container.verify_zip(file)

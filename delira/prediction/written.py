@@ -11,7 +11,9 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError, DataError, import_optional, listed
+from delira.data_loading.transforms import FittedPreprocessing
+from delira.errors import CheckpointError, ConfigError, DataError, MissingBackendError, import_optional, listed
+from delira.io import estimators
 from delira.prediction.cases import NAME_THEM, OtherDataError
 from delira.utils import references, yaml_codec
 from delira.utils.arrays import iterate_leaves
@@ -83,7 +85,8 @@ class Folder:
         # after these a model is loaded, and says the same in every process
         told = {"format": 1, "model": _name(model), "reads": reads, "weights": weights, "asked": dict(asked)}
         make_folder(folder)  # once the members are there
-        sweep_abandoned(folder, patience=_PATIENCE)  # others may be writing other cases
+        for one in (folder, *filter(Path.is_dir, folder.iterdir())):  # others may be writing other cases
+            sweep_abandoned(one, patience=_PATIENCE)
         file = folder / FILE
         if not file.exists():
             publish_text(file, json.dumps(told, indent=1) + "\n")
@@ -142,7 +145,7 @@ class Folder:
         file: Path | None = None,
         content: str | None = None,
     ) -> Path:
-        """Write a case, completely or not at all: a file by its name, and for volumes one for each further output.
+        """Write a case, completely or not at all; of volumes each further output is in a folder of its own.
 
         Parameters
         ----------
@@ -174,7 +177,7 @@ class Folder:
             volumes = {one: _as_volume(array, where, one, file) for one, array in arrays.items()}
             first, *others = volumes
             for one in others:
-                publish(self.path / f"{stem}.{one}{_VOLUME}", functools.partial(_put, volumes[one]))
+                publish(self.path / one.replace("/", ".") / f"{stem}{_VOLUME}", functools.partial(_put, volumes[one]))
             path = publish(self.path / f"{stem}{_VOLUME}", functools.partial(_put, volumes[first]))  # then all is there
         self._found[path] = None
         return path
@@ -281,15 +284,31 @@ def _name(model: Any) -> str:
 
 
 def _digest(model: Any) -> str:
-    """Tells models apart: by weights, and the arguments of their networks."""
+    """Tells models apart: by weights, the arguments of their networks, and what was fitted to their inputs."""
     members = getattr(model, "members", None)
     networks = (model.taken(member) for member in members) if members else (model,)
     total = hashlib.sha256()
     for one in networks:
         predictor = one.predictor
         total.update(yaml_codec.fingerprint(getattr(predictor.module, "init_kwargs", {})).encode())
+        if predictor.preprocessing is not None:
+            total.update(_digest_of_fitted(predictor.preprocessing).encode())
         weights = predictor.backend.checkpoints.state_tree(predictor.module, {})["model"]
         for path, leaf in sorted(iterate_leaves(predictor.backend.arrays.to_numpy(dict(weights))), key=str):
             total.update(str(path).encode())
             total.update(np.ascontiguousarray(leaf).tobytes() if isinstance(leaf, np.ndarray) else repr(leaf).encode())
+    return total.hexdigest()
+
+
+def _digest_of_fitted(preprocessing: Any) -> str:
+    """Tells what was fitted apart, in every process alike; what cannot be stored, by its representation alone."""
+    if not isinstance(preprocessing, FittedPreprocessing):
+        return references.safe_repr(preprocessing)
+    total = hashlib.sha256()
+    for entry, transformer in sorted(preprocessing.transformers.items()):
+        total.update(entry.encode())
+        try:
+            total.update(estimators.dump(transformer)[0].tobytes())
+        except (CheckpointError, MissingBackendError):
+            total.update(references.safe_repr(transformer).encode())
     return total.hexdigest()

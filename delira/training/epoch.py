@@ -5,7 +5,6 @@ import copy
 import dataclasses
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from delira.contract import Array, Backend, Data, Tree
 from delira.data_loading import data_loader, data_manager, transforms
+from delira.data_loading._content import with_progress
 from delira.errors import CheckpointError, ConfigError, DataError, NonFiniteLossError, expect
 from delira.metrics import MetricSet, kind_of
 from delira.metrics.per_class import mean_of_values
@@ -264,23 +264,31 @@ class Feed:
     def opened(
         self, batches: Iterable[Batch], *, verbose: bool = False, ahead: bool = True
     ) -> Iterator[Iterable[tuple[Batch, dict[str, Any] | None]]]:
-        """Scope of batches with what was prepared of them ahead; an iterator of ours is closed, however this ends."""
-        shown = self.with_bar(batches, verbose)
+        """Scope of batches with what was prepared of them ahead; an iterator of ours is closed, however this ends.
+
+        Errors that arise while a batch is in use say which one it is, where that is known.
+        """
+        shown = with_progress(batches, self._bar_text, leave=False) if verbose else batches
+        is_ahead = ahead and self._may_look_ahead()
+        fed = self._backend.step.feed(shown, self.prepare) if is_ahead else ((one, None) for one in shown)
+        number, is_in_use = 0, False
+
+        def counted() -> Iterator[Any]:
+            nonlocal number, is_in_use
+            for one in fed:
+                number, is_in_use = number + 1, True
+                yield one
+                is_in_use = False
+
         try:
-            is_ahead = ahead and self._may_look_ahead()
-            yield self._backend.step.feed(shown, self.prepare) if is_ahead else ((batch, None) for batch in shown)
+            yield counted()
+        except Exception as error:
+            if is_in_use and isinstance(batches, data_loader.EpochIterator):
+                error.add_note(f"at {batches.describe(number)}")
+            raise
         finally:
             if isinstance(batches, data_loader.EpochIterator):
                 batches.close()
-
-    def with_bar(self, batches: Iterable[Batch], verbose: bool) -> Iterable[Batch]:
-        """The batches, with a progress bar in a terminal if that is wanted."""
-        if not verbose or sys.stderr is None or not sys.stderr.isatty():
-            return batches
-        from tqdm import tqdm
-
-        bar: Iterable[Batch] = tqdm(batches, desc=self._bar_text, leave=False)
-        return bar
 
 
 def batch_length(batch: Batch) -> int:

@@ -86,7 +86,10 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
                 raise refused[0]
             if durable:
                 os.fsync(file.fileno())
-        os.replace(partial, path)
+            if fcntl is not None:  # still marked; elsewhere an open file cannot be renamed
+                os.replace(partial, path)
+        if fcntl is None:
+            os.replace(partial, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink()

@@ -490,7 +490,7 @@ def test_a_network_of_one_output_channel_writes_a_volume_of_three_axes(tmp_path)
     values = volume(nibabel, tmp_path / "a.nii.gz")
     (file,) = result.ensemble().predict([tmp_path / "a.nii.gz"], out=tmp_path / "out")
     found = {one.name for one in (tmp_path / "out").iterdir()}
-    further = {f"a.spread.pred.{name}.nii.gz" for name in ("sd", "entropy", "disagreement")}
+    further = {f"spread.pred.{name}" for name in ("sd", "entropy", "disagreement")}
     assert found == {"a.nii.gz", "predictions.json", "inputs.txt", *further}
     assert file.name == "a.nii.gz"
-    assert nibabel.load(tmp_path / "out" / "a.spread.pred.entropy.nii.gz").shape == values.shape
+    assert nibabel.load(tmp_path / "out" / "spread.pred.entropy" / "a.nii.gz").shape == values.shape

@@ -74,7 +74,7 @@ def test_what_has_an_affine_is_written_with_it(made, tmp_path, kind):
         np.testing.assert_allclose(written.affine, like.affine, atol=1e-6)
         np.testing.assert_array_equal(written.get_fdata().T, own.argmax(0))
         np.testing.assert_allclose(load_nii(file, geometry=True)["spacing"], load_nii(image, geometry=True)["spacing"])
-        deviations = nibabel.load(file.with_name(f"{file.name[:6]}.spread.pred.sd.nii.gz"))
+        deviations = nibabel.load(file.parent / "spread.pred.sd" / file.name)
         assert deviations.shape == (*SHAPE[::-1], 3)
     assert delira.predict(result, data, out=tmp_path / "out", keep="labels", **batched) == files, "nothing is left"
 

@@ -64,10 +64,26 @@ def test_batches_of_a_manager_are_closed_however_the_pass_ends(feed, manager):
     assert closed == ["closed"]
 
 
-def test_there_is_no_bar_where_nobody_looks(feed):
-    batches = [{"data": np.zeros(2)}]
-    assert feed.with_bar(batches, verbose=False) is batches
-    assert feed.with_bar(batches, verbose=True) is batches, "the output of a test is no terminal"
+def test_there_is_no_bar_where_nobody_looks(feed, capsys):
+    with feed.opened([{"data": np.zeros(2)}], verbose=True, ahead=False) as fed:
+        list(fed)
+    assert not capsys.readouterr().err, "the output of a test is no terminal"
+
+
+def test_an_error_says_at_which_batch_it_arose_and_one_of_reading_does_not(feed, manager):
+    batches = feed.in_order(manager(10, 4), None, (0, 0, 1))
+    batches.seek(1)  # as a training that goes on
+    with pytest.raises(ZeroDivisionError) as caught, feed.opened(batches) as fed:
+        [1 // (1 - number) for number, _ in enumerate(fed)]
+    assert caught.value.__notes__ == ["at batch 3 of epoch 1 (fold 0, seed 0; samples 8, 9)"]
+
+    def failing():
+        yield {"data": np.zeros(2)}
+        raise ValueError("of reading")
+
+    with pytest.raises(ValueError, match="of reading") as caught, feed.opened(failing()) as fed:
+        list(fed)
+    assert not hasattr(caught.value, "__notes__")
 
 
 class Knows(dict):

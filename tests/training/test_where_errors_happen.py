@@ -44,7 +44,7 @@ def test_a_sample_of_a_fold_is_named_by_its_number_in_the_dataset_and_by_its_fil
         assert f"while sample {bad} of BaseLazyDataset ({tmp_path / f'case_{bad:02d}.npy'}) was loaded" in told
         assert f" {role}" in told
         (batch,) = (line for line in told.splitlines() if line.startswith("while batch"))
-        listed = {int(number) for number in batch.partition("samples ")[2].partition(")")[0].split(", ")}
+        listed = {int(one.partition(" ")[0]) for one in batch.partition("samples ")[2].split(", ")}
         assert bad in listed
         assert listed <= set(getattr(good.folds[0], f"{part}_indices").tolist())
 
@@ -61,7 +61,7 @@ def test_a_worker_names_a_sample_of_a_subset_by_its_number_in_the_dataset(tmp_pa
     with pytest.raises(ValueError, match="broken") as caught:
         list(data)
     assert "while sample 9 of BaseLazyDataset" in notes(caught)
-    assert "while batch 1 (fold 0, seed 1; samples 7, 8, 9) was made" in notes(caught)
+    assert "while batch 1 (fold 0, seed 1; samples 7 (case_07), 8 (case_08), 9 (case_09)) was made" in notes(caught)
     data.close()
 
 
@@ -83,6 +83,34 @@ def test_epochs_are_counted_from_1_and_the_part_is_said(tmp_path, manager, role)
     told = notes(caught)
     assert f"in the {role} of fold 0, epoch 4" in told  # the first of the calls looked at a batch beforehand
     assert "while batch 1 of epoch 4 (fold 0, seed 0; samples" in told
+
+
+@pytest.mark.parametrize("role", ["training", "validation", "test"])
+def test_a_case_that_the_network_refuses_is_named(kit, tmp_path, manager, role):
+    class Refusing(kit.network):
+        """A network that knows no number 7."""
+
+        def __call__(self, *args, **kwargs):
+            if (np.asarray([*args, *kwargs.values()][0]) == 7).any():
+                raise ValueError("no such number")
+            return super().__call__(*args, **kwargs)
+
+    data = manager(10, 2)
+    data.dataset.case_names = [f"patient_{number}" for number in range(10)]
+    data.dataset.data["data"][:] = 0.5
+    data.dataset.data["data"][5] = 7
+    good, bad = data.get_subset([0, 1, 2, 3]), data.get_subset([8, 9, 5, 6])
+    experiment = kit.experiment(tmp_path, cls=Refusing, training={"num_epochs": 1, "compiled": False})
+    do = {
+        "training": lambda: experiment.run(bad, good),
+        "validation": lambda: experiment.run(good, bad),
+        "test": lambda: experiment.test(experiment.run(good), bad),
+    }[role]
+    with pytest.raises(ValueError, match="no such number") as caught:
+        do()
+    told = notes(caught)
+    assert "5 (patient_5)" in told
+    assert role in told or role == "test"
 
 
 def test_an_error_inside_of_forward_tells_entries_and_shapes(kit, tmp_path, manager):
