@@ -307,7 +307,10 @@ def load_preprocessing(path: str | Path, trusted: Iterable[Any] = ()) -> FittedP
     packed = tree.get("transformers")
     if tree.get("format") != FORMAT or not isinstance(packed, Mapping):
         raise CheckpointError(f"{file} has the format {tree.get('format')!r}; this version of delira reads {FORMAT}")
-    vouch = "load_preprocessing(path, trusted={names}), and Preprocessing({…}, trusted={names})"
+    vouch = (
+        "load_preprocessing(path, trusted={names}), and Preprocessing({…}, trusted={names}); to predict, hand it over: "
+        "objects={name: class} (for a command: --import its module)"
+    )
     transformers = {}
     for entry, content in packed.items():
         try:

@@ -77,7 +77,7 @@ def space_of(batch: Arrays, inputs: Collection[str], n_axes: int | None = None) 
     wanted = {name: shape for name, shape in shapes.items() if len(shape) == (most if n_axes is None else n_axes)}
     if not wanted:
         found = ", ".join(f"{name!r} of shape {np.shape(batch[name])}" for name in inputs)
-        axes = "axes in space" if n_axes is None else f"{n_axes} axes in space"
+        axes = "axes in space" if n_axes is None else f"{n_axes} axes in space, as the window has"
         raise DataError(f"no input has samples, channels and {axes}; the network reads {found}")
     if len({*wanted.values()}) > 1:
         raise DataError(f"the inputs differ in their shape in space: {wanted}")

@@ -110,7 +110,8 @@ def load_network(
     path
         A run folder with one fold, the folder of a fold, or a checkpoint file.
     objects
-        Classes and functions by name, ``{"Net": Net}``, where they are not imported under their names.
+        Classes and functions by name, ``{"Net": Net}``, where they are not imported under their names. What was
+        fitted to inputs may be made of them, too.
     network
         One that was made already, and gets the weights: for modules whose arguments nobody has kept.
     trusted

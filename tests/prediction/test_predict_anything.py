@@ -11,12 +11,12 @@ from problems import linear_problem
 from small_backends import build_kit, toy_kit
 
 import delira
-from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.data_loading import BaseDataManager, FittedPreprocessing, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, DataError
 from delira.prediction.predicting import as_model
 from delira.prediction.written import Folder
 from delira.testing import ToyNetwork
-from delira.training import Predictor
+from delira.training import Predictor, Preprocessing
 from delira.utils.files import publish
 
 
@@ -408,6 +408,67 @@ def test_predictions_of_another_model_are_not_mixed(tmp_path):
     for other in (result.ensemble(weights=[1, 2, 3]), result.ensemble(combine="votes"), result.ensemble(spread=False)):
         with pytest.raises(ConfigError, match="another model"):
             delira.predict(other, x, out=tmp_path / "all")
+
+
+def test_predictions_with_other_preprocessing_are_not_mixed(tmp_path):
+    pytest.importorskip("skops", reason="preprocessing is kept by the package 'skops'")
+    scaler = pytest.importorskip("sklearn.preprocessing").StandardScaler
+    x = linear_problem(4)["data"]
+    network = toy_kit().experiment(tmp_path / "run", name="run").run(BaseDataManager(linear_problem(9), 4))
+    fitted = [FittedPreprocessing({"data": scaler().fit(factor * x)}) for factor in (1, 1, 2)]
+    one, alike, other = (Predictor(network, preprocessing=each) for each in fitted)
+    delira.predict(one, x, out=tmp_path / "out")
+    delira.predict(alike, x, out=tmp_path / "out")
+    for another in (other, network):
+        with pytest.raises(ConfigError, match="another model"):
+            delira.predict(another, x, out=tmp_path / "out")
+
+
+class Halves:
+    """Divides by two."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def set_params(self, **_):
+        return self
+
+    def fit(self, x, y=None):
+        return self
+
+    def transform(self, x):
+        return x / 2
+
+
+def test_a_class_that_is_handed_over_may_be_in_what_was_fitted(tmp_path):
+    pytest.importorskip("skops", reason="preprocessing is kept by the package 'skops'")
+    x = linear_problem(4)["data"]
+    preprocessing = Preprocessing({"data": Halves()}, trusted=[Halves])
+    kit = toy_kit()
+    result = kit.experiment(tmp_path / "run", name="run").kfold(
+        BaseDataManager(linear_problem(9), 4), num_splits=3, val_split=None, preprocessing=preprocessing
+    )
+    with pytest.raises(CheckpointError, match="Halves.* to predict, hand it over: objects="):
+        delira.predict(result.folds[0], x)
+    known = {"Halves": Halves}
+    network = result.folds[0].load_network(objects=known)
+    bare = Predictor(network, preprocessing=lambda batch: batch)
+    expected = delira.predict(bare, x / 2)["pred"]
+    np.testing.assert_array_equal(delira.predict(result.folds[0], x, objects=known)["pred"], expected)
+    result.predict(x, objects=known)
+
+
+def test_an_output_of_one_case_is_not_taken_for_another_case(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    ensemble = pixel_run(tmp_path / "run", shape=(4, 5, 6)).ensemble()
+    (tmp_path / "in").mkdir()
+    volume(nibabel, tmp_path / "in" / "a.nii.gz")
+    other = volume(nibabel, tmp_path / "in" / "a.spread.pred.sd.nii.gz") + 1
+    nibabel.save(nibabel.Nifti1Image(other, np.eye(4)), tmp_path / "in" / "a.spread.pred.sd.nii.gz")
+    files = ensemble.predict(tmp_path / "in", out=tmp_path / "out")
+    assert [file.name for file in files] == ["a.nii.gz", "a.spread.pred.sd.nii.gz"]
+    apart = ensemble.predict([tmp_path / "in" / files[1].name], out=tmp_path / "apart")
+    assert files[1].read_bytes() == apart[0].read_bytes()
 
 
 def test_a_damaged_note_about_a_folder_is_told(tmp_path):
