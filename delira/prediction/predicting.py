@@ -241,7 +241,7 @@ class Pass:
         model, first = self._model, case.names[0]
         with noting(f"in the prediction of case {listed(case.names, 3)}"):
             batch = case.batch
-            if self._transform is not None:  # one that draws draws the same in a process that goes on
+            if self._transform is not None:  # one that draws draws the same of the same cases in a process that goes on
                 batch = self._transform(batch, np.random.default_rng(0), f"case {first!r}")
             check_inputs(first, batch, model.inputs)
             if not self._how.any_spacing and "spacing" in batch:

@@ -448,7 +448,7 @@ def test_a_class_that_is_handed_over_may_be_in_what_was_fitted(tmp_path):
     result = kit.experiment(tmp_path / "run", name="run").kfold(
         BaseDataManager(linear_problem(9), 4), num_splits=3, val_split=None, preprocessing=preprocessing
     )
-    with pytest.raises(CheckpointError, match="Halves.* to predict, hand it over: objects="):
+    with pytest.raises(CheckpointError, match=r"Halves.* to predict, hand it over: objects="):
         delira.predict(result.folds[0], x)
     known = {"Halves": Halves}
     network = result.folds[0].load_network(objects=known)
