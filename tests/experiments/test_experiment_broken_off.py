@@ -21,7 +21,7 @@ def test_an_interrupted_run_says_how_it_is_continued_and_its_trainer_is_at_hand(
     with pytest.raises(Interrupted, match="in epoch 2, step 0") as caught:
         begin(manager(), **given)
     (folder,) = experiment.save_path.iterdir()
-    assert caught.value.__notes__[1:] == [f"The run can be continued from its last checkpoint: resume={str(folder)!r}"]
+    assert caught.value.__notes__[-1:] == [f"The run can be continued from its last checkpoint: resume={str(folder)!r}"]
     assert events(folder)[-1] == "broken_off"
     assert "finished" not in events(folder)
     if method == "run":
