@@ -88,7 +88,7 @@ def test_scans_are_segmented_from_files_to_predictions_and_no_patient_is_on_two_
         assert np.array_equal(labels.affine, image.affine)
         assert labels.shape == image.shape
         assert {*np.unique(labels.dataobj).tolist()} == {0, 1, 2}
-        assert (run / "new" / f"{file.name.removesuffix('.nii.gz')}.spread.pred.entropy.nii.gz").is_file()
+        assert (run / "new" / "spread.pred.entropy" / file.name).is_file()
 
 
 @pytest.mark.slow

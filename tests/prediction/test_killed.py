@@ -113,11 +113,12 @@ def killed_when(process, count, wanted, delay):
 
 def content(folder):
     """Bytes of every file in a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def number_of_files(folder):
-    return len(os.listdir(folder)) if folder.is_dir() else 0
+    return sum(len(files) for _, _, files in os.walk(folder))
 
 
 @pytest.fixture(scope="module")

@@ -156,8 +156,8 @@ POINTS = [
         point="28",
         what="samples of a batch are named by their numbers in the part",
         file="delira/data_loading/data_loader.py",
-        old="    numbers = numbers_of(dataset, task.indices[:16])\n",
-        new="    numbers = task.indices[:16]\n",
+        old="numbers_of(dataset, some).tolist()",
+        new="some.tolist()",
         test="tests/training/test_where_errors_happen.py::"
         "test_a_sample_of_a_fold_is_named_by_its_number_in_the_dataset_and_by_its_file",
     ),
