@@ -268,12 +268,9 @@ class Feed:
 
         Errors that arise while a batch is in use say which one it is, where that is known.
         """
-        shown = with_progress(batches, self._bar_text, leave=False) if verbose else batches
-        is_ahead = ahead and self._may_look_ahead()
-        fed = self._backend.step.feed(shown, self.prepare) if is_ahead else ((one, None) for one in shown)
         number, is_in_use = 0, False
 
-        def counted() -> Iterator[Any]:
+        def counted(fed: Iterable[Any]) -> Iterator[Any]:
             nonlocal number, is_in_use
             for one in fed:
                 number, is_in_use = number + 1, True
@@ -281,7 +278,11 @@ class Feed:
                 is_in_use = False
 
         try:
-            yield counted()
+            shown = with_progress(batches, self._bar_text, leave=False) if verbose else batches
+            is_ahead = ahead and self._may_look_ahead()
+            yield counted(self._backend.step.feed(shown, self.prepare) if is_ahead else ((one, None) for one in shown))
+        except (NonFiniteLossError, CheckpointError):  # of an earlier step, which it names, or of no batch
+            raise
         except Exception as error:
             if is_in_use and isinstance(batches, data_loader.EpochIterator):
                 error.add_note(f"at {batches.describe(number)}")

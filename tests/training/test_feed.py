@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, NonFiniteLossError
 from delira.training.epoch import Feed, batch_length
 
 
@@ -76,6 +76,13 @@ def test_an_error_says_at_which_batch_it_arose_and_one_of_reading_does_not(feed,
     with pytest.raises(ZeroDivisionError) as caught, feed.opened(batches) as fed:
         [1 // (1 - number) for number, _ in enumerate(fed)]
     assert caught.value.__notes__ == ["at batch 3 of epoch 1 (fold 0, seed 0; samples 8, 9)"]
+
+    with (
+        pytest.raises(NonFiniteLossError) as caught,
+        feed.opened(feed.in_order(manager(10, 4), None, (0, 0, 1))) as fed,
+    ):
+        raise next(NonFiniteLossError("of step 1") for _ in fed)
+    assert not hasattr(caught.value, "__notes__"), "losses are looked at later, and the error names its own step"
 
     def failing():
         yield {"data": np.zeros(2)}

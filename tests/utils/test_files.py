@@ -28,6 +28,23 @@ def test_a_file_appears_with_its_content(tmp_path):
     assert names(tmp_path) == ["a.bin"]
 
 
+def test_a_file_is_marked_until_it_has_its_name(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    replace, seen = os.replace, []
+
+    def watched(source, target):
+        with open(source, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                seen.append("marked")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    publish_text(tmp_path / "a", "text")
+    assert seen == ["marked"], "else who sweeps takes it away"
+
+
 def test_a_name_may_be_a_string(tmp_path):
     assert publish(str(tmp_path / "a.bin"), lambda file: None).read_bytes() == b""
 
