@@ -9,6 +9,7 @@ A check says what was wrong, where, and what to type: wrong values, unknown name
   - MissingKeyError (KeyError)          a batch, prediction or metric lacks a needed entry
   - NetworkError (TypeError)            a network does not keep its side of the contract
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
+    - WorkerLostError                   who ran a task of an executor was lost
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
   - UnreadableError (OSError)           the system cannot read a file now, which may be whole
@@ -59,6 +60,10 @@ class NetworkError(DeliraError, TypeError):
 
 class WorkerError(DeliraError, RuntimeError):
     """A worker process of a data manager was lost, or could not be started."""
+
+
+class WorkerLostError(WorkerError):
+    """The process or machine that ran a task of an executor was lost; the task may be submitted again."""
 
 
 class NonFiniteLossError(DeliraError, ArithmeticError):

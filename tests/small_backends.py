@@ -33,6 +33,14 @@ def build_kit(name: str) -> "Kit":
     return getattr(importlib.import_module(module), function)()
 
 
+def __getattr__(name: str) -> Any:
+    """The network of PyTorch, for a process that is sent one before it has built its kit."""
+    if name != "TorchLinear":
+        raise AttributeError(name)
+    build_kit("torch")
+    return globals()[name]
+
+
 def checkpoint_names(trainer: Any) -> list[str]:
     """Names of all files in a trainer's folder of checkpoints, but for those that a backend writes beside them.
 

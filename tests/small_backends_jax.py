@@ -11,6 +11,14 @@ def mean_squared_error(prediction: Any, target: Any) -> Any:
     return ((prediction - target) ** 2).mean()
 
 
+def __getattr__(name: str) -> Any:
+    """The network, for a process that is sent one before it has built its kit."""
+    if name != "JaxLinear":
+        raise AttributeError(name)
+    jax_kit()
+    return globals()[name]
+
+
 @functools.cache
 def jax_kit() -> Kit:
     import jax

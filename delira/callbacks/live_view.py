@@ -8,13 +8,23 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from time import perf_counter
 from typing import Any
 
 from delira.callbacks import abstract_callback, tensorboard
-from delira.callbacks.progress import PAUSE, Panel, ProgressBar, Tqdm, clock, in_notebook, in_terminal, table_html
+from delira.callbacks.progress import (
+    PAUSE,
+    Panel,
+    ProgressBar,
+    Tqdm,
+    clock,
+    in_notebook,
+    in_terminal,
+    show_line,
+    table_html,
+)
 from delira.errors import ConfigError, check_flags, check_whole
 from delira.state import BATCH, EPOCH, HISTORY, PHASE, State
 from delira.utils.pictures import Figure, picture_class
@@ -281,6 +291,26 @@ class FoldTable:
         trainer.make_bar = lambda label: ProgressBar(label, self)
         trainer.make_plot = lambda: self._plot.keep_place(f"fold {number}")
 
+    def follow(self, number: int, records: Sequence[Mapping[str, Any]], num_epochs: int, left: float | None) -> None:
+        """A fold that another process trains has come so far.
+
+        Parameters
+        ----------
+        number
+            Of the fold.
+        records
+            Its epochs, as its history has them.
+        num_epochs, left
+            Epochs in all, and seconds until they are done, if that is known.
+        """
+        row = self.rows[number]
+        if row.state != "runs":
+            row = self.rows[number] = _Row(state="runs", began_at=perf_counter())
+        row.epoch, row.left = f"{len(records)}/{num_epochs}", left
+        row.values = _shown(records[-1]) if records else ""
+        self.number = number
+        self._draw_if_due(at_once=False)
+
     def show(self, progress: ProgressBar, *, at_once: bool) -> None:
         """Take over where the fold that runs is by now."""
         row, trainer = self.rows[self.number], self._trainer
@@ -334,7 +364,8 @@ class FoldTable:
             whole = sum(own) / len(own) if own else None if row.left is None else row.left + row.so_far
             if whole is not None:
                 rest = max(whole - row.so_far, 0) if row.left is None else row.left
-                parts.append(f"about {clock(rest + whole * sum(not one.state for one in self.rows))} left")
+                at_once = sum(one.state == "runs" for one in self.rows)
+                parts.append(f"about {clock(rest + whole * sum(not one.state for one in self.rows) / at_once)} left")
             parts.append(self._pace)
         return " · ".join(filter(None, parts))
 
@@ -346,6 +377,12 @@ class FoldTable:
         height = max(height, 1)
         first = min(max(self.number - height + 2, 0), len(named) - height)
         return named[first : first + height]
+
+
+def _shown(record: Mapping[str, Any]) -> str:
+    """Return the values of an epoch as text."""
+    named = ((name, value) for name, value in record.items() if name not in _COUNTS and not name.startswith("lr"))
+    return "  ".join(f"{name} {value:.4g}" for name, value in named if isinstance(value, Real))
 
 
 def _best(found: Any) -> str:
@@ -420,7 +457,17 @@ def _in_notebook() -> Iterator[Draw]:
 
 
 class NoTable:
-    """Where no table can be drawn: each fold has the bar, or the lines, of a training."""
+    """Where no table can be drawn: each fold has the bar, or the lines, of a training.
+
+    Parameters
+    ----------
+    is_told
+        Whether there is a line for each epoch of a fold that another process trains.
+    """
+
+    def __init__(self, is_told: bool = False):
+        self._is_told = is_told
+        self._n_told: dict[int, int] = {}
 
     def begin(self, number: int, trainer: abstract_callback.Trainer) -> None:
         """Note that a fold begins."""
@@ -430,6 +477,13 @@ class NoTable:
 
     def leave_out(self, number: int) -> None:
         """Note that a fold was not asked for."""
+
+    def follow(self, number: int, records: Sequence[Mapping[str, Any]], num_epochs: int, left: float | None) -> None:
+        """Write a line for each epoch that is new; see :meth:`FoldTable.follow`."""
+        if self._is_told:
+            for record in records[self._n_told.get(number, 0) :]:
+                show_line(f"fold {number} · epoch {record.get('epoch', '?')}/{num_epochs}  {_shown(record)}")
+        self._n_told[number] = len(records)
 
 
 @contextlib.contextmanager
@@ -444,7 +498,7 @@ def shown_folds(n_folds: int, settings: Mapping[str, Any]) -> Iterator[Any]:
         Of the trainers.
     """
     if settings.get("verbose") not in (None, 1) or not (in_notebook() or in_terminal()):
-        yield NoTable()
+        yield NoTable(is_told=settings.get("verbose") not in (0, False))
         return
     drawing = _in_notebook() if in_notebook() else _in_terminal()
     with drawing as draw, contextlib.closing(FoldTable(n_folds, draw)) as table:

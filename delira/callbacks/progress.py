@@ -120,7 +120,7 @@ class ProgressBar(AbstractCallback):
             inside = f"step {step} of epoch {done + 1}" if step else f"epoch {done}"
             text = f"continues after {inside}" if done < num_epochs else f"has {done} epochs already, of {num_epochs}"
             where = "" if trainer.save_path is None else f" ({trainer.save_path})"
-            _print(f"{self.label}{text}{where}")
+            show_line(f"{self.label}{text}{where}")
         self._trainer, total = trainer, None if num_batches is None else num_batches * num_epochs
         self.begin(num_epochs, (num_batches or 0) * done + step, total)
         self.epoch = done + 1 if step else done
@@ -168,7 +168,7 @@ class ProgressBar(AbstractCallback):
         left = self.seconds_left
         further = f"  eta {clock(left)}" if left is not None and left >= _WORTH_TELLING else ""
         text = f"{self.label}epoch {curr_epoch:{len(str(num_epochs))}d}/{num_epochs}"
-        _print(f"{text}  {self.shown_values() or 'done'}{further}")
+        show_line(f"{text}  {self.shown_values() or 'done'}{further}")
 
     def at_training_end(self, trainer: Trainer, **facts: Any) -> None:
         """Close the bar."""
@@ -219,7 +219,7 @@ class ProgressBar(AbstractCallback):
         return f"{rate}{memory}" if device is None else f"{rate}{memory} + {_size(device)} GPU"
 
 
-def _print(line: str) -> None:
+def show_line(line: str) -> None:
     """Write a line to the standard error stream; a reader that is gone ends no training."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from delira.cli.output import Answer
+from delira.execution.executor import usable_cores
 from delira.frameworks import FRAMEWORKS, PACKAGES
 from delira.utils.import_order import CURE, FIRST, LATER, USER, needs_order
 
@@ -122,7 +123,7 @@ def examine() -> Findings:
     for backend, package in FRAMEWORKS.items():
         packages = PACKAGES.get(backend, (package,))
         backends[packages] = (*backends.get(packages, ()), backend)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=_processors()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=usable_cores()) as pool:
         frameworks = [pool.submit(_framework, *each) for each in backends.items()]
         optional = [pool.submit(_optional, package) for package in OPTIONAL]
         return Findings(
@@ -143,16 +144,11 @@ def _system() -> dict[str, Any]:
         "python": f"{platform.python_version()}, {sys.executable}",
         "numpy": numpy.__version__,
         "platform": platform.platform(),
-        "processors": _processors(),
+        "processors": usable_cores(),
         "threads": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
         "NVIDIA GPU": "there is a driver" if has_driver else "no driver",
         **({"imports": _ORDER} if needs_order() else {}),
     }
-
-
-def _processors() -> int | None:
-    """Return those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _here() -> Path:

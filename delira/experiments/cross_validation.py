@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from delira.callbacks.abstract_callback import CallbackList
-from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
+from delira.callbacks.live_view import FoldTable, NoTable
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
-from delira.experiments.kept_hashes import keep_of_folds
+from delira.experiments.folds import Placement, Work, log_finished, run_folds
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
-from delira.experiments.result import KFoldResult, other_weights, selection_of
+from delira.experiments.result import KFoldResult, selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
@@ -42,8 +42,6 @@ _log = logging.getLogger("delira")
 
 #: settings of a data manager that decide which samples come when
 _ORDERING = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "drop_last")
-#: what is done with the trainer of the first fold, before it trains
-_First = Callable[[BaseNetworkTrainer], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +60,8 @@ class CrossValidation:
     """Numbers of the folds to run; ``None``: all."""
     keeping: Keeping = dataclasses.field(default_factory=Keeping)
     """What is kept of the predictions."""
+    placement: Placement = dataclasses.field(default_factory=Placement)
+    """Where the folds run."""
 
     @functools.cached_property
     def cases(self) -> BaseDataManager:
@@ -106,12 +106,14 @@ class CrossValidation:
             leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
+        threads = self.placement.threads(self.request.settings.get("num_threads"), self.experiment.backend, len(splits))
         with self.experiment.open_folder(
             self.request,
             self.data,
             resume,
             kind="kfold",
             allow_changes=allow_changes,
+            num_threads=threads,
             num_splits=len(splits),
             split_type=self.split.describe(),
             splits=fingerprint(splits),
@@ -129,7 +131,14 @@ class CrossValidation:
             }
             with loss_tolerated("what a report needs of the whole run"):
                 results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
-            folds = self._run_folds(folder, splits, allow_changes)
+            work = Work(
+                validation=self,
+                folder=folder.path,
+                splits=splits,
+                threads=folder.read_manifest().get("num_threads"),
+                allow_changes=allow_changes,
+            )
+            folds = run_folds(work, folder, self.placement)
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
             facts["info"] = facts["info"] | {"num_splits": len(splits)}
@@ -138,6 +147,12 @@ class CrossValidation:
             result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
             self._keep_examples(result)
         return result
+
+    def alone(self) -> "CrossValidation":
+        """Return the same without what belongs to this process, to be sent to another one."""
+        experiment = copy.copy(self.experiment)
+        experiment.last_trainer = None
+        return dataclasses.replace(self, experiment=experiment, placement=Placement())
 
     def _settle(self, folds: Sequence[results.FoldResult]) -> None:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""
@@ -167,33 +182,8 @@ class CrossValidation:
             with loss_tolerated("the pictures of samples for the report"):
                 write_examples(Path(result.path), examples)
 
-    def _run_folds(self, folder: RunFolder, splits: Sequence[Split], allow_changes: bool) -> list[results.FoldResult]:
-        """Every fold: read if it is finished, else trained and tested, if it was asked for."""
-        finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
-        folds: list[results.FoldResult] = []
-        first: _First | None = functools.partial(
-            keep_of_folds, folder.path, cases=self.cases, splits=splits, allow_changes=allow_changes
-        )
-        with shown_folds(len(splits), self.request.settings) as table:
-            for number, split in enumerate(splits):
-                fold = self._read_fold(folder.fold(number), number, split, is_finished=number in finished)
-                was_read = fold is not None
-                if fold is None and not self._is_chosen(number):
-                    folder.missing_folds.append(number)
-                    table.leave_out(number)
-                    continue
-                if fold is None:
-                    folder.log("fold_started", fold=number)
-                    fold = self._run_fold(folder, number, split, table, first)
-                    first = None
-                    finished.discard(number)
-                if number not in finished:
-                    _log_finished(folder, fold)
-                table.end(fold, was_read=was_read)
-                folds.append(fold)
-        return folds
-
-    def _is_chosen(self, number: int) -> bool:
+    def is_chosen(self, number: int) -> bool:
+        """Return True if a fold is to be run, unless it is finished."""
         return self.chosen is None or number in self.chosen
 
     def _options(self) -> dict[str, Any]:
@@ -210,8 +200,20 @@ class CrossValidation:
         }
         return {**describe(folder.read_manifest()), "settings": yaml_codec.dumps(without_secrets(settings)).rstrip()}
 
-    def _read_fold(self, path: Path, number: int, split: Split, *, is_finished: bool) -> results.FoldResult | None:
-        """Return a fold that an earlier session finished; ``None`` if it is to be trained or tested."""
+    def read_fold(
+        self, path: Path, number: int, split: Split, *, is_finished: bool, is_own: bool = False
+    ) -> results.FoldResult | None:
+        """Return a fold that an earlier session finished; ``None`` if it is to be trained or tested.
+
+        Parameters
+        ----------
+        path, number, split
+            Its folder, and which it is.
+        is_finished
+            Whether the ledger says so.
+        is_own
+            Whether a process of this session ran it: it has what was asked for.
+        """
         if not is_finished and not (path / results.RESULT_FILE).exists():
             return None
         try:
@@ -221,7 +223,7 @@ class CrossValidation:
         except UnreadableError:
             raise
         except (CheckpointError, OSError) as error:  # damaged, or a link to somewhere else
-            what = "tested again from its checkpoint" if self._is_chosen(number) else "left out"
+            what = "tested again from its checkpoint" if self.is_chosen(number) else "left out"
             warnings.warn(f"fold {number} is {what}: {error}", stacklevel=5)
             return None
         self._check_epochs(number, max((int(values.get("epoch", 0)) for values in stored.fields["history"]), default=0))
@@ -237,7 +239,10 @@ class CrossValidation:
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
         # an older run does not say its code; of a lambda nobody knows whether it is the same
         is_same = stored.asked.get("code", asked["code"]) == asked["code"]
-        if not is_same or stored.asked["metrics"] != asked["metrics"] or '"$repr"' in json.dumps(asked["metrics"]):
+        is_same = (
+            is_same and stored.asked["metrics"] == asked["metrics"] and '"$repr"' not in json.dumps(asked["metrics"])
+        )
+        if not (is_same or is_own):
             metrics = None if kept_as else self._compute_metrics(outputs, stored, split)
         if metrics is None:
             return None
@@ -281,12 +286,32 @@ class CrossValidation:
                 f"{self.request.num_epochs}; begin a new cross-validation"
             )
 
-    def _run_fold(
-        self, folder: RunFolder, number: int, split: Split, table: FoldTable | NoTable, first: _First | None
+    def run_fold(
+        self,
+        folder: RunFolder,
+        number: int,
+        split: Split,
+        table: FoldTable | NoTable,
+        first: Callable[[BaseNetworkTrainer], None] | None,
+        settings: Mapping[str, Any],
     ) -> results.FoldResult:
-        """Train and test one; ``first``: what is to be done before the first one is trained."""
+        """Train and test one.
+
+        Parameters
+        ----------
+        folder
+            Of the run.
+        number, split
+            Which it is.
+        table
+            Shows how far it is.
+        first
+            What is done before it is trained, after the metrics of the test were tried on a batch; ``None``: neither.
+        settings
+            Of the trainer, that hold where it runs.
+        """
         started = time.perf_counter()
-        request = self.request.for_fold(number)
+        request = self.request.for_fold(number).with_settings(**settings)
         if split.val is None:
             request = request.with_settings(val_score_key=None)
         trainer = self.experiment.build_trainer(request, folder.fold(number))
@@ -411,17 +436,12 @@ class CrossValidation:
         return done, str(self.keeping) if keeper.is_changed else ""
 
 
-def _log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
-    told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
-    folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)
-
-
 def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> None:
     """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
     stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
     for fold in folds:
         if fold.fold in stated and repr(stated[fold.fold]) != repr(fold.means()):  # a NaN equals no other
-            _log_finished(folder, fold)
+            log_finished(folder, fold)
 
 
 def _class_names(dataset: object) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar, Unpack
 
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend
@@ -14,6 +14,7 @@ from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
 from delira.experiments import cross_validation, run_request, splits
+from delira.experiments import folds as folding
 from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
@@ -34,6 +35,9 @@ from delira.training.run import own_generators, seed_generators
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, references, yaml_codec
 from delira.utils.frameworks import find_backend
+
+if TYPE_CHECKING:
+    from delira.execution import Executor, Resources
 
 _log = logging.getLogger("delira")
 
@@ -375,6 +379,9 @@ class BaseExperiment(Generic[NetworkT]):
         folds: Iterable[int] | None = None,
         keep_predictions: Literal["labels", "probabilities", "logits"] | bool | None = None,
         predictions_dtype: Literal["float16", "float32"] | None = None,
+        executor: "Executor | Literal['here', 'processes'] | None" = None,
+        n_jobs: int | None = None,
+        resources: "Resources | Mapping[str, Any] | None" = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
         **options: Unpack[KFoldKeywords],
@@ -412,6 +419,14 @@ class BaseExperiment(Generic[NetworkT]):
             cases has then no value over all folds, and no interval.
         predictions_dtype
             Type of their numbers on disk; as the network gives them if ``None``.
+        executor
+            Where the folds run, which changes no bit of them: ``"here"``, one after the other; ``"processes"`` of this
+            machine; or a :class:`delira.execution.Executor`. ``None``: processes if ``n_jobs`` is more than 1.
+        n_jobs
+            Folds that run at the same time; -1: one for each core. The cores are shared out: unless ``num_threads`` is
+            set, each fold computes with ``cores // n_jobs`` threads, also when the run is continued in another way.
+        resources
+            What each fold needs, as :class:`delira.execution.Resources` or its fields: ``{"cpus": 2, "gpus": 0.5}``.
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
             folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
@@ -436,6 +451,7 @@ class BaseExperiment(Generic[NetworkT]):
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
         chosen = splits.check_chosen(folds)
+        placement = folding.Placement(executor=executor, n_jobs=n_jobs, resources=resources)
         keeping = Keeping(keep_predictions=keep_predictions, predictions_dtype=predictions_dtype)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:
@@ -455,6 +471,7 @@ class BaseExperiment(Generic[NetworkT]):
             metric_keys=request.config.keys_of(tested) if metric_keys is None else metric_keys,
             chosen=chosen,
             keeping=keeping,
+            placement=placement,
         ).run(resume, allow_changes)
 
     def setup(

@@ -284,7 +284,7 @@ class RunFolder:
             try:
                 yield
             except BaseException as error:
-                told: dict[str, Any] = {"error": f"{type(error).__name__}: {error}".removesuffix(": ")}
+                told: dict[str, Any] = {"error": said_by(error)}
                 if notes := getattr(error, "__notes__", None):  # where it happened, as in which metric
                     told["notes"] = [*map(str, notes)]
                 with contextlib.suppress(OSError, CheckpointError):  # a full disk must not hide what happened
@@ -324,6 +324,11 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         files.sync_folder(self.path)
+
+
+def said_by(error: BaseException) -> str:
+    """Kind and message of an error, as a ledger has them."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -468,8 +468,8 @@ def read_settings(settings: Mapping[str, Any]) -> TrainerConfig:
 
 #: names of other libraries, and of other places here, that are near to settings which mean something else
 _ELSEWHERE = {
-    "n_jobs": "; folds run one after the other: n_process_augmentation of the data manager loads in parallel, and "
-    "num_threads says how many threads compute",
+    "n_jobs": "; kfold(…, n_jobs=2) runs folds in parallel, n_process_augmentation of the data manager loads in "
+    "parallel, and num_threads says how many threads compute",
     "num_workers": "; BaseDataManager(…, n_process_augmentation=…) says how many processes load",
     "val_kwargs": "; test_kwargs of kfold changes the data manager for validation and testing",
     "folds": "; kfold(folds=[…]) runs some folds alone, kfold(num_splits=…) says how many there are",

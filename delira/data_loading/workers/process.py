@@ -39,7 +39,7 @@ DUMP_SIGNAL = signal.SIGUSR2
 GRACE = 0.2
 
 # of mallopt and prctl, which Python does not name
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _PARENT_DEATH_SIGNAL = -1, -3, 1
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, PARENT_DEATH_SIGNAL = -1, -3, 1
 
 _WATCHED_BATCHES = 3  # of each worker; then it is known whether a generator is drawn from
 
@@ -126,7 +126,7 @@ def send(connection: socket.socket, value: object) -> None:
         packed.send(connection)
 
 
-def receive(connection: socket.socket, *, private: bool = False) -> Any:
+def receive(connection: socket.socket, *, private: bool = False, loads: Callable[..., Any] = pickle.loads) -> Any:
     """Receive one object.
 
     Parameters
@@ -135,6 +135,8 @@ def receive(connection: socket.socket, *, private: bool = False) -> Any:
         A stream socket of the Unix family.
     private
         Whether others receive the same files: what is written to an array is then seen here alone.
+    loads
+        ``pickle.loads`` or a function with its signature.
 
     Raises
     ------
@@ -156,7 +158,7 @@ def receive(connection: socket.socket, *, private: bool = False) -> Any:
             for size in group:
                 buffers.append(memory[start : start + size])
                 start = _aligned(start + size)
-        return pickle.loads(body, buffers=buffers)
+        return loads(body, buffers=buffers)
     except Exception as error:
         raise Unreadable from error
     finally:
@@ -219,15 +221,15 @@ class Failure(NamedTuple):
     """Its notes, which some exceptions lose."""
 
     @classmethod
-    def of(cls, error: BaseException) -> "Failure":
-        """Pack an exception: as it is if it can travel, else what it said."""
+    def of(cls, error: BaseException, dumps: Callable[[object], bytes] = pickle.dumps) -> "Failure":
+        """Pack an exception: as it is if it can travel, as ``dumps`` sends it, else what it said."""
         text = "".join(traceback.format_exception(error))
         notes = tuple(map(str, getattr(error, "__notes__", ())))
         attributes = {name: value for name, value in vars(error).items() if name != "__notes__"}
         for packed in (error, (type(error), error.args, attributes)):
             failure = cls(packed, text, notes)
             with contextlib.suppress(Exception):
-                twin = pickle.loads(pickle.dumps(failure)).unpacked()
+                twin = pickle.loads(dumps(failure)).unpacked()
                 if type(twin) is type(error) and str(twin) == str(error):
                     return failure
         said = type(error).__name__
@@ -348,11 +350,11 @@ def _unsendable(result: object) -> str:
 def _settle_in(dies_with: int | None) -> None:
     """Give up what belongs to the main process: its signals, its threads, its garbage."""
     if sys.platform == "linux":  # freed memory is kept: batch after batch needs the same, and new pages cost 10 %
-        _ask_system("mallopt", _MMAP_THRESHOLD, 2**25)  # the most that the C library took before 2022
-        _ask_system("mallopt", _MMAP_THRESHOLD, 2**30)
-        _ask_system("mallopt", _TRIM_THRESHOLD, 2**30)
+        ask_system("mallopt", _MMAP_THRESHOLD, 2**25)  # the most that the C library took before 2022
+        ask_system("mallopt", _MMAP_THRESHOLD, 2**30)
+        ask_system("mallopt", _TRIM_THRESHOLD, 2**30)
     if dies_with is not None and sys.platform == "linux":  # even if this process is stopped then
-        _ask_system("prctl", _PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        ask_system("prctl", PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         if dies_with != os.getppid() and multiprocessing.get_start_method(allow_none=True) != "forkserver":
             os._exit(1)
     gc.freeze()  # inherited objects stay untouched, so their memory stays shared
@@ -367,7 +369,7 @@ def _settle_in(dies_with: int | None) -> None:
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
 
 
-def _ask_system(function: str, *arguments: int) -> None:
+def ask_system(function: str, *arguments: int) -> None:
     """Call a function of the C library, where there is such a one."""
     with contextlib.suppress(OSError, AttributeError):
         getattr(ctypes.CDLL(None), function)(*arguments)
@@ -538,7 +540,7 @@ def pack(recipe: BatchRecipe, method: str) -> Packed | None:
     try:
         return Packed(recipe, dumps=cloudpickle.dumps, together=True)
     except Exception as error:
-        place, reason = _find_unpicklable(recipe, cloudpickle.dumps) or ("the dataset or the transforms", error)
+        place, reason = find_unpicklable(recipe, cloudpickle.dumps) or ("the dataset or the transforms", error)
         raise ConfigError(
             f"with start_method={method!r} the dataset and the transforms are sent to each worker process, but "
             f"{place} cannot be pickled: {reason}; open it when the first sample is read and leave it out of "
@@ -546,7 +548,7 @@ def pack(recipe: BatchRecipe, method: str) -> Packed | None:
         ) from error
 
 
-def _find_unpicklable(owner: object, dumps: Callable[[object], bytes], *above: str) -> tuple[str, Exception] | None:
+def find_unpicklable(owner: object, dumps: Callable[[object], bytes], *above: str) -> tuple[str, Exception] | None:
     """Return the innermost attribute that cannot be pickled, and why."""
     parts = owner if isinstance(owner, Mapping) else getattr(owner, "__dict__", {})
     for name, value in parts.items() if len(above) < _DEEPEST else ():
@@ -555,5 +557,5 @@ def _find_unpicklable(owner: object, dumps: Callable[[object], bytes], *above: s
             dumps(value)
         except Exception as error:
             said = f"{'.'.join(place).removeprefix('loader.')} (a {type(value).__name__})"
-            return _find_unpicklable(value, dumps, *place) or (said, error)
+            return find_unpicklable(value, dumps, *place) or (said, error)
     return None

@@ -1,0 +1,7 @@
+"""Where trainings run: here, in processes of this machine, or wherever an executor of one's own takes them."""
+
+from delira.execution.executor import Executor, Handle, Resources, Shared
+from delira.execution.processes import ProcessExecutor
+from delira.utils.lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

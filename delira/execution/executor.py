@@ -1,0 +1,129 @@
+"""What an executor is: tasks go in, handles come out; and what tasks share."""
+
+import abc
+import contextlib
+import dataclasses
+import math
+import numbers
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from delira.errors import expect
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What one task needs of a machine.
+
+    Parameters
+    ----------
+    cpus
+        Cores: with so many threads it computes.
+    gpus
+        GPUs, or a part of one: with 0.5 two tasks share one.
+
+    Raises
+    ------
+    ConfigError
+        If one is negative or no number, or ``cpus`` is no whole number from 1.
+    """
+
+    cpus: int = 1
+    gpus: float = 0
+
+    def __post_init__(self) -> None:
+        is_count = isinstance(self.cpus, numbers.Integral) and not isinstance(self.cpus, bool) and self.cpus >= 1
+        expect(("cpus", self.cpus, is_count, "a number of cores from 1"))
+        is_share = isinstance(self.gpus, numbers.Real) and not isinstance(self.gpus, bool) and self.gpus >= 0
+        expect(("gpus", self.gpus, is_share, "a number of GPUs from 0, or a part of one"))
+
+
+class Handle(abc.ABC, Generic[T]):
+    """A task that was submitted."""
+
+    @abc.abstractmethod
+    def done(self) -> bool:
+        """Return True if :meth:`result` has something to say; waits for nothing."""
+
+    @abc.abstractmethod
+    def result(self) -> T:
+        """Wait for what the task returned, or raise what it raised, with its own type.
+
+        Raises
+        ------
+        WorkerLostError
+            If who ran it was lost: the task may be submitted again.
+        """
+
+    @abc.abstractmethod
+    def cancel(self) -> None:
+        """Have the task not begin; one that has begun is asked to stop at its next checkpoint, as a signal asks.
+
+        It is done when it has ended; of one that never began :meth:`result` raises ``CancelledError``.
+        """
+
+
+class Executor(abc.ABC):
+    """Runs tasks somewhere; subclass it to have ``kfold(executor=…)`` run folds where you like.
+
+    A task is a function without arguments. It can be pickled by cloudpickle, may hold large arrays behind
+    :class:`Shared`, and writes what it computes into the folder of the run, which must be the same one everywhere.
+    """
+
+    #: tasks that run at the same time, as far as that is known; ``None``: others decide
+    n_jobs: int | None = None
+
+    @abc.abstractmethod
+    def submit(self, task: Callable[[], T], resources: Resources) -> Handle[T]:
+        """Take a task, to be begun now or when there is room for it.
+
+        Parameters
+        ----------
+        task
+            What is run.
+        resources
+            What it needs.
+
+        Raises
+        ------
+        ConfigError
+            If the task cannot be sent, naming what is in its way, or needs more than there is.
+        """
+
+    @abc.abstractmethod
+    def shutdown(self) -> None:
+        """End at once what still runs, and give everything back. Does nothing the second time."""
+
+
+class Shared(Generic[T]):
+    """What many tasks have in common: executors send it to each worker once, its arrays in shared memory if they can.
+
+    Where an executor does not know better, it is pickled with the task.
+
+    Parameters
+    ----------
+    value
+        Anything; it must not change any more.
+    """
+
+    def __init__(self, value: T):
+        self.value = value
+
+
+def usable_cores(root: str | Path = "/") -> int:
+    """Number of cores that this process may use: of the machine, of its affinity, and of a container around.
+
+    Parameters
+    ----------
+    root
+        Where Linux has its figures.
+    """
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # "max", or no such group
+        quota, period = (Path(root) / "sys/fs/cgroup/cpu.max").read_text().split()
+        own = min(own, math.ceil(int(quota) / int(period)))
+    return own
