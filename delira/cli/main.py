@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     options, unknown = parser.parse_known_args(arguments)
-    if unknown:  # with the usage of the command, which shows what it takes
+    if options.command in _TAKE_WORDS:
+        options.words = unknown
+    elif unknown:  # with the usage of the command, which shows what it takes
         getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command is None:
         parser.print_help(sys.stderr)
@@ -104,6 +106,8 @@ _IMPORTS = _argument(
     "--import", action="append", dest="imports", default=[], metavar="MODULE",
     help="module or script (train.py) that has the classes of the run; once for each",
 )  # fmt: skip
+#: commands that take further words: parameters of an experiment
+_TAKE_WORDS = ("train",)
 #: command, a module of this package with a function ``run`` -> what it does, examples, and its arguments
 _COMMANDS: dict[str, tuple[Any, ...]] = {
     "demo": (
@@ -138,6 +142,18 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("-o", "--output", metavar="FILE", help="the page; report/report.html of the run if not given"),
         _argument("--export", metavar="FOLDER", help="also write each table and plot into files of their own"),
         _argument("--formats", default="csv,tex,png", metavar="LIST", help="of csv, tex, png, svg, pdf"),
+    ),
+    "train": (
+        "cross-validate or train the experiment of a file, on the data that it names",
+        "  delira train experiment.yml --import train.py --import torch.nn\n"
+        "  delira train experiment.yml --import train.py --import torch.nn --lr 1e-4 --n-jobs 4\n"
+        "  delira train experiment.yml --import train.py --import torch.nn --only-folds 1,3",
+        _argument("file", metavar="FILE", help="what experiment.save(data=...) wrote; --NAME VALUE sets a parameter"),
+        _IMPORTS,
+        _argument("--only-folds", metavar="LIST", help="numbers of folds, from 0: 1,3; the others can follow"),
+        _argument("--executor", choices=("here", "processes"), help="where folds run; here, if not given"),
+        _argument("--n-jobs", type=int, metavar="N", help="folds at the same time, in processes; -1: one a core"),
+        _argument("--resume", default="auto", metavar="RUN", help="'auto': go on if there is such a run; 'new'; a run"),
     ),
     "predict": (
         "predict new cases by a run into a folder; what is there is not done again",

@@ -13,7 +13,7 @@ from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import cross_validation, run_request, splits
+from delira.experiments import cross_validation, experiment_file, run_request, splits
 from delira.experiments import folds as folding
 from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.parameters import Parameters
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("delira")
 
-#: name of the file in the folder of the experiment
-FILE_NAME = "experiment.yml"
 _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(splits.SplitConfig))
 
 
@@ -161,8 +159,8 @@ class BaseExperiment(Generic[NetworkT]):
         self.model_cls: Any = model_cls
         self.n_epochs = n_epochs
         self.name = "UnnamedExperiment" if name is None or name == "" else run_request.check_name(name)
-        self._parent = Path() if save_path is None or save_path == "" else files.as_path(save_path)
-        self.save_path = self._parent / self.name
+        self.parent = Path() if save_path is None or save_path == "" else files.as_path(save_path)
+        self.save_path = self.parent / self.name
         self.key_mapping = key_mapping
         if trainer_cls is not None:
             self.trainer_cls = trainer_cls
@@ -553,18 +551,26 @@ class BaseExperiment(Generic[NetworkT]):
 
     # ------------------------------------------------------------------ on disk
 
-    def save(self, path: str | Path | None = None) -> Path:
-        """Write the experiment as readable YAML (``experiment.yml`` in its folder); returns the file."""
-        own = {name: vars(self).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
-        tree = {
-            "model_cls": self.model_cls,
-            "name": self.name,
-            "save_path": str(self._parent),
-            **{name: value for name, value in own.items() if value is not None},
-            "settings": dict(self.settings),
-            "params": dict(self.params.deepcopy().permute_variability_on_top()),
-        }
-        return files.publish_text(Path(path or self.save_path / FILE_NAME), yaml_codec.dumps(tree))
+    def save(
+        self,
+        path: str | Path | None = None,
+        *,
+        data: Callable[..., Any] | str | None = None,
+        data_arguments: Mapping[str, Any] | None = None,
+        kfold: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the experiment as readable YAML, which ``delira train`` runs if it names its data; returns the file.
+
+        Parameters
+        ----------
+        path
+            The file; ``experiment.yml`` in the folder of the experiment if ``None``.
+        data
+            A function at the top of a module, or ``"module:function"``; it returns a manager, or two for a training.
+        data_arguments, kfold
+            What it is called with; arguments of a cross-validation, without which it is one training.
+        """
+        return experiment_file.write(self, path, data, data_arguments, kfold)
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
@@ -577,12 +583,7 @@ class BaseExperiment(Generic[NetworkT]):
         objects
             Classes, functions and instances by the name the file uses, for what is not imported yet.
         """
-        path = Path(file_name)
-        path = path / FILE_NAME if path.is_dir() else path
-        tree = yaml_codec.loads(path.read_bytes(), objects)
-        if not isinstance(tree, Mapping) or not {"model_cls", "params"} <= tree.keys():
-            raise ConfigError(f"{path} is no experiment file; it was not written by Experiment.save")
-        arguments = {**tree, "params": Parameters(tree["params"]["fixed"], tree["params"]["variable"])}
+        arguments, _ = experiment_file.read(file_name, objects)
         return cls(**arguments.pop("settings"), **arguments)
 
     def __str__(self) -> str:
@@ -590,7 +591,7 @@ class BaseExperiment(Generic[NetworkT]):
 
     def __repr__(self) -> str:
         model = str(self.model_cls) if isinstance(self.model_cls, yaml_codec.Unresolved) else self.model_cls.__name__
-        return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self._parent)!r})"
+        return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self.parent)!r})"
 
 
 show_settings(BaseExperiment.__init__)

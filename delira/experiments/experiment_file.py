@@ -1,0 +1,126 @@
+"""An experiment as a file that people can read: written, read, and what it is to be run on."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delira.errors import ConfigError, check_known, expect
+from delira.experiments.parameters import Parameters
+from delira.experiments.run_request import check_mapping
+from delira.utils import files, references, yaml_codec
+
+if TYPE_CHECKING:
+    from delira.experiments.experiment import BaseExperiment
+
+#: name of the file in the folder of the experiment
+FILE_NAME = "experiment.yml"
+#: entries that are no arguments of an experiment
+_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold")
+#: arguments of ``kfold`` that belong to a call, not to an experiment
+_OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a file says besides the experiment: its class, and what it is run on."""
+
+    experiment_cls: str = ""
+    """``module:qualname``; empty: an older file, which does not say it."""
+    data: str = ""
+    """The function that gives the data, ``module:qualname``; empty: the file names none."""
+    data_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What it is called with."""
+    kfold: Mapping[str, Any] | None = None
+    """What a cross-validation is asked for; ``None``: one training."""
+
+    def __post_init__(self) -> None:
+        is_name = isinstance(self.data, str) and (not self.data or all(self.data.partition(":")))
+        expect(("data", self.data, is_name, "a function at the top of a module, or its name: 'module:function'"))
+        check_mapping(data_arguments=self.data_arguments, kfold=self.kfold)
+
+
+def write(
+    experiment: "BaseExperiment[Any]",
+    path: str | Path | None,
+    data: Callable[..., Any] | str | None,
+    data_arguments: Mapping[str, Any] | None,
+    kfold: Mapping[str, Any] | None,
+) -> Path:
+    """Write an experiment, and what it is run on.
+
+    Parameters
+    ----------
+    experiment, path
+        What is written, and into which file; that of its folder if ``None``.
+    data, data_arguments, kfold
+        As of ``experiment.save``.
+
+    Raises
+    ------
+    ConfigError
+        If ``data`` is no function at the top of a module, or ``kfold`` does not know an argument.
+    """
+    if data_arguments and data is None:
+        raise ConfigError("data_arguments are those of data, which is not given: data=function or 'module:function'")
+    if kfold is not None:
+        check_mapping(kfold=kfold)
+        known = {*inspect.signature(type(experiment).kfold).parameters} - {*_OF_A_CALL}
+        check_known(kfold, known, "kfold takes no")
+    plan = Plan(data=_name_of(data), data_arguments=dict(data_arguments or {}), kfold=kfold)
+    own = {name: vars(experiment).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
+    tree = {
+        "experiment_cls": references.class_on_disk(type(experiment)),
+        "model_cls": experiment.model_cls,
+        "name": experiment.name,
+        "save_path": str(experiment.parent),
+        **{name: value for name, value in own.items() if value is not None},
+        "settings": dict(experiment.settings),
+        "params": dict(experiment.params.deepcopy().permute_variability_on_top()),
+        **({"data": plan.data, "data_arguments": dict(plan.data_arguments)} if plan.data else {}),
+        **({} if kfold is None else {"kfold": dict(kfold)}),
+    }
+    return files.publish_text(Path(path or experiment.save_path / FILE_NAME), yaml_codec.dumps(tree))
+
+
+def _name_of(data: Callable[..., Any] | str | None) -> str:
+    if data is None or isinstance(data, str):
+        return data or ""
+    name = references.name_of(data) if callable(data) else None
+    if name is None or "<" in name:
+        raise ConfigError(
+            f"data must be a function at the top of a module, or its name 'module:function', got {data!r}: a file can "
+            "name nothing else"
+        )
+    return name
+
+
+def read(path: str | Path, objects: Mapping[str, Any] | None) -> tuple[dict[str, Any], Plan]:
+    """Arguments of the experiment in a file, and what else the file says; nothing is imported or executed.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder that has it.
+    objects
+        Classes, functions and instances by the name the file uses.
+
+    Raises
+    ------
+    ConfigError
+        If it is no file of an experiment.
+    """
+    path = Path(path)
+    path = path / FILE_NAME if path.is_dir() else path
+    try:
+        tree = yaml_codec.loads(files.read_bytes(path), objects)
+    except ConfigError as error:
+        error.add_note(f"in {path}")
+        raise
+    if not isinstance(tree, Mapping) or not {"model_cls", "params"} <= tree.keys():
+        raise ConfigError(f"{path} is no experiment file; it was not written by Experiment.save")
+    arguments = {name: value for name, value in tree.items() if name not in _FURTHER}
+    arguments["params"] = Parameters(tree["params"]["fixed"], tree["params"]["variable"])
+    arguments |= {"settings": dict(tree.get("settings") or {})}
+    return arguments, Plan(**{name: tree[name] for name in _FURTHER if tree.get(name) is not None})

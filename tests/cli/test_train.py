@@ -1,0 +1,189 @@
+"""``delira train``: the experiment of a file, whose data and classes only a script knows."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delira import cli
+from delira.errors import ConfigError
+from delira.experiments.result import KFoldResult
+from delira.runs.folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = '''
+"""Lines through the origin."""
+
+import numpy as np
+
+from delira.data_loading import BaseDataManager
+from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
+
+
+class Line(ToyNetwork):
+    """A network of the script's own."""
+
+
+def error(y_true, y_pred):
+    return float(np.abs(y_true - y_pred).mean())
+
+
+def numbers(n=12, slope=2.0):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(n, 1))
+    return BaseDataManager({"data": data, "label": slope * data}, 4)
+
+
+def two(n=12):
+    return numbers(n), numbers(n, 3.0)
+
+
+def experiment():
+    training = {
+        "losses": {"mse": mean_squared_error}, "optimizer_cls": ToySGD, "optimizer_params": {"lr": 0.1},
+        "num_epochs": 2, "verbose": 0,
+    }
+    params = {"model": {"n_features": 1}, "training": training}
+    return ToyExperiment(params, Line, name="lines", save_path="runs")
+
+
+if __name__ == "__main__":
+    kfold = {"num_splits": 3, "metrics": {"error": error}, "shuffle": True, "random_seed": 1}
+    experiment().save("folds.yml", data=numbers, data_arguments={"n": 15}, kfold=kfold)
+    experiment().save("once.yml", data=two)
+    experiment().save("nothing.yml")
+'''
+WORDS = ["--import", "lines.py", "--import", "delira.testing.toy"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with a script, and the files that it has written."""
+    folder = tmp_path_factory.mktemp("train")
+    (folder / "lines.py").write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "lines.py"], cwd=folder, env=environment, check=True)
+    return folder
+
+
+@pytest.fixture
+def ask(written, tmp_path, monkeypatch, capsys):
+    """What the command says: exit code, standard output and error stream."""
+    for file in written.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "lines", raising=False)
+
+    def call(*words):
+        try:
+            code = cli.main(["train", *words])
+        except SystemExit as error:
+            code = error.code
+        return code, *capsys.readouterr()
+
+    yield call
+    sys.modules.pop("lines", None)
+
+
+def test_a_file_is_cross_validated_and_the_same_line_reads_it_again(ask):
+    code, out, err = ask("folds.yml", *WORDS)
+    assert code == 0, err
+    assert "lines: 3 folds, 15 cases" in out
+    (run,) = (folder for folder in Path("runs/lines").iterdir() if folder.is_dir())
+    assert f"folder  {run.absolute()}" in out
+    _, again, _ = ask("folds.yml", *WORDS, "--json")
+    told = json.loads(again)
+    assert (told["path"], told["folds"]) == (str(run.absolute()), [0, 1, 2])
+    assert told["metrics"] == pytest.approx({"error": KFoldResult.load(run).summary()["error"]["mean"]})
+    assert len([event for event in RunFolder(run).events() if event["event"] == "fold_started"]) == 3
+    assert ask("folds.yml", *WORDS, "--resume", "new")[0] == 0
+    assert len([folder for folder in Path("runs/lines").iterdir() if folder.is_dir()]) == 2
+
+
+def test_some_folds_now_and_the_others_in_processes_later(ask):
+    told = json.loads(ask("folds.yml", *WORDS, "--only-folds", "2", "--json")[1])
+    assert told["folds"] == [2]
+    if hasattr(os, "memfd_create"):
+        whole = json.loads(ask("folds.yml", *WORDS, "--n-jobs", "2", "--json")[1])
+        assert (whole["path"], whole["folds"]) == (told["path"], [0, 1, 2])
+        assert "handed_out" in [event["event"] for event in RunFolder(told["path"]).events()]
+
+
+def test_words_replace_parameters_as_in_scripts(ask):
+    told = json.loads(ask("folds.yml", *WORDS, "--lr", "0.05", "--training.num_epochs", "1", "--json")[1])
+    settings = RunFolder(told["path"]).read_manifest()["settings"]
+    assert (settings["optimizer_params"]["lr"], settings["num_epochs" if "num_epochs" in settings else "verbose"]) in (
+        (0.05, 1), (0.05, 0),
+    )  # fmt: skip
+    code, _, err = ask("folds.yml", *WORDS, "--rate", "0.05")
+    assert code == 2
+    assert "rate" in err
+    code, _, err = ask("folds.yml", *WORDS, "--lr", "fast")
+    assert code == 2
+    assert "lr" in err
+
+
+def test_one_training_is_run_with_its_validation_data(ask):
+    code, out, err = ask("once.yml", *WORDS, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["epochs"] == 2
+    assert {"mse", "val_mse"} <= told["metrics"].keys()
+    code, _, err = ask("once.yml", *WORDS, "--only-folds", "1")
+    assert code == 2
+    assert "--only-folds is of a cross-validation, and once.yml has one training" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["folds.yml"], "add --import SCRIPT.py"),
+        (["nothing.yml", *WORDS], "nothing.yml names no data; write it by experiment.save(data=function)"),
+        (["lines.py", *WORDS], "this is not readable as plain YAML"),
+        (["gone.yml", *WORDS], "gone.yml"),
+        (["folds.yml", *WORDS, "--only-folds", "one"], "--only-folds one: it is numbers of folds"),
+        (["folds.yml", *WORDS, "--only-folds", "7"], "7"),
+        (["folds.yml", *WORDS, "--n-jobs", "0"], "n_jobs"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_line_and_nothing_is_trained(ask, words, match):
+    code, out, err = ask(*words)
+    assert (code, out) == (2 if "gone" not in match else code, "")
+    assert code in (1, 2)
+    assert match in err
+    assert "Traceback" not in err
+    assert not [*Path("runs").rglob("history.jsonl")] if Path("runs").exists() else True
+
+
+def test_data_of_a_module_that_was_not_named_is_not_called(ask):
+    text = Path("folds.yml").read_text().replace("__main__:numbers", "os:getcwd")
+    Path("folds.yml").write_text(text)
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert "has its data from os:getcwd, which is called only if its module is named: add --import os" in err
+
+
+def test_what_a_file_cannot_name_is_refused_when_it_is_written(written, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(written))
+    monkeypatch.chdir(tmp_path)
+    import lines
+
+    try:
+        own = lines.experiment()
+        with pytest.raises(ConfigError, match="data must be a function at the top of a module"):
+            own.save("a.yml", data=lambda: None)
+        with pytest.raises(ConfigError, match="data must be a function at the top of a module"):
+            own.save("a.yml", data="numbers")
+        with pytest.raises(ConfigError, match="kfold takes no 'num_split'; did you mean 'num_splits'"):
+            own.save("a.yml", data=lines.numbers, kfold={"num_split": 3})
+        with pytest.raises(ConfigError, match="data_arguments are those of data, which is not given"):
+            own.save("a.yml", data_arguments={"n": 3})
+        assert not Path("a.yml").exists()
+    finally:
+        sys.modules.pop("lines", None)
