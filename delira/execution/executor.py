@@ -38,7 +38,7 @@ class Resources:
     def __post_init__(self) -> None:
         is_count = isinstance(self.cpus, numbers.Integral) and not isinstance(self.cpus, bool) and self.cpus >= 1
         expect(("cpus", self.cpus, is_count, "a number of cores from 1"))
-        is_share = isinstance(self.gpus, numbers.Real) and not isinstance(self.gpus, bool) and self.gpus >= 0
+        is_share = isinstance(self.gpus, numbers.Real) and not isinstance(self.gpus, bool) and 0 <= self.gpus < math.inf
         expect(("gpus", self.gpus, is_share, "a number of GPUs from 0, or a part of one"))
 
 
@@ -112,6 +112,12 @@ class Shared(Generic[T]):
 
     def __init__(self, value: T):
         self.value = value
+
+
+def is_job_count(n_jobs: object) -> bool:
+    """Return True for a number of jobs from 1, and for -1, which stands for one for each core."""
+    is_whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    return is_whole and (n_jobs >= 1 or n_jobs == -1)  # type: ignore[operator]
 
 
 def usable_cores(root: str | Path = "/") -> int:

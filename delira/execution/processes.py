@@ -21,7 +21,7 @@ from typing import Any
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure, Packed, Unreadable, find_unpicklable, receive
 from delira.errors import ConfigError, WorkerLostError, expect
-from delira.execution.executor import Executor, Handle, Resources, Shared, T, usable_cores
+from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
 from delira.execution.worker import RECORD, SHARED, STOP, TASK, UNREADABLE, WARNING, Setup, dumps_task
 
 _log = logging.getLogger("delira")
@@ -51,15 +51,19 @@ class ProcessExecutor(Executor):
     Raises
     ------
     ConfigError
-        If ``n_jobs`` is no number of processes, or the system has no sockets that hand over files (Windows).
+        If ``n_jobs`` is no number of processes, ``gpus`` no list of names, or the system has no sockets that hand over
+        files (Windows).
     """
 
     def __init__(self, n_jobs: int | None = None, *, gpus: Sequence[int | str] | None = None):
-        is_count = isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and (n_jobs >= 1 or n_jobs == -1)
-        expect(("n_jobs", n_jobs, n_jobs is None or is_count, "a number of processes from 1, or -1: one for each core"))
+        is_count = n_jobs is None or is_job_count(n_jobs)
+        expect(
+            ("n_jobs", n_jobs, is_count, "a number of processes from 1, or -1: one for each core"),
+            ("gpus", gpus, gpus is None or _are_gpus(gpus), "names of different GPUs, e.g. [0, 1]"),
+        )
         if not hasattr(socket, "send_fds"):
             raise ConfigError("executor='processes' needs a Unix system; leave executor and n_jobs out")
-        self.n_jobs: int = usable_cores() if n_jobs is None or n_jobs == -1 else n_jobs
+        self.n_jobs: int = usable_cores() if n_jobs is None or n_jobs == -1 else int(n_jobs)
         self._gpus = {str(gpu): 1.0 for gpu in (visible_gpus() if gpus is None else gpus)}
         """What is left of each GPU."""
         self._n_gpus = len(self._gpus)
@@ -336,6 +340,14 @@ def _shared_in(task: object) -> list[Shared[Any]]:
     parts = [*vars(task).values()] if hasattr(task, "__dict__") else []
     parts += [*getattr(task, "args", ()), *getattr(task, "keywords", {}).values()]
     return [part for part in parts if isinstance(part, Shared)]
+
+
+def _are_gpus(gpus: object) -> bool:
+    """Return True for a list of different numbers from 0, or of texts."""
+    if not isinstance(gpus, (list, tuple)):
+        return False
+    names = [gpu for gpu in gpus if (isinstance(gpu, str) and gpu) or (type(gpu) is int and gpu >= 0)]
+    return len(names) == len(gpus) == len({*map(str, gpus)})
 
 
 def visible_gpus() -> list[str]:

@@ -119,16 +119,7 @@ class CrossValidation:
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
         ) as folder:
-            facts = {
-                "n_samples": len(dataset),
-                "metric_keys": self.metric_keys,
-                "groups": splitter.groups,
-                "case_names": _case_names(dataset),
-                "seed": self.request.seed,
-                "name": self.experiment.name,
-                "info": {**self._describe(folder), **_class_names(dataset), **leaks},
-                "outputs": self.outputs,
-            }
+            facts = self._facts(folder, splitter, leaks)
             with loss_tolerated("what a report needs of the whole run"):
                 results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
             work = Work(
@@ -147,6 +138,20 @@ class CrossValidation:
             result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
             self._keep_examples(result)
         return result
+
+    def _facts(self, folder: RunFolder, splitter: Splitter, leaks: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a result says besides its folds."""
+        dataset = self.cases.dataset
+        return {
+            "n_samples": len(dataset),
+            "metric_keys": self.metric_keys,
+            "groups": splitter.groups,
+            "case_names": _case_names(dataset),
+            "seed": self.request.seed,
+            "name": self.experiment.name,
+            "info": {**self._describe(folder), **_class_names(dataset), **leaks},
+            "outputs": self.outputs,
+        }
 
     def alone(self) -> "CrossValidation":
         """Return the same without what belongs to this process, to be sent to another one."""
@@ -224,7 +229,7 @@ class CrossValidation:
             raise
         except (CheckpointError, OSError) as error:  # damaged, or a link to somewhere else
             what = "tested again from its checkpoint" if self.is_chosen(number) else "left out"
-            warnings.warn(f"fold {number} is {what}: {error}", stacklevel=5)
+            warnings.warn(f"fold {number} is {what}: {error}", stacklevel=6)
             return None
         self._check_epochs(number, max((int(values.get("epoch", 0)) for values in stored.fields["history"]), default=0))
         if stored.outputs is None or stored.asked["num_epochs"] != self.request.num_epochs:

@@ -58,13 +58,14 @@ class Placement:
 
     def __post_init__(self) -> None:
         from delira.execution import Executor, Resources
+        from delira.execution.executor import is_job_count
 
         given, n_jobs, resources = self.executor, self.n_jobs, self.resources
-        is_count = isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and (n_jobs >= 1 or n_jobs == -1)
+        is_count = n_jobs is None or is_job_count(n_jobs)
         is_known = given is None or isinstance(given, Executor) or (isinstance(given, str) and given in _NAMES)
         is_needs = resources is None or isinstance(resources, (Resources, Mapping))
         expect(
-            ("n_jobs", n_jobs, n_jobs is None or is_count, "a number of folds from 1, or -1: one for each core"),
+            ("n_jobs", n_jobs, is_count, "a number of folds from 1, or -1: one for each core"),
             ("executor", given, is_known, "'here', 'processes' or a delira.execution.Executor"),
             ("resources", resources, is_needs, "a delira.execution.Resources or its fields, e.g. {'cpus': 2}"),
         )

@@ -37,7 +37,7 @@ def test_a_setting_that_cannot_be_is_refused_by_name(setting, value, message):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("n_jobs", "folds run one after the other: n_process_augmentation"),
+        ("n_jobs", "runs folds in parallel, n_process_augmentation of the data manager loads in parallel"),
         ("num_workers", "BaseDataManager(…, n_process_augmentation=…)"),
         ("val_kwargs", "test_kwargs of kfold"),
         ("folds", "kfold(folds=[…]) runs some folds alone"),

@@ -1,0 +1,42 @@
+"""Executors, and what tasks need of a machine."""
+
+import contextlib
+
+import numpy as np
+from fuzz_cases import Entry
+from fuzz_values import NAN, NOT_NEGATIVE_OR_ZERO, NOT_POSITIVE_INT, STRANGE
+
+
+def at_once(executor, folder):
+    """How many tasks run at once; none is begun."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(executor.shutdown)
+        return executor.n_jobs
+
+
+#: -1 stands for one for each core
+NO_JOBS = [value for value in NOT_POSITIVE_INT if value is not None and not (type(value) is int and value == -1)]
+
+ENTRIES = [
+    Entry(
+        name="delira.execution.Resources",
+        good=lambda folder: {},
+        use=lambda made, folder: [made.cpus, made.gpus],
+        expected=lambda arguments: [arguments.get("cpus", 1), arguments.get("gpus", 0)],
+        right={"cpus": [1, 64, np.int64(2)], "gpus": [0, 0.5, 2]},
+        wrong={"cpus": [None, *NOT_POSITIVE_INT], "gpus": [None, *NOT_NEGATIVE_OR_ZERO]},
+    ),
+    Entry(
+        name="delira.execution.ProcessExecutor",
+        good=lambda folder: {"n_jobs": 2},
+        use=at_once,
+        expected=lambda arguments: int(arguments["n_jobs"]),
+        right={"n_jobs": [1, 7, np.int64(3)], "gpus": [None, [], [0, 1], ("GPU-1", 2)]},
+        wrong={
+            "n_jobs": [
+                value for value in NOT_POSITIVE_INT if value is not None and not (type(value) is int and value == -1)
+            ],
+            "gpus": ["0,1", 2, NAN, {}, STRANGE, True, [None], [-1], [0.5], [""], [0, 0]],
+        },
+    ),
+]
