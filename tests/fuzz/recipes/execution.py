@@ -33,9 +33,7 @@ ENTRIES = [
         expected=lambda arguments: int(arguments["n_jobs"]),
         right={"n_jobs": [1, 7, np.int64(3)], "gpus": [None, [], [0, 1], ("GPU-1", 2)]},
         wrong={
-            "n_jobs": [
-                value for value in NOT_POSITIVE_INT if value is not None and not (type(value) is int and value == -1)
-            ],
+            "n_jobs": NO_JOBS,
             "gpus": ["0,1", 2, NAN, {}, STRANGE, True, [None], [-1], [0.5], [""], [0, 0]],
         },
     ),
