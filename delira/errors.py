@@ -9,7 +9,7 @@ A check says what was wrong, where, and what to type: wrong values, unknown name
   - MissingKeyError (KeyError)          a batch, prediction or metric lacks a needed entry
   - NetworkError (TypeError)            a network does not keep its side of the contract
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
-    - WorkerLostError                   who ran a task of an executor was lost
+  - WorkerLostError (WorkerError)       who ran a task of an executor was lost
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
   - UnreadableError (OSError)           the system cannot read a file now, which may be whole
