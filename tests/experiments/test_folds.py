@@ -164,6 +164,7 @@ def test_the_fold_of_a_lost_process_goes_on_from_its_checkpoint(tmp_path, manage
     assert [fold.callbacks[0].epochs for fold in lossy.folds] == [[(n, e) for e in (1, 2, 3)] for n in range(4)]
 
 
+@pytest.mark.slow
 def test_a_fold_that_is_lost_again_and_again_has_failed(tmp_path, manager):
     (tmp_path / "marks").mkdir()
     die = DieOnce(tmp_path / "marks", (1,), 2, times=9)
@@ -394,7 +395,9 @@ def wait_for(condition, process, seconds=60.0):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_after_a_signal_no_process_is_left_and_the_run_goes_on(tmp_path, number):
     process = started(tmp_path, 0.3)
     wait_for(lambda: len([*tmp_path.glob("began-*")]) == 2, process)
