@@ -39,7 +39,8 @@ class Resources:
         is_count = isinstance(self.cpus, numbers.Integral) and not isinstance(self.cpus, bool) and self.cpus >= 1
         expect(("cpus", self.cpus, is_count, "a number of cores from 1"))
         is_share = isinstance(self.gpus, numbers.Real) and not isinstance(self.gpus, bool) and 0 <= self.gpus < math.inf
-        expect(("gpus", self.gpus, is_share, "a number of GPUs from 0, or a part of one"))
+        is_share = is_share and (self.gpus <= 1 or self.gpus == int(self.gpus))
+        expect(("gpus", self.gpus, is_share, "a whole number of GPUs, or a part of one: 2, 1 or 0.5"))
 
 
 class Handle(abc.ABC, Generic[T]):
@@ -79,7 +80,7 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def submit(self, task: Callable[[], T], resources: Resources) -> Handle[T]:
-        """Take a task, to be begun now or when there is room for it.
+        """Take a task, to be begun now or when a worker is free.
 
         Parameters
         ----------

@@ -66,7 +66,6 @@ class ProcessExecutor(Executor):
         self.n_jobs: int = usable_cores() if n_jobs is None or n_jobs == -1 else int(n_jobs)
         self._gpus = {str(gpu): 1.0 for gpu in (visible_gpus() if gpus is None else gpus)}
         """What is left of each GPU."""
-        self._n_gpus = len(self._gpus)
         self._waiting: list[_ProcessHandle[Any]] = []
         self._workers: list[_Process] = []
         self._shared: dict[int, tuple[int, Shared[Any], Packed]] = {}
@@ -79,8 +78,8 @@ class ProcessExecutor(Executor):
         """Take a task; see :meth:`Executor.submit`."""
         if not self._end.still_active():
             raise ConfigError("this executor was shut down; make a new one")
-        if resources.gpus > self._n_gpus:
-            raise ConfigError(f"a task needs {resources.gpus:g} GPUs, and {self._n_gpus} can be seen here")
+        if resources.gpus > len(self._gpus):
+            raise ConfigError(f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here")
         packed = self._packed(lambda keys: Packed((TASK, task), dumps=dumps_task(keys)), task, "the task")
         handle = _ProcessHandle[T](self, packed, resources)
         self._waiting.append(handle)
@@ -199,12 +198,13 @@ class ProcessExecutor(Executor):
         return handle
 
     def _free_gpus(self, wanted: float) -> tuple[str, ...] | None:
-        """Return GPUs that have as much left, those with least first; ``None`` if there are none now."""
+        """Return GPUs that have as much left, those with most first; ``None`` if there are none now."""
         if wanted == 0:
             return ()
         share, number = min(wanted, 1.0), max(1, round(wanted))
-        free = sorted((left, gpu) for gpu, left in self._gpus.items() if left >= share - 1e-9)
-        return tuple(gpu for _, gpu in free[:number]) if len(free) >= number else None
+        free = [gpu for gpu, left in self._gpus.items() if left >= share - 1e-9]
+        free.sort(key=lambda gpu: -self._gpus[gpu])
+        return tuple(free[:number]) if len(free) >= number else None
 
     # ------------------------------------------------------------------ what is sent
 

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import json
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from delira.experiments.splits import Split
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
 from delira.training.run import StopSignals
+from delira.utils.files import read_json_lines
 
 if TYPE_CHECKING:
     from delira.contract import Backend
@@ -235,10 +235,11 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
         What the first fold that failed raised, with its own type.
     """
     splits = work.splits
-    _tell_of_threads(work.threads)
     with contextlib.ExitStack() as stack:
         table = stack.enter_context(shown_folds(len(splits), work.validation.request.settings))
         found, waiting = _find_finished(work, folder, table)
+        if waiting:
+            _tell_of_threads(work.threads)
         executor = stack.enter_context(placement.opened(len(waiting)))
         if executor is None:
             outcomes = _run_here(work, folder, waiting, table)
@@ -442,25 +443,17 @@ class _Followed:
     """
 
     def __init__(self, folder: Path):
-        self._file, self._size, self._n_told, self._began_at = folder / "history.jsonl", -1, 0, time.perf_counter()
+        self._file, self._size, self._began_at = folder / "history.jsonl", -1, time.perf_counter()
         self._n_before: int | None = None
-        self._is_begun = False
 
     def n_epochs(self) -> int:
         """Return how many there are."""
         return len(self._records())
 
     def _records(self) -> list[dict[str, Any]]:
-        try:
-            lines = self._file.read_text(encoding="utf-8").splitlines()
-        except OSError:
-            return []
-        records = []
-        for line in lines:
-            with contextlib.suppress(ValueError):  # the last one may be half written
-                record = json.loads(line)
-                records += [record] if isinstance(record, dict) else []
-        return records
+        with contextlib.suppress(OSError):
+            return read_json_lines(self._file)[0]
+        return []
 
     def tell(self, number: int, num_epochs: int, table: Any) -> None:
         """Tell the table what is new."""

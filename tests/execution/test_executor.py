@@ -9,7 +9,9 @@ from delira.execution import Resources
 from delira.execution.executor import usable_cores
 
 
-@pytest.mark.parametrize("wrong", [{"cpus": 0}, {"cpus": 1.5}, {"cpus": True}, {"gpus": -1}, {"gpus": "one"}])
+@pytest.mark.parametrize(
+    "wrong", [{"cpus": 0}, {"cpus": 1.5}, {"cpus": True}, {"gpus": -1}, {"gpus": "one"}, {"gpus": 1.5}]
+)
 def test_needs_that_are_no_numbers_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Resources(**wrong)

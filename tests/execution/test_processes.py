@@ -215,6 +215,15 @@ def test_several_tasks_share_a_gpu_if_asked(tmp_path):
         executor.shutdown()
 
 
+def test_parts_of_gpus_are_taken_of_the_one_with_most_left(tmp_path):
+    executor = ProcessExecutor(2, gpus=["0", "1"])
+    try:
+        handles = [executor.submit(functools.partial(meet, tmp_path, name, 2), Resources(gpus=0.5)) for name in "ab"]
+        assert [gpus for gpus, _ in (handle.result() for handle in handles)] == ["0", "1"]
+    finally:
+        executor.shutdown()
+
+
 def test_gpus_that_the_program_may_not_use_are_not_dealt_out(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2,-1,3")
     assert visible_gpus() == ["1", "2"]
