@@ -10,10 +10,12 @@ A check says what was wrong, where, and what to type: wrong values, unknown name
   - NetworkError (TypeError)            a network does not keep its side of the contract
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
   - WorkerLostError (WorkerError)       who ran a task of an executor was lost
+  - FoldFailedError (WorkerError)       a fold failed in a process of another session
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
   - UnreadableError (OSError)           the system cannot read a file now, which may be whole
   - FolderInUseError (RuntimeError)     another process uses the folder
+  - LeaseLostError (FolderInUseError)   another process has taken over
   - MissingBackendError (ImportError)   the package behind a public name is not installed
 
 ``TrainingInterrupted`` (SystemExit) is no error: a signal ended the training.
@@ -66,6 +68,10 @@ class WorkerLostError(WorkerError):
     """The process or machine that ran a task of an executor was lost; the task may be submitted again."""
 
 
+class FoldFailedError(WorkerError):
+    """A fold failed in a process of another session that works at the same run; a note has its traceback."""
+
+
 class NonFiniteLossError(DeliraError, ArithmeticError):
     """A loss, or the weights, became infinite or not a number."""
 
@@ -85,6 +91,10 @@ class UnreadableError(DeliraError, OSError):
 
 class FolderInUseError(DeliraError, RuntimeError):
     """Another process uses the folder."""
+
+
+class LeaseLostError(FolderInUseError):
+    """Another process has taken over what this one was at work on, which writes nothing more."""
 
 
 class TrainingInterrupted(SystemExit):

@@ -12,6 +12,7 @@ from delira.callbacks.monitor import of_fold, plain_values
 from delira.errors import ConfigError, check_flags, check_paths, check_that
 from delira.state import BATCH, EPOCH, METRICS, PHASE, State
 from delira.utils import cells, files
+from delira.utils.owned import check_ours
 
 _log = logging.getLogger("delira")
 
@@ -86,6 +87,7 @@ class HistoryWriter(AbstractCallback):
         is_there = all((self.folder / name).exists() for name in ("history.csv", "history.jsonl"))
         try:
             if is_one_behind and is_there and self._table.takes(history[-1]):
+                check_ours(self.folder)
                 with open(self.folder / "history.csv", "a", newline="", encoding="utf-8") as file:
                     file.write(self._table.text(history[-1]))
                 with open(self.folder / "history.jsonl", "a", encoding="utf-8") as file:

@@ -19,8 +19,10 @@ from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.live_view import FoldTable, NoTable
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
-from delira.experiments.folds import Placement, Work, log_finished, run_folds
+from delira.experiments.fold_task import Work, log_finished
+from delira.experiments.folds import run_folds
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
+from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult, selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_result import describe, stated, without_secrets
@@ -128,15 +130,18 @@ class CrossValidation:
                 splits=splits,
                 threads=folder.read_manifest().get("num_threads"),
                 allow_changes=allow_changes,
+                takeover_after=self.placement.takeover_after,
+                n_events=len(folder.events()),
             )
             folds = run_folds(work, folder, self.placement)
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
             facts["info"] = facts["info"] | {"num_splits": len(splits)}
-            self._settle(folds)
-            _correct_ledger(folder, folds)
-            result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
-            self._keep_examples(result)
+            with work.leases.waited_for("result"):
+                self._settle(folds)
+                _correct_ledger(folder, folds)
+                result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
+                self._keep_examples(result)
         return result
 
     def _facts(self, folder: RunFolder, splitter: Splitter, leaks: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,7 +234,7 @@ class CrossValidation:
             raise
         except (CheckpointError, OSError) as error:  # damaged, or a link to somewhere else
             what = "tested again from its checkpoint" if self.is_chosen(number) else "left out"
-            warnings.warn(f"fold {number} is {what}: {error}", stacklevel=6)
+            warnings.warn(f"fold {number} is {what}: {error}", stacklevel=7)
             return None
         self._check_epochs(number, max((int(values.get("epoch", 0)) for values in stored.fields["history"]), default=0))
         if stored.outputs is None or stored.asked["num_epochs"] != self.request.num_epochs:

@@ -14,9 +14,9 @@ from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
 from delira.experiments import cross_validation, experiment_file, run_request, splits
-from delira.experiments import folds as folding
 from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.parameters import Parameters
+from delira.experiments.placement import Placement
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
@@ -380,6 +380,7 @@ class BaseExperiment(Generic[NetworkT]):
         executor: "Executor | Literal['here', 'processes'] | None" = None,
         n_jobs: int | None = None,
         resources: "Resources | Mapping[str, Any] | None" = None,
+        takeover_after: float = 60.0,
         resume: str | Path | None = None,
         allow_changes: bool = False,
         **options: Unpack[KFoldKeywords],
@@ -398,8 +399,7 @@ class BaseExperiment(Generic[NetworkT]):
         num_splits
             Number of folds; 10, with a warning, if ``None``.
         train_kwargs, test_kwargs
-            Changes of the manager for training, and for validation and testing, e.g.
-            ``{"transforms": augmentation}``.
+            Changes of the manager for training, and for validation and testing: ``{"transforms": augmentation}``.
         params
             Replace entries of the experiment's parameters.
         preprocessing
@@ -408,27 +408,27 @@ class BaseExperiment(Generic[NetworkT]):
             to all three before ``transforms``; see :class:`~delira.training.Preprocessing`.
         folds
             Numbers of the folds to run, from 0 as in the table and in the names of their folders; all if ``None``.
-            Each is, bit for bit, what it is among all of them. A result that lacks some says so; with ``resume``
-            the others can follow.
+            Each is, bit for bit, what it is among all. A result that lacks some says so; ``resume`` runs the others.
         keep_predictions
             What is kept of the predictions, and with it on disk: ``"labels"``, ``"probabilities"``, ``"logits"``, as
-            the network says them if ``None``, or nothing, nor targets, if ``False``. Metrics are computed of what the
-            network says in any case. Of what was made of it no metric is computed again: one that is no mean over
-            cases has then no value over all folds, and no interval.
+            the network says them if ``None``, or nothing, nor targets, if ``False``. Metrics are computed of what it
+            says in any case, but never again: one that is no mean over cases has then no value over all folds.
         predictions_dtype
             Type of their numbers on disk; as the network gives them if ``None``.
         executor
-            Where the folds run, which changes no bit of them: ``"here"``, one after the other; ``"processes"`` of this
-            machine; or a :class:`delira.execution.Executor`. ``None``: processes if ``n_jobs`` is more than 1.
+            Where the folds run, which changes no bit of them: ``"here"``, one after the other; ``"processes"``; or a
+            :class:`delira.execution.Executor`. ``None``: processes if ``n_jobs`` is more than 1.
         n_jobs
-            Folds that run at the same time; -1: one for each core. The cores are shared out: unless ``num_threads`` is
-            set, each fold computes with ``cores // n_jobs`` threads, also when the run is continued in another way.
+            Folds that run at once; -1: one for each core. These are shared out: unless ``num_threads`` is set, each
+            fold computes with ``cores // n_jobs`` threads, also when the run is continued in another way.
         resources
             What each fold needs, as :class:`delira.execution.Resources` or its fields: ``{"cpus": 2, "gpus": 0.5}``.
+        takeover_after
+            Seconds without a sign of life after which a fold that another machine works at is taken over.
         resume
-            ``None``: a new run folder. A path: continue the cross-validation in that run folder; finished
-            folds are read. ``"auto"``: continue the newest unfinished one with the same network, parameters,
-            data and splits that no other process is at work on; else read the newest finished one; else begin anew.
+            ``None``: a new run folder. A path: continue the cross-validation in that folder; finished folds are read,
+            others are shared with whoever works at it. ``"auto"``: continue, or join, the newest unfinished one with
+            the same network, parameters, data and splits; else read the newest finished one; else begin anew.
         allow_changes
             Continue though network, parameters or data differ, with a warning that says what; finished folds
             stay as they are. Never allowed for the splits and ``optimizer_cls``.
@@ -449,7 +449,7 @@ class BaseExperiment(Generic[NetworkT]):
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
         chosen = splits.check_chosen(folds)
-        placement = folding.Placement(executor=executor, n_jobs=n_jobs, resources=resources)
+        placement = Placement(executor=executor, n_jobs=n_jobs, resources=resources, takeover_after=takeover_after)
         keeping = Keeping(keep_predictions=keep_predictions, predictions_dtype=predictions_dtype)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:

@@ -5,32 +5,23 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
-from delira.errors import (
-    CheckpointError,
-    ConfigError,
-    TrainingInterrupted,
-    WorkerLostError,
-    check_known,
-    expect,
-)
-from delira.experiments.kept_hashes import keep_of_folds
-from delira.experiments.result import other_weights
+from delira.errors import CheckpointError, FoldFailedError, TrainingInterrupted, WorkerLostError
+from delira.experiments.fold_task import FoldTask, Work, log_finished, part_of, tell_failed
+from delira.experiments.placement import Placement, tell_of_threads
 from delira.experiments.run_request import shared_objects
-from delira.experiments.splits import Split
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
+from delira.runs.leases import Leases
 from delira.training.run import StopSignals
 from delira.utils.files import read_json_lines
 
 if TYPE_CHECKING:
-    from delira.contract import Backend
     from delira.execution import Executor, Handle, Resources, Shared
-    from delira.experiments.cross_validation import CrossValidation
 
 _log = logging.getLogger("delira")
 
@@ -38,187 +29,17 @@ _log = logging.getLogger("delira")
 _LOOK, _FOLLOW = 0.05, 0.5
 #: a fold that was lost so often without a further epoch has failed
 _MOST_LOSSES = 3
-_NAMES = ("here", "processes")
-#: devices that a worker is given one of
-_ANY_GPU = ("auto", "cuda", "gpu")
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Placement:
-    """Where the folds run."""
-
-    executor: "Executor | str | None" = None
-    """``"here"``, ``"processes"``, one of the user's own; ``None``: processes if there are to be several."""
-
-    n_jobs: int | None = None
-    """How many at the same time."""
-
-    resources: "Resources | Mapping[str, Any] | None" = None
-    """What each needs; ``None``: the threads that it computes with, and a GPU if its device is any."""
-
-    def __post_init__(self) -> None:
-        from delira.execution import Executor, Resources
-        from delira.execution.executor import is_job_count
-
-        given, n_jobs, resources = self.executor, self.n_jobs, self.resources
-        is_count = n_jobs is None or is_job_count(n_jobs)
-        is_known = given is None or isinstance(given, Executor) or (isinstance(given, str) and given in _NAMES)
-        is_needs = resources is None or isinstance(resources, (Resources, Mapping))
-        expect(
-            ("n_jobs", n_jobs, is_count, "a number of folds from 1, or -1: one for each core"),
-            ("executor", given, is_known, "'here', 'processes' or a delira.execution.Executor"),
-            ("resources", resources, is_needs, "a delira.execution.Resources or its fields, e.g. {'cpus': 2}"),
-        )
-        if given == "here" and n_jobs not in (None, 1):
-            raise ConfigError(f"executor='here' runs one fold after the other; for n_jobs={n_jobs} say 'processes'")
-        if isinstance(given, Executor) and n_jobs is not None:
-            raise ConfigError("an executor of your own knows how many it runs at once; leave n_jobs out")
-        if isinstance(resources, Mapping):
-            check_known(resources, [field.name for field in dataclasses.fields(Resources)], "resources has no")
-            Resources(**resources)
-
-    @property
-    def is_here(self) -> bool:
-        """Return True if folds run in this process, one after the other."""
-        return self.executor == "here" or (self.executor is None and self.n_jobs in (None, 1))
-
-    def at_once(self, n_folds: int) -> int:
-        """Return how many folds run at the same time, as far as that is known."""
-        from delira.execution.executor import usable_cores
-
-        if self.is_here:
-            return 1
-        own = self.n_jobs if isinstance(self.executor, str) or self.executor is None else self.executor.n_jobs
-        if isinstance(self.executor, str) and own is None:
-            own = -1
-        return min(n_folds, usable_cores() if own == -1 else own or n_folds)
-
-    @contextlib.contextmanager
-    def opened(self, n_folds: int) -> "Iterator[Executor | None]":
-        """Scope of the executor; one of the user's own is left as it is. ``None``: here."""
-        from delira.execution import ProcessExecutor
-
-        if self.is_here or not n_folds:
-            yield None
-        elif isinstance(self.executor, str) or self.executor is None:
-            with contextlib.closing(_Closing(ProcessExecutor(self.at_once(n_folds)))) as own:
-                yield own.executor
-        else:
-            yield self.executor
-
-    def threads(self, stated: int | None, backend: "Backend", n_folds: int) -> int | None:
-        """With how many threads each fold computes, wherever it does; ``None``: nobody can say.
-
-        Parameters
-        ----------
-        stated
-            What the user said.
-        backend
-            Which knows how many it has.
-        n_folds
-            Of the cross-validation.
-        """
-        from delira.execution import Resources
-        from delira.execution.executor import usable_cores
-
-        have = backend.devices.thread_count()
-        if stated is not None or self.is_here:
-            return stated or have
-        if self.resources is not None:
-            return (self.resources if isinstance(self.resources, Resources) else Resources(**self.resources)).cpus
-        return max(1, (have or usable_cores()) // self.at_once(n_folds))
-
-    def needs(self, threads: int | None, device: Any) -> "Resources":
-        """What a fold needs that computes with so many threads, on a device."""
-        from delira.execution import Resources
-        from delira.execution.processes import visible_gpus
-
-        if isinstance(self.resources, Resources):
-            return self.resources
-        gpus = 1 if device in _ANY_GPU and visible_gpus() else 0
-        return Resources(**{"cpus": threads or 1, "gpus": gpus, **(self.resources or {})})
-
-
-@dataclasses.dataclass(frozen=True)
-class _Closing:
-    executor: "Executor"
-
-    def close(self) -> None:
-        self.executor.shutdown()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Work:
-    """What all folds have in common."""
-
-    validation: "CrossValidation"
-    folder: Path
-    """Of the run."""
-    splits: Sequence[Split]
-    threads: int | None
-    allow_changes: bool
-
-    @property
-    def first(self) -> Any:
-        """What is done before the first fold is trained."""
-        return functools.partial(
-            keep_of_folds,
-            self.folder,
-            cases=self.validation.cases,
-            splits=self.splits,
-            allow_changes=self.allow_changes,
-        )
-
-    def settings(self, folder: RunFolder, number: int) -> dict[str, Any]:
-        """What a fold computes with here, that the settings do not say: the threads, if they can be had."""
-        devices = self.validation.experiment.backend.devices
-        stated = self.validation.request.settings.get("num_threads")
-        if stated is not None or self.threads in (None, devices.thread_count()):
-            return {}
-        try:
-            with devices.threads(self.threads):
-                return {"num_threads": self.threads}
-        except ConfigError as error:
-            told = f"it does not compute with the {self.threads} threads that the run was made for: {error}"
-            folder.log("other_threads", fold=number, text=told, num_threads=devices.thread_count())
-            _log.info("fold %d: %s", number, told)
-            return {}
-
-
-@dataclasses.dataclass(frozen=True)
-class FoldTask:
-    """One fold, to be run wherever it is called.
-
-    It returns nothing: the fold is in its folder. Where that could not be written it is what is returned.
-    """
-
-    work: "Shared[Work]"
-    number: int
-    is_first: bool
-
-    def __call__(self) -> results.FoldResult | None:
-        """Train and test it, and write it into its folder."""
-        work, number = self.work.value, self.number
-        folder = RunFolder(work.folder)
-        folder.log("fold_started", fold=number)
-        settings = {**work.settings(folder, number), "verbose": 0}
-        first = work.first if self.is_first else _nothing
-        fold = work.validation.run_fold(folder, number, work.splits[number], NoTable(), first, settings)
-        with contextlib.suppress(CheckpointError, OSError):
-            if fold.path is not None and results.read_fold(fold.path).outputs is not None:
-                return None
-        return dataclasses.replace(fold, parameters=None, callbacks=())
-
-
-def _nothing(trainer: Any) -> None:
-    """What is done before a fold that is not the first."""
+#: number of a fold, and what became of it
+_Outcome = tuple[int, results.FoldResult | Exception]
 
 
 def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[results.FoldResult]:
     """Every fold: read if it is finished, else trained and tested, if it was asked for.
 
     Here the error of a fold arrives at once. Of folds that were handed out one that fails is told, and the others go
-    on; where as many fail as run at once before any has finished, there is nothing to go on for.
+    on; where as many fail as run at once before any has finished, there is nothing to go on for. A fold that another
+    session works at, on whatever machine, is waited for; if that ends without it, it is run by this one.
 
     Parameters
     ----------
@@ -239,25 +60,24 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
         table = stack.enter_context(shown_folds(len(splits), work.validation.request.settings))
         found, waiting = _find_finished(work, folder, table)
         if waiting:
-            _tell_of_threads(work.threads)
+            tell_of_threads(work.threads)
         executor = stack.enter_context(placement.opened(len(waiting)))
         if executor is None:
-            outcomes = _run_here(work, folder, waiting, table)
+            outcomes = _run_here(work, waiting, table, _Elsewhere(work, folder, table))
         else:
             needs = placement.needs(work.threads, work.validation.request.settings.get("device"))
             outcomes = _HandedOut(work, folder, table, executor, needs).run(waiting)
         failed: dict[int, Exception] = {}
+        stack.callback(work.leases.sweep)
         for number, outcome in outcomes:
             if isinstance(outcome, Exception):
                 failed[number] = outcome
-                _tell_failed(folder, number, outcome)
                 if len(failed) < len(waiting):
                     _log.error("fold %d failed: %s", number, said_by(outcome), exc_info=outcome)
                 if not found and len(failed) >= min(placement.at_once(len(splits)), len(waiting)):
                     outcomes.close()
                     break
             else:
-                log_finished(folder, outcome)
                 table.end(outcome)
                 found[number] = outcome
     if failed:
@@ -271,8 +91,12 @@ def _find_finished(
     """Return the folds that earlier sessions finished, by number, and the numbers of those that are to be run."""
     finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
     found, waiting = {}, []
-    for number, split in enumerate(work.splits):
-        fold = work.validation.read_fold(folder.fold(number), number, split, is_finished=number in finished)
+    held = {*work.leases.held()}
+    for number in range(len(work.splits)):
+        is_finished = number in finished
+        # who holds it may be about to say so, and to say it once
+        is_held = not is_finished and part_of(number) in held
+        fold = None if is_held else work.read(number, is_finished=is_finished)
         if fold is not None:
             found[number] = fold
             if number not in finished:
@@ -284,11 +108,6 @@ def _find_finished(
             folder.missing_folds.append(number)
             table.leave_out(number)
     return found, waiting
-
-
-def _tell_failed(folder: RunFolder, number: int, error: Exception) -> None:
-    notes = [*map(str, getattr(error, "__notes__", ()))]
-    folder.log("fold_failed", fold=number, error=said_by(error), **({"notes": notes} if notes else {}))
 
 
 def _raise(failed: Mapping[int, Exception], finished: Sequence[int], n_folds: int) -> None:
@@ -303,27 +122,76 @@ def _raise(failed: Mapping[int, Exception], finished: Sequence[int], n_folds: in
     raise failed[first]
 
 
-def log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
-    """Tell the ledger of a fold that has ended."""
-    told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
-    folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)
-
-
 def _run_here(
-    work: Work, folder: RunFolder, waiting: Iterable[int], table: FoldTable | NoTable
-) -> Generator[tuple[int, results.FoldResult | Exception], None, None]:
-    """Yield each fold, in their order."""
-    first = work.first
-    for number in waiting:
-        folder.log("fold_started", fold=number)
-        settings = work.settings(folder, number)
-        try:
-            fold = work.validation.run_fold(folder, number, work.splits[number], table, first, settings)
-        except Exception as error:
-            _tell_failed(folder, number, error)
-            raise
-        first = None
-        yield number, fold
+    work: Work, waiting: Sequence[int], table: FoldTable | NoTable, elsewhere: "_Elsewhere"
+) -> Generator[_Outcome, None, None]:
+    """Yield each fold, in their order but for those that others are at work on."""
+    first, left = work.first, [(number, 0) for number in waiting]
+    while left or elsewhere:
+        for number, outcome in elsewhere.look():
+            if isinstance(outcome, int):
+                left.append((number, outcome))
+            else:
+                yield number, outcome
+        if not left:
+            time.sleep(_LOOK)
+            continue
+        number, over = left.pop(0)
+        fold = work.run(number, table, first, over)
+        if fold is None:
+            elsewhere.add(number)
+        else:
+            first = None
+            yield number, fold
+
+
+class _Elsewhere:
+    """Folds that processes of other sessions are at work on.
+
+    Parameters
+    ----------
+    work, folder, table
+        What all folds have in common, where they are written, and what shows how far they are.
+    """
+
+    def __init__(self, work: Work, folder: RunFolder, table: Any):
+        self._work, self._folder, self._table = work, folder, table
+        self._leases: Leases = work.leases
+        self._followed: dict[int, _Followed] = {}
+        self._looked_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def add(self, number: int) -> None:
+        """Wait for a fold."""
+        self._followed[number] = _Followed(self._folder.fold(number))
+
+    def look(self) -> Iterator[tuple[int, results.FoldResult | Exception | int]]:
+        """Yield what became of folds: an error, a result, or the number of the lease that nobody holds any more."""
+        if time.monotonic() < self._looked_at + _FOLLOW:
+            return
+        for number, followed in [*self._followed.items()]:
+            followed.tell(number, self._work.validation.request.num_epochs, self._table)
+            # in this order: who works at it says what came of it before letting it go
+            over = self._leases.is_free(part_of(number))
+            outcome = self._told(number)
+            if over is None and not isinstance(outcome, results.FoldResult):
+                continue
+            del self._followed[number]
+            yield number, over or 0 if outcome is None else outcome
+        self._looked_at = time.monotonic()
+
+    def _told(self, number: int) -> results.FoldResult | Exception | None:
+        """Return what became of a fold, as the ledger says; ``None``: nothing, or it is to be tested again."""
+        if self._work.since(self._folder, "fold_finished", number):
+            return self._work.read(number, is_finished=True)
+        if not (told := self._work.since(self._folder, "fold_failed", number)):
+            return None
+        last = told[-1]
+        error = FoldFailedError(f"fold {number} failed in {last.get('worker', 'another process')}: {last.get('error')}")
+        error.add_note(str(last.get("traceback", "")))
+        return error
 
 
 class _HandedOut:
@@ -343,9 +211,10 @@ class _HandedOut:
         self._losses: dict[int, tuple[int, int]] = {}
         """By fold: its epochs when it was last lost, and how often it was since."""
         self._followed: dict[int, _Followed] = {}
+        self._elsewhere = _Elsewhere(work, folder, table)
         self._first = -1
 
-    def run(self, waiting: Sequence[int]) -> Generator[tuple[int, results.FoldResult | Exception], None, None]:
+    def run(self, waiting: Sequence[int]) -> Generator[_Outcome, None, None]:
         """Yield what became of each fold, in the order in which they end."""
         from delira.execution import Shared
 
@@ -359,13 +228,18 @@ class _HandedOut:
             try:
                 for number in waiting:
                     self._handles[number] = make(number)
-                while self._handles:
+                while self._handles or self._elsewhere:
                     if signals.received is not None:
                         self._stop(signals)
                     for number in [number for number, handle in self._handles.items() if handle.done()]:
                         self._follow(number)
                         if (outcome := self._outcome(number, make)) is not None:
                             yield number, outcome
+                    for number, found in self._elsewhere.look():
+                        if isinstance(found, int):
+                            self._handles[number] = make(number, found)
+                        else:
+                            yield number, found
                     if time.monotonic() >= followed_at:
                         self._follow(*self._handles)
                         followed_at = time.monotonic() + _FOLLOW
@@ -374,28 +248,32 @@ class _HandedOut:
                 for handle in self._handles.values():
                     handle.cancel()
 
-    def _submit(self, shared: "Shared[Work]", number: int) -> "Handle[Any]":
+    def _submit(self, shared: "Shared[Work]", number: int, over: int = 0) -> "Handle[Any]":
         self._followed[number] = _Followed(self._folder.fold(number))
-        return self._executor.submit(FoldTask(shared, number, number == self._first), self._needs)
+        return self._executor.submit(FoldTask(shared, number, number == self._first, over), self._needs)
 
     def _outcome(self, number: int, make: Any) -> results.FoldResult | Exception | None:
-        """Return what became of a fold; ``None`` if it is run again."""
+        """Return what became of a fold; ``None`` if it is run again, or by somebody else."""
         handle = self._handles.pop(number)
         try:
             fold = handle.result()
         except (WorkerLostError, TrainingInterrupted) as error:
             if (failure := self._lost(number, error)) is not None:
+                tell_failed(self._folder, number, failure)
                 return failure
             self._handles[number] = make(number)
             return None
         except Exception as error:
+            if not self._work.since(self._folder, "fold_failed", number):  # nobody got so far as to tell it
+                tell_failed(self._folder, number, error)
             return error
-        return self._read(number) if fold is None else self._completed(number, fold)
+        if fold is False:
+            self._elsewhere.add(number)
+            return None
+        return self._read(number) if fold is True else self._completed(number, fold)
 
     def _read(self, number: int) -> results.FoldResult | Exception:
-        split = self._work.splits[number]
-        path = self._folder.fold(number)
-        fold = self._work.validation.read_fold(path, number, split, is_finished=True, is_own=True)
+        fold, path = self._work.read(number, is_finished=True, is_own=True), self._folder.fold(number)
         return CheckpointError(f"{path} does not hold the fold that was run there") if fold is None else fold
 
     def _completed(self, number: int, fold: results.FoldResult) -> results.FoldResult:
@@ -470,14 +348,6 @@ class _Followed:
         left = spent * (num_epochs - len(records)) / done if done > 0 else None
         self._size = size
         table.follow(number, records, num_epochs, left)
-
-
-def _tell_of_threads(threads: int | None) -> None:
-    """Say that a run was made for more threads than there are cores here: it keeps its bits, and is slow."""
-    from delira.execution.executor import usable_cores
-
-    if threads is not None and threads > (cores := usable_cores()):
-        _log.warning("each fold computes with the %d threads that the run was made for, on %d cores", threads, cores)
 
 
 def _tell_of_callbacks(callbacks: Sequence[Any]) -> None:

@@ -14,11 +14,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.frameworks import DISTRIBUTIONS
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
+from delira.runs.leases import Leases, worker
 from delira.utils import files, lock
 from delira.utils.time import now
 
@@ -30,6 +31,8 @@ FORMAT = 1
 #: of a training that lie on disk at any time, in files of their own; of runs from before this was recorded: 1
 STATES = 2
 LEDGER = "ledger.jsonl"
+#: what a session, and its work, begins with
+_BEGINS = ("started", "resumed", "joined", "fold_started")
 #: packages whose versions are recorded if they are installed
 _RECORDED = ("delira", "numpy", "scikit-learn", *DISTRIBUTIONS, "batchgenerators")
 
@@ -45,6 +48,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path).absolute()  # whatever the working directory becomes
+        self._others: str | None = None
+        """Who else was at work when this session began."""
         self._is_read = False
         """Whether the run had finished and nothing was done yet but reading it."""
         #: folds that this session was not asked for, and no other has run
@@ -86,9 +91,9 @@ class RunFolder:
         facts
             For the manifest of a new folder; an old one is compared with them.
         resume
-            ``None``: a new folder. The path of an old one. ``"auto"``: the newest unfinished one with equal facts that
-            no other process uses; else the newest finished one, which is read, and trained only for more epochs; else
-            a new one.
+            ``None``: a new folder. The path of an old one. ``"auto"``: the newest unfinished one with equal facts; else
+            the newest finished one, which is read, and trained only for more epochs; else a new one. Of a single
+            training that another process is at work on it is passed by; a cross-validation is joined.
         allow_changes
             Continue though something differs, with a warning.
 
@@ -97,31 +102,84 @@ class RunFolder:
         ConfigError
             If the run cannot be continued; says what differs.
         FolderInUseError
-            If another process is at work in the folder.
+            If another process is at work in the folder, on a single training or on something else.
         """
+        is_shared = facts["fingerprint"]["kind"] == "kfold"
         with contextlib.ExitStack() as stack:
-            folder = None if resume is None or resume == "auto" else cls(locate_run(resume))
-            if resume == "auto":
-                folder = cls._newest_of(stack, parent, facts)
-            if folder is not None:
-                if not folder.path.is_dir():
-                    raise ConfigError(f"{str(folder.path)!r} is no run folder: there is no such folder")
-                stack.enter_context(lock.locked(folder.path))
-                files.sweep_partials(folder.path)
-                changes = folder.check_unchanged(facts, allow_changes)
-                folder._is_read = resume == "auto" and folder.has_finished(facts.get("num_epochs"))
-                if not folder._is_read:
-                    folder.log("resumed", **folder._told_again(facts, changes))
-            else:
-                folder = cls.create(parent)
-                stack.enter_context(lock.locked(folder.path))
-                written = save(folder.path / "parameters.yml")
-                others = (path for path in folder.path.parent.iterdir() if path != folder.path)
-                number = 1 + max((order_of(path)[0] for path in others), default=0)
-                folder.write_manifest({"number": number, **facts, "checksums": {written.name: checksum(written)}})
-                folder.log("started")
+            # of several that begin in the same moment one makes the folder, and the others find it
+            is_sought = is_shared and resume == "auto"
+            with Leases(files.writable_folder(parent)).waited_for("opening") if is_sought else contextlib.nullcontext():
+                folder = None if resume is None or resume == "auto" else cls(locate_run(resume))
+                if resume == "auto":
+                    folder = cls._newest_of(stack, parent, facts, is_shared)
+                if folder is None:
+                    folder = cls._begun(stack, parent, save, facts, is_shared)
+                else:
+                    folder._continue(stack, facts, resume, allow_changes, is_shared)
             with folder.recorded():
                 yield folder
+
+    @classmethod
+    def _begun(
+        cls,
+        stack: contextlib.ExitStack,
+        parent: Path,
+        save: Callable[[Path], Path],
+        facts: Mapping[str, Any],
+        is_shared: bool,
+    ) -> "RunFolder":
+        folder = cls.create(parent)
+        stack.enter_context(lock.locked(folder.path, shared=is_shared))
+        written = save(folder.path / "parameters.yml")
+        others = (path for path in folder.path.parent.iterdir() if path != folder.path)
+        number = 1 + max((order_of(path)[0] for path in others), default=0)
+        folder.write_manifest({"number": number, **facts, "checksums": {written.name: checksum(written)}})
+        folder.log("started")
+        return folder
+
+    def _continue(
+        self,
+        stack: contextlib.ExitStack,
+        facts: Mapping[str, Any],
+        resume: str | Path | None,
+        allow_changes: bool,
+        is_shared: bool,
+    ) -> None:
+        if not self.path.is_dir():
+            raise ConfigError(f"{str(self.path)!r} is no run folder: there is no such folder")
+        self._enter(stack, facts, is_shared)
+        if self._others:
+            files.sweep_abandoned(self.path)
+        else:
+            files.sweep_partials(self.path)
+        changes = self.check_unchanged(facts, allow_changes)
+        if self._others and changes:
+            self._refuse_to_join(changes)
+        self._is_read = resume == "auto" and self.has_finished(facts.get("num_epochs"))
+        if not self._is_read:
+            event, told = ("joined", {"worker": worker()}) if self._others else ("resumed", {})
+            self.log(event, **self._told_again(facts, changes), **told)
+
+    def _enter(self, stack: contextlib.ExitStack, facts: Mapping[str, Any], is_shared: bool) -> None:
+        """Keep out who does something else."""
+        if is_shared and not lock.is_ours(self.path):
+            self._others = self.workers()
+        if self._others and (asked := facts.get("num_epochs")) != (epochs := self._epochs()):
+            self._refuse_to_join([f"num_epochs: {epochs} there, {asked} here"])
+        stack.enter_context(lock.locked(self.path, shared=is_shared))
+
+    def workers(self) -> str | None:
+        """Who is at work in the folder of a cross-validation, in words; ``None`` if nobody is known to be."""
+        leases = Leases(self.path)
+        holders = [holder for part in leases.held() if (holder := leases.holder(part)) is not None]
+        return ", ".join(sorted({holder.worker for holder in holders})) or lock.owner_of(self.path)
+
+    def _refuse_to_join(self, lines: Sequence[str]) -> NoReturn:
+        listed = "".join(f"\n  {line}" for line in lines)
+        raise FolderInUseError(
+            f"{self._others} is at work on {str(self.path)!r}, and was asked for something else:{listed}\nask for the "
+            "same, wait until that has ended, or choose another save_path"
+        )
 
     def check_unchanged(self, facts: Mapping[str, Any], allow_changes: bool = False) -> list[str]:
         """Refuse to continue another run than the one that is asked for.
@@ -175,19 +233,21 @@ class RunFolder:
             )
         lines += explain(different)
         told = "\n  ".join([f"the {kind} in {str(self.path)!r} is continued with changes:", *lines])
-        warnings.warn(told, stacklevel=5 + (kind != "run"))
+        warnings.warn(told, stacklevel=6 + (kind != "run"))
         return lines
 
     @classmethod
-    def _newest_of(cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any]) -> "RunFolder | None":
-        """Return the newest unfinished run with equal facts that nobody uses, else the newest finished one; locked."""
+    def _newest_of(
+        cls, stack: contextlib.ExitStack, parent: Path, facts: Mapping[str, Any], is_shared: bool
+    ) -> "RunFolder | None":
+        """Return the newest unfinished run with equal facts that can be used, else the newest finished one; locked."""
         if not parent.is_dir():
             return None
         folders = [cls(path) for path in sorted(parent.iterdir(), key=order_of, reverse=True)]
         meant = [folder for folder in folders if folder.is_meant(facts)]
         for folder in sorted(meant, key=lambda folder: not folder.is_unfinished()):
             try:
-                stack.enter_context(lock.locked(folder.path))
+                folder._enter(stack, facts, is_shared)
             except FolderInUseError as error:
                 told = f"resume='auto' passes by an unfinished run, and begins a new one if there is no other: {error}"
                 warnings.warn(told, stacklevel=5 + (facts["fingerprint"]["kind"] == "kfold"))
@@ -274,8 +334,8 @@ class RunFolder:
 
     def is_unfinished(self) -> bool:
         """Return True if the ledger shows a run that began, or was continued, and did not end with all of its folds."""
-        events = self.events()
-        return bool(events) and (events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))
+        ending = ending_of(self.events())
+        return bool(ending) and (ending["event"] != "finished" or bool(ending.get("missing_folds")))
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -315,7 +375,7 @@ class RunFolder:
             self._is_read = False
             self._append("resumed")
         files.make_folder(self.path)
-        with open(self.path / LEDGER, "a+b") as file:
+        with open(self.path / LEDGER, "a+b") as file, lock.of_file(file):
             line = json.dumps(files.sealed({"time": _timestamp(), "event": event, **facts})).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
@@ -329,6 +389,19 @@ class RunFolder:
 def said_by(error: BaseException) -> str:
     """Kind and message of an error, as a ledger has them."""
     return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def ending_of(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Line of a ledger that says how the run ended; its last one if it did not, empty if there is none.
+
+    Of several sessions at once the one that finished all folds counts, whatever the others said since.
+    """
+    for event in reversed(events):
+        if event["event"] in _BEGINS:
+            break
+        if event["event"] == "finished" and not event.get("missing_folds"):
+            return event
+    return events[-1] if events else {}
 
 
 def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

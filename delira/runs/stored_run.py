@@ -14,7 +14,7 @@ import numpy as np
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.runs.differences import score_mode_of
-from delira.runs.folder import FORMAT, LEDGER, checksum, events_in, locate_run
+from delira.runs.folder import FORMAT, LEDGER, checksum, ending_of, events_in, locate_run
 from delira.runs.results import RESULT_FILE, SUMMARY, TIMES_FILE, read_means, read_summary, read_timings
 from delira.utils.files import CHECKSUM, OTHER_CHECKSUM, harmless, is_changed, mapping, read_json, read_json_lines
 from delira.utils.lock import owner_of
@@ -105,7 +105,7 @@ class StoredRun:
 
     @property
     def _ending(self) -> Mapping[str, Any]:
-        return self.events[-1] if self.events else {}
+        return ending_of(self.events)
 
     @property
     def n_folds(self) -> int | None:

@@ -21,8 +21,9 @@ from delira.runs.results import TIMES_FILE, VERSION, GuardLog, read_timings
 from delira.settings.parts import SavingConfig
 from delira.training import checks
 from delira.training.run import Run, TrainingState, Tree
-from delira.utils.files import publish_text, refuse_moved, sealed, writable_folder
+from delira.utils.files import publish_text, sealed, writable_folder
 from delira.utils.lock import locked
+from delira.utils.owned import check_ours
 
 _log = logging.getLogger("delira")
 
@@ -149,7 +150,7 @@ class Saver:
     def _write(self, tree: Tree, names: Sequence[str]) -> None:
         try:
             self._inspect(tree)
-            refuse_moved(self.folder.folder)  # another folder may have its name by now
+            check_ours(self.folder.folder)  # another folder may have its name by now
             if self._stamp is not None and not self.folder.folder.is_dir():
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             self.folder.save(tree, *names)

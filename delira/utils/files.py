@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from delira.errors import CheckpointError, ConfigError, UnreadableError
+from delira.errors import ConfigError, UnreadableError
+from delira.utils.owned import check_ours
 
 try:
     import fcntl
@@ -34,8 +35,6 @@ _PARTIAL_NAME = re.compile(rf".+{re.escape(_PARTIAL)}[0-9a-f]{{8}}")
 #: what opening or syncing a folder answers where file systems cannot do it (CIFS, some of FUSE), or where it may
 #: be written but not listed
 _UNSYNCABLE = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
-#: by process and name: each folder that is locked here, open, wherever it is moved to
-homes: dict[tuple[int, str], int] = {}
 
 
 def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> Path:
@@ -60,7 +59,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
         If the file cannot be written, e.g. since the disk is full; it names the file. The previous file is intact.
     """
     path = Path(path)
-    refuse_moved(path.parent)
+    check_ours(path.parent)
     if not path.parent.is_dir():
         make_folder(path.parent)
     partial = path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
@@ -159,6 +158,7 @@ def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
     durable
         ``False`` leaves the syncing of the folder to who writes into it next.
     """
+    check_ours(target.parent)
     partial = target.with_name(f"{target.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
     try:
         try:
@@ -185,44 +185,11 @@ def make_folder(folder: Path) -> None:
     CheckpointError
         If it is, or is in, a folder that this process had locked and that was moved.
     """
-    refuse_moved(folder)
+    check_ours(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(made):
         sync_folder(path.parent)
-
-
-def refuse_moved(path: Path) -> None:
-    """Refuse to write below a folder that was locked here and has another name by now: there would be two halves.
-
-    A folder that was deleted may be made again.
-
-    Raises
-    ------
-    CheckpointError
-        Naming where the folder is, if the system tells.
-    """
-    path = Path(os.path.realpath(path))
-    for (process, name), home in [*homes.items()]:
-        if process != os.getpid() or not path.is_relative_to(name):
-            continue
-        try:
-            about = os.fstat(home)
-        except OSError:  # deleted on a network's disk, or let go of in this moment
-            continue
-        try:
-            is_there = os.path.samestat(os.stat(name), about)
-        except FileNotFoundError:
-            is_there = False
-        if not is_there and about.st_nlink:
-            where = ""
-            with contextlib.suppress(OSError):  # of Linux alone
-                where = f"; it is {os.readlink(f'/proc/self/fd/{home}')!r} now"
-            raise CheckpointError(
-                f"{name!r} was moved or renamed while this process writes into it{where}. Nothing more is written, "
-                "so that the run does not fall into two halves: give it its name back, or go on with it where it is "
-                "now, by resume=…"
-            )
 
 
 def sync_folder(folder: Path) -> None:

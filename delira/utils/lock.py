@@ -1,4 +1,4 @@
-"""One process for each folder: a lock that dies with its owner."""
+"""One process for each folder, or several that share it: a lock that dies with its owner."""
 
 import contextlib
 import datetime
@@ -6,13 +6,20 @@ import json
 import os
 import socket
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from delira.errors import FolderInUseError
-from delira.utils.files import homes, read_json
+from delira.utils.files import read_json
+from delira.utils.owned import homes
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _LOCK, _OWNER = ".lock", ".lock-owner.json"
 #: seconds to wait for another process: one that was killed keeps its files open until its memory is freed
@@ -29,7 +36,14 @@ _without_locks: set[int] = set()
 
 
 @contextlib.contextmanager
-def locked(folder: str | Path, patience: float | None = None, *, alone: bool = False) -> Iterator[None]:
+def locked(
+    folder: str | Path,
+    patience: float | None = None,
+    *,
+    alone: bool = False,
+    shared: bool = False,
+    is_leased: bool = False,
+) -> Iterator[None]:
     """Keep other processes out of a folder.
 
     The system frees the lock when the process ends, however it ends. One process may lock a folder several
@@ -44,6 +58,10 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
         Seconds to wait for another process; 3 if ``None``.
     alone
         Refuse a second scope with ``alone`` of this process, too, at once; scopes without it may be nested.
+    shared
+        Let others in that say the same; who works at which part of the folder, leases say.
+    is_leased
+        This process has a lease of the folder: who holds the lock was stopped, and nobody waits for it.
 
     Raises
     ------
@@ -54,7 +72,13 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
     key = (os.getpid(), str(folder))
     with _guard:
         if key not in _holds:
-            lock = _acquire(folder, _PATIENCE if patience is None else patience)
+            patience = 0 if is_leased else _PATIENCE if patience is None else patience
+            try:
+                lock = _acquire(folder, patience, shared=shared)
+            except FolderInUseError:
+                if not is_leased:
+                    raise
+                lock = None
             if hasattr(os, "O_DIRECTORY"):
                 with contextlib.suppress(OSError):
                     homes[key] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -80,15 +104,29 @@ def locked(folder: str | Path, patience: float | None = None, *, alone: bool = F
                         os.close(home)
 
 
+@contextlib.contextmanager
+def of_file(file: IO[bytes]) -> Iterator[None]:
+    """Scope in which other processes that say the same wait for this one; short, as nothing shows who it is."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # where there are no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+
+
+def is_ours(folder: str | Path) -> bool:
+    """Return True if this process holds the lock of a folder."""
+    with _guard:
+        return (os.getpid(), str(Path(folder).resolve())) in _holds
+
+
 def owner_of(folder: str | Path) -> str | None:
     """Who is at work in a folder, in words; ``None`` if nobody is. Nothing is waited for and nothing is kept.
 
     Where locks cannot be asked for (a folder of another user), whoever said that they hold it is believed.
     """
     folder = Path(folder).resolve()
-    with _guard:
-        if (os.getpid(), str(folder)) in _holds:
-            return f"this process, {os.getpid()}"
+    if is_ours(folder):
+        return f"this process, {os.getpid()}"
     if not (folder / _LOCK).is_file() or (folder / _LOCK).is_symlink():  # taking it would empty what it leads to
         return None
     from filelock import FileLock, Timeout
@@ -104,10 +142,58 @@ def owner_of(folder: str | Path) -> str | None:
     return None
 
 
-def _acquire(folder: Path, patience: float) -> Any:
+class _SharedLock:
+    """A lock of a file that several hold, but nobody else; where the system has none, leases have to do.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._file: int | None = None
+
+    def acquire(self, timeout: float, poll_interval: float) -> None:
+        """Wait for who holds it alone."""
+        from filelock import Timeout
+
+        deadline = time.monotonic() + timeout
+        while fcntl is not None:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file), os.stat(self._path)):
+                    self._file = file
+                    return
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            finally:
+                if self._file is None:
+                    os.close(file)
+            if time.monotonic() >= deadline:
+                raise Timeout(str(self._path))
+            time.sleep(poll_interval)
+
+    def alone(self) -> bool:
+        """Return True if nobody else holds it, nor gets it any more."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[arg-type]
+        except (OSError, AttributeError, TypeError):
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let go of it."""
+        if self._file is not None:
+            os.close(self._file)
+
+
+def _acquire(folder: Path, patience: float, *, shared: bool = False) -> Any:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK, thread_local=False)
+    lock: Any = _SharedLock(folder / _LOCK) if shared else FileLock(folder / _LOCK, thread_local=False)
     try:
         lock.acquire(timeout=patience, poll_interval=_POLL)
     except Timeout:
@@ -116,7 +202,8 @@ def _acquire(folder: Path, patience: float) -> Any:
             "save_path"
         ) from None
     except (OSError, NotImplementedError) as error:  # ENOLCK, ENOTSUP, EROFS, the file of another user
-        if (device := folder.stat().st_dev) not in _without_locks:
+        # who shares a folder has leases, which need no locks
+        if not shared and (device := folder.stat().st_dev) not in _without_locks:
             _without_locks.add(device)
             text = f"{str(folder)!r} cannot be locked ({error}); make sure yourself that no second process uses it"
             warnings.warn(text, stacklevel=4)
@@ -135,7 +222,8 @@ def _release(lock: Any, folder: Path) -> None:
         OSError, ValueError, LookupError, TypeError
     ):  # the folder may be gone, or somebody else's by now
         owner = read_json(folder / _OWNER)
-        if (owner["pid"], owner["host"]) == (os.getpid(), socket.gethostname()):
+        is_own = (owner["pid"], owner["host"]) == (os.getpid(), socket.gethostname())
+        if lock.alone() if isinstance(lock, _SharedLock) else is_own:
             (folder / _OWNER).unlink()
             # while it is held: who has it open already sees that it has no name any more, and tries again
             (folder / _LOCK).unlink()

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from delira.runs import results
 from delira.runs.folder import RunFolder
 from delira.runs.results import RESULT_FILE, read_fold
 from delira.training.callbacks import AbstractCallback, EarlyStopping
-from delira.utils import lock
 from delira.utils.arrays import iterate_leaves
 
 pytestmark = [pytest.mark.forks, pytest.mark.turns]
@@ -477,26 +477,28 @@ def kill(process):
 
 
 @pytest.mark.left_to_full("torch")
-def test_one_that_is_in_use_is_left_alone_and_goes_on_when_its_process_was_killed(kit, tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "_PATIENCE", 0.2)  # seconds
+def test_one_that_is_in_use_is_joined_and_goes_on_when_its_process_was_killed(kit, tmp_path):
     process = start(kit.name, tmp_path)
     try:
         assert run_until(process, 12)
         (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
         before = (folder / "ledger.jsonl").read_bytes()
-        with pytest.raises(FolderInUseError, match=rf"in use by process {process.pid} on .*another save_path"):
-            kfold(kit, tmp_path, data_of_processes(), resume=folder)
+        asked = rf"(?s)process {process.pid} on .* asked for something else:\n  num_epochs: 3 there, 5 here\n"
+        with pytest.raises(FolderInUseError, match=asked):
+            kfold(kit, tmp_path, data_of_processes(), num_epochs=5, resume=folder)
+        with pytest.warns(UserWarning, match=asked):
+            longer = kfold(kit, tmp_path, data_of_processes(), num_epochs=5, resume="auto")
+        assert longer.path != folder
         assert (folder / "ledger.jsonl").read_bytes() == before
-        with pytest.warns(UserWarning, match=f"passes by an unfinished run.* process {process.pid} on "):
-            other = kfold(kit, tmp_path, data_of_processes(), resume="auto")
-        assert other.path != folder
+        threading.Timer(2, kill, [process]).start()
+        watch = Watch()
+        joined = kfold(kit, tmp_path, data_of_processes(), watch, resume="auto")
     finally:
         kill(process)
-    watch = Watch()
-    resumed = kfold(kit, tmp_path, data_of_processes(), watch, resume="auto")
-    assert resumed.path == folder
+    assert joined.path == folder
     assert {fold for fold, _, _ in watch.steps} == {1, 2}
-    assert digest(resumed) == digest(other)
+    assert events(folder).count("joined") == 1
+    assert digest(joined) == digest(kfold(kit, tmp_path, data_of_processes()))
 
 
 @pytest.mark.slow

@@ -477,8 +477,8 @@ ENTRIES = [
         good=lambda folder: {"key": "fuzz_error"},
         make=registered,
         expected=lambda arguments: numbers({"true": NUMBERS, "pred": GUESSES}),
-        wrong={"key": NAMES, "metric": [5, NAN, STRANGE, "mae", int, []]},
-        right={"metric": [metrics.mean(Error), metrics.MeanAbsoluteError]},
+        wrong={"key": NAMES, "metric": [5, NAN, STRANGE, "no metric", int, []]},
+        right={"metric": [metrics.mean(Error), metrics.MeanAbsoluteError, "mae"]},
     ),
     Entry(
         name="delira.metrics.Gatherer",

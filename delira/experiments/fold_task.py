@@ -1,0 +1,207 @@
+"""One fold of a cross-validation, run by whoever takes it, wherever that is."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delira.callbacks.live_view import FoldTable, NoTable
+from delira.errors import CheckpointError, ConfigError, LeaseLostError
+from delira.experiments.kept_hashes import keep_of_folds
+from delira.experiments.result import other_weights
+from delira.experiments.splits import Split
+from delira.runs import results
+from delira.runs.folder import RunFolder, said_by
+from delira.runs.leases import Lease, Leases, worker
+
+if TYPE_CHECKING:
+    from delira.execution import Shared
+    from delira.experiments.cross_validation import CrossValidation
+
+_log = logging.getLogger("delira")
+
+#: characters of a traceback that the ledger keeps
+_MOST = 8000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Work:
+    """What all folds have in common."""
+
+    validation: "CrossValidation"
+    folder: Path
+    """Of the run."""
+    splits: Sequence[Split]
+    threads: int | None
+    allow_changes: bool
+    takeover_after: float
+    """Seconds without a sign of life after which another process takes a fold over."""
+    n_events: int
+    """Lines of the ledger when this session began."""
+
+    @property
+    def first(self) -> Any:
+        """What is done before the first fold is trained."""
+        return functools.partial(
+            keep_of_folds,
+            self.folder,
+            cases=self.validation.cases,
+            splits=self.splits,
+            allow_changes=self.allow_changes,
+        )
+
+    @property
+    def leases(self) -> Leases:
+        """Who works at which fold, of all who share the folder."""
+        return Leases(self.folder, self.takeover_after)
+
+    def run(
+        self,
+        number: int,
+        table: FoldTable | NoTable,
+        first: Callable[[Any], None] | None,
+        over: int = 0,
+        **settings: Any,
+    ) -> results.FoldResult | None:
+        """Train and test a fold, unless somebody else does.
+
+        Parameters
+        ----------
+        number
+            Which one.
+        table
+            Shows how far it is.
+        first
+            What is done before it is trained; see :meth:`CrossValidation.run_fold`.
+        over
+            Number of a lease of the fold that was seen to expire.
+        **settings
+            Of the trainer.
+
+        Returns
+        -------
+        FoldResult or None
+            ``None``: another process is at work on it, or has taken it over.
+        """
+        folder = RunFolder(self.folder)
+        lease = self.leases.take(part_of(number), over)
+        if lease is None:
+            return None
+        with lease:
+            if (found := self._finished_since(folder, number, lease)) is not None:
+                return found
+            told = {"taken_over_from": lease.taken_from} if lease.taken_from else {}
+            folder.log("fold_started", fold=number, worker=worker(), **told)
+            settings |= self._settings(folder, number)
+            split = self.splits[number]
+            try:
+                with lease.fenced(folder.fold(number)):
+                    fold = self.validation.run_fold(folder, number, split, table, first, settings)
+                    lease.check()
+            except Exception as error:
+                if _is_lost(lease):
+                    return None
+                tell_failed(folder, number, error)
+                raise
+            log_finished(folder, fold)  # while it is held: who finds it free finds it finished
+            return fold
+
+    def read(self, number: int, *, is_finished: bool, is_own: bool = False) -> results.FoldResult | None:
+        """Return a fold that has been finished; see :meth:`CrossValidation.read_fold`."""
+        path, split = RunFolder(self.folder).fold(number), self.splits[number]
+        return self.validation.read_fold(path, number, split, is_finished=is_finished, is_own=is_own)
+
+    def since(self, folder: RunFolder, event: str, number: int) -> list[dict[str, Any]]:
+        """Lines of the ledger about a fold since this session began."""
+        return [
+            each for each in folder.events()[self.n_events :] if each["event"] == event and each.get("fold") == number
+        ]
+
+    def _finished_since(self, folder: RunFolder, number: int, lease: Lease) -> results.FoldResult | None:
+        """Return a fold that another process has finished since this one looked for those that are."""
+        is_told = bool(self.since(folder, "fold_finished", number))
+        if not (is_told or lease.taken_from):
+            return None
+        fold = self.read(number, is_finished=is_told)
+        if fold is not None and not is_told:
+            log_finished(folder, fold)
+        return fold
+
+    def _settings(self, folder: RunFolder, number: int) -> dict[str, Any]:
+        """What a fold computes with here, that the settings do not say: the threads, if they can be had."""
+        devices = self.validation.experiment.backend.devices
+        stated = self.validation.request.settings.get("num_threads")
+        if stated is not None or self.threads in (None, devices.thread_count()):
+            return {}
+        try:
+            with devices.threads(self.threads):
+                return {"num_threads": self.threads}
+        except ConfigError as error:
+            told = f"it does not compute with the {self.threads} threads that the run was made for: {error}"
+            folder.log("other_threads", fold=number, text=told, num_threads=devices.thread_count())
+            _log.info("fold %d: %s", number, told)
+            return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class FoldTask:
+    """One fold, to be run wherever it is called.
+
+    It returns True if the fold is in its folder, and False if somebody else works at it. Where it could not be
+    written it is what is returned.
+    """
+
+    work: "Shared[Work]"
+    number: int
+    is_first: bool
+    over: int = 0
+
+    def __call__(self) -> results.FoldResult | bool:
+        """Train and test it, and write it into its folder."""
+        work = self.work.value
+        fold = work.run(self.number, NoTable(), work.first if self.is_first else _nothing, self.over, verbose=0)
+        if fold is None:
+            return False
+        with contextlib.suppress(CheckpointError, OSError):
+            if fold.path is not None and results.read_fold(fold.path).outputs is not None:
+                return True
+        return dataclasses.replace(fold, parameters=None, callbacks=())
+
+
+def _nothing(trainer: Any) -> None:
+    """What is done before a fold that is not the first."""
+
+
+def part_of(number: int) -> str:
+    """Name of a fold among the leases of a run."""
+    return f"fold_{number:02d}"
+
+
+def _is_lost(lease: Lease) -> bool:
+    """Return True if a fold was taken over, whatever error that led to here."""
+    try:
+        lease.check()
+    except LeaseLostError as error:
+        _log.warning("%s", error)
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def tell_failed(folder: RunFolder, number: int, error: Exception) -> None:
+    """Tell the ledger why a fold has no result."""
+    notes = [*map(str, getattr(error, "__notes__", ()))]
+    told: Mapping[str, Any] = {"notes": notes} if notes else {}
+    text = "".join(traceback.format_exception(error))[-_MOST:]
+    folder.log("fold_failed", fold=number, error=said_by(error), worker=worker(), traceback=text, **told)
+
+
+def log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
+    """Tell the ledger of a fold that has ended."""
+    told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
+    folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)

@@ -1,0 +1,136 @@
+"""Where the folds of a cross-validation run, and what each of them may use."""
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from delira.errors import ConfigError, check_known, check_numbers, expect
+from delira.runs.leases import TAKEN_OVER_AFTER
+
+if TYPE_CHECKING:
+    from delira.contract import Backend
+    from delira.execution import Executor, Resources
+
+_log = logging.getLogger("delira")
+
+_NAMES = ("here", "processes")
+#: devices that a worker is given one of
+_ANY_GPU = ("auto", "cuda", "gpu")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where the folds run."""
+
+    executor: "Executor | str | None" = None
+    """``"here"``, ``"processes"``, one of the user's own; ``None``: processes if there are to be several."""
+
+    n_jobs: int | None = None
+    """How many at the same time."""
+
+    resources: "Resources | Mapping[str, Any] | None" = None
+    """What each needs; ``None``: the threads that it computes with, and a GPU if its device is any."""
+
+    takeover_after: float = TAKEN_OVER_AFTER
+    """Seconds without a sign of life after which a fold that another process works at is taken over."""
+
+    def __post_init__(self) -> None:
+        from delira.execution import Executor, Resources
+        from delira.execution.executor import is_job_count
+
+        given, n_jobs, resources = self.executor, self.n_jobs, self.resources
+        is_count = n_jobs is None or is_job_count(n_jobs)
+        is_known = given is None or isinstance(given, Executor) or (isinstance(given, str) and given in _NAMES)
+        is_needs = resources is None or isinstance(resources, (Resources, Mapping))
+        expect(
+            ("n_jobs", n_jobs, is_count, "a number of folds from 1, or -1: one for each core"),
+            ("executor", given, is_known, "'here', 'processes' or a delira.execution.Executor"),
+            ("resources", resources, is_needs, "a delira.execution.Resources or its fields, e.g. {'cpus': 2}"),
+        )
+        check_numbers("kfold", above=0, takeover_after=self.takeover_after)
+        if given == "here" and n_jobs not in (None, 1):
+            raise ConfigError(f"executor='here' runs one fold after the other; for n_jobs={n_jobs} say 'processes'")
+        if isinstance(given, Executor) and n_jobs is not None:
+            raise ConfigError("an executor of your own knows how many it runs at once; leave n_jobs out")
+        if isinstance(resources, Mapping):
+            check_known(resources, [field.name for field in dataclasses.fields(Resources)], "resources has no")
+            Resources(**resources)
+
+    @property
+    def is_here(self) -> bool:
+        """Return True if folds run in this process, one after the other."""
+        return self.executor == "here" or (self.executor is None and self.n_jobs in (None, 1))
+
+    def at_once(self, n_folds: int) -> int:
+        """Return how many folds run at the same time, as far as that is known."""
+        from delira.execution.executor import usable_cores
+
+        if self.is_here:
+            return 1
+        own = self.n_jobs if isinstance(self.executor, str) or self.executor is None else self.executor.n_jobs
+        if isinstance(self.executor, str) and own is None:
+            own = -1
+        return min(n_folds, usable_cores() if own == -1 else own or n_folds)
+
+    @contextlib.contextmanager
+    def opened(self, n_folds: int) -> "Iterator[Executor | None]":
+        """Scope of the executor; one of the user's own is left as it is. ``None``: here."""
+        from delira.execution import ProcessExecutor
+
+        if self.is_here or not n_folds:
+            yield None
+        elif isinstance(self.executor, str) or self.executor is None:
+            with contextlib.closing(_Closing(ProcessExecutor(self.at_once(n_folds)))) as own:
+                yield own.executor
+        else:
+            yield self.executor
+
+    def threads(self, stated: int | None, backend: "Backend", n_folds: int) -> int | None:
+        """With how many threads each fold computes, wherever it does; ``None``: nobody can say.
+
+        Parameters
+        ----------
+        stated
+            What the user said.
+        backend
+            Which knows how many it has.
+        n_folds
+            Of the cross-validation.
+        """
+        from delira.execution import Resources
+        from delira.execution.executor import usable_cores
+
+        have = backend.devices.thread_count()
+        if stated is not None or self.is_here:
+            return stated or have
+        if self.resources is not None:
+            return (self.resources if isinstance(self.resources, Resources) else Resources(**self.resources)).cpus
+        return max(1, (have or usable_cores()) // self.at_once(n_folds))
+
+    def needs(self, threads: int | None, device: Any) -> "Resources":
+        """What a fold needs that computes with so many threads, on a device."""
+        from delira.execution import Resources
+        from delira.execution.processes import visible_gpus
+
+        if isinstance(self.resources, Resources):
+            return self.resources
+        gpus = 1 if device in _ANY_GPU and visible_gpus() else 0
+        return Resources(**{"cpus": threads or 1, "gpus": gpus, **(self.resources or {})})
+
+
+@dataclasses.dataclass(frozen=True)
+class _Closing:
+    executor: "Executor"
+
+    def close(self) -> None:
+        self.executor.shutdown()
+
+
+def tell_of_threads(threads: int | None) -> None:
+    """Say that a run was made for more threads than there are cores here: it keeps its bits, and is slow."""
+    from delira.execution.executor import usable_cores
+
+    if threads is not None and threads > (cores := usable_cores()):
+        _log.warning("each fold computes with the %d threads that the run was made for, on %d cores", threads, cores)

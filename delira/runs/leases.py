@@ -1,0 +1,365 @@
+"""Who works at which part of a run: one at a time, of all processes on all machines that see its folder."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from delira.errors import ConfigError, LeaseLostError, check_numbers
+from delira.utils import files, lock
+from delira.utils.owned import fenced
+
+_log = logging.getLogger("delira")
+
+#: folder of the leases in that of the run, and how their files end
+FOLDER, _SUFFIX = ".leases", ".lease"
+#: seconds without a heartbeat after which a lease is taken over, and heartbeats in that time
+TAKEN_OVER_AFTER, _BEATS = 60.0, 12
+#: seconds between two looks of who waits
+_LOOK = 0.1
+#: a heartbeat is written over the one before: as many digits
+_DIGITS = 12
+#: states of processes of Linux that have ended, but for somebody who asks how
+_ENDED = ("Z", "X", "x")
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """Who holds a lease, as its file says."""
+
+    number: int
+    """Of the lease; each takeover of a part has one more."""
+    token: str = ""
+    """That no other holder has; empty: the file cannot be read yet, or any more."""
+    worker: str = "another process"
+    """The process and the machine, in words."""
+    machine: str = ""
+    pid: int = 0
+    began: str = ""
+    """When the process did, as its machine counts."""
+    expires_after: float = TAKEN_OVER_AFTER
+    """Seconds without a heartbeat after which it is taken to be dead."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Return True if its process is surely none any more, since it would be on this machine."""
+        if not self.began or self.machine != machine():
+            return False
+        return _began(self.pid) != self.began
+
+
+@dataclasses.dataclass
+class _Seen:
+    """What an observer saw last of a lease."""
+
+    content: bytes
+    at: float
+    quiet: float = 0.0
+    """Seconds in which it was looked at and did not change."""
+
+
+class Leases:
+    """The leases of a run, or of another folder, as one session sees them.
+
+    A lease is a file that one of all takers can create; its holder writes a new number into it now and then. It has
+    expired when an observer has looked at it for ``expires_after`` seconds by its own clock, and saw no other number;
+    what any clock says it is does not matter. The next holder creates the file with the next number, and removes the
+    one before. Nothing else is asked of the file system, no locks and no links.
+
+    Parameters
+    ----------
+    folder
+        That is shared.
+    expires_after
+        Seconds without a heartbeat after which what is taken here may be taken over.
+    """
+
+    def __init__(self, folder: str | Path, expires_after: float = TAKEN_OVER_AFTER):
+        check_numbers(self, above=0, expires_after=expires_after)
+        self.folder = Path(folder) / FOLDER
+        self.expires_after = float(expires_after)
+        self._seen: dict[str, _Seen] = {}
+
+    def take(self, part: str, over: int = 0) -> "Lease | None":
+        """Take a part, if nobody holds it.
+
+        Parameters
+        ----------
+        part
+            A name that can be that of a file, without dots.
+        over
+            Number of a lease that somebody else saw expire.
+
+        Returns
+        -------
+        Lease or None
+            ``None``: somebody else holds it, or was faster.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        before = self.holder(part)
+        if before is not None and before.number > over and not self._is_over(part, before):
+            return None
+        lease = Lease(self, part, 1 if before is None else before.number + 1)
+        if not lease.create():
+            return None
+        if before is not None:
+            lease.taken_from = before.worker
+            self.remove_before(part, lease.number)
+        return lease
+
+    def remove_before(self, part: str, number: int) -> None:
+        """Remove what earlier holders left."""
+        for earlier in self.numbers(part):
+            if earlier < number:
+                with contextlib.suppress(OSError):
+                    (self.folder / _name(part, earlier)).unlink()
+
+    def holder(self, part: str) -> Holder | None:
+        """Return who holds a part; ``None`` if nobody does. Each call looks at its heartbeat."""
+        number = max(self.numbers(part), default=0)
+        if not number:
+            self._seen.pop(part, None)
+            return None
+        content = b""
+        with contextlib.suppress(OSError):
+            content = files.read_bytes(self.folder / _name(part, number))
+        self._look(part, b"%d %s" % (number, content))
+        return _read(content, number)
+
+    def is_free(self, part: str) -> int | None:
+        """Return the number of the lease of a part that has expired, 0 if there is none, ``None`` if it is held."""
+        holder = self.holder(part)
+        if holder is None:
+            return 0
+        return holder.number if self._is_over(part, holder) else None
+
+    def numbers(self, part: str) -> list[int]:
+        """Numbers of the leases that there are of a part."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        start = len(part) + 1
+        ours = [name[start : -len(_SUFFIX)] for name in names if name.startswith(f"{part}.") and name.endswith(_SUFFIX)]
+        return [int(number) for number in ours if number.isdecimal()]
+
+    def parts(self) -> list[str]:
+        """Parts that somebody holds, or held until it died."""
+        names = []
+        with contextlib.suppress(OSError):
+            names = os.listdir(self.folder)
+        return sorted({name.partition(".")[0] for name in names if name.endswith(_SUFFIX)})
+
+    def held(self) -> list[str]:
+        """Parts that somebody holds, as far as nobody is known to be dead."""
+        return [part for part in self.parts() if self.is_free(part) is None]
+
+    def sweep(self) -> None:
+        """Remove what is left of holders that are known to be dead."""
+        for part in self.parts():
+            with contextlib.suppress(OSError):
+                if (lease := self.take(part)) is not None:
+                    lease.release()
+
+    @contextlib.contextmanager
+    def waited_for(self, part: str) -> Iterator["Lease"]:
+        """Scope of a short piece of work that others wait for."""
+        while (lease := self.take(part)) is None:
+            time.sleep(_LOOK)
+        with lease:
+            yield lease
+
+    def _look(self, part: str, content: bytes) -> None:
+        seen, now = self._seen.get(part), time.monotonic()
+        if seen is None or seen.content != content:
+            self._seen[part] = _Seen(content, now)
+            return
+        # time in which this process slept, or was stopped, is none in which it looked
+        seen.quiet += min(now - seen.at, self.expires_after / _BEATS)
+        seen.at = now
+
+    def _is_over(self, part: str, holder: Holder) -> bool:
+        seen = self._seen.get(part)
+        return holder.is_dead or (seen is not None and seen.quiet >= holder.expires_after)
+
+
+class Lease:
+    """One part that this process may write, until it is released or taken over; used with ``with``.
+
+    Parameters
+    ----------
+    leases, part, number
+        Whose it is; see :meth:`Leases.take`.
+    """
+
+    def __init__(self, leases: Leases, part: str, number: int):
+        self.part, self.number = part, number
+        self.path = leases.folder / _name(part, number)
+        #: who held it before, and lost it
+        self.taken_from = ""
+        self._leases = leases
+        self._own = Holder(
+            number, uuid.uuid4().hex, worker(), machine(), os.getpid(), _began(os.getpid()) or "", leases.expires_after
+        )
+        self._beat = 0
+        self._is_written = True
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def create(self) -> bool:
+        """Return True if this was the first to create its file.
+
+        Where the disk has no place for it that is said, and the work goes on: no result is lost for it.
+        """
+        try:
+            return self._create()
+        except OSError as error:
+            self._is_written = False
+            _log.warning("nothing tells other processes who is at work on %s: %s", self.path.parent.parent, error)
+            return True
+
+    def _create(self) -> bool:
+        while True:
+            try:
+                file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - closed below
+            except FileExistsError:
+                return False
+            except FileNotFoundError:  # also: somebody has just released the last one, and removed the folder
+                files.make_folder(self.path.parent)
+                continue
+            with file:
+                try:
+                    file.write(self._content())
+                except OSError:
+                    self.path.unlink()
+                    raise
+            return True
+
+    def __enter__(self) -> Self:
+        """Begin to show that this process is alive."""
+        if not self._is_written:
+            return self
+        self._thread = threading.Thread(target=self._keep, name=f"delira-lease-{self.part}", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if os.getpid() == self._own.pid:
+            self.release()
+
+    def release(self) -> None:
+        """Let somebody else have it."""
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join()
+        with contextlib.suppress(OSError, ConfigError):
+            holder = _read(files.read_bytes(self.path), self.number)
+            if holder.token == self._own.token:
+                self._leases.remove_before(self.part, self.number)
+                self.path.unlink()
+        with contextlib.suppress(OSError):  # others are in it
+            self.path.parent.rmdir()
+
+    def check(self) -> None:
+        """Refuse to go on if somebody has taken over.
+
+        Raises
+        ------
+        LeaseLostError
+            Saying who.
+        """
+        if not self._is_written and not self._leases.numbers(self.part):
+            return
+        try:
+            is_own = _read(files.read_bytes(self.path), self.number).token == self._own.token
+        except FileNotFoundError:
+            is_own = False
+        numbers = self._leases.numbers(self.part)
+        if is_own and max(numbers, default=0) == self.number:
+            return
+        other = self._leases.holder(self.part)
+        raise LeaseLostError(
+            f"{self.part} of {str(self.path.parent.parent)!r} was taken over by "
+            f"{'somebody else' if other is None else other.worker}: this process had shown no sign of life for "
+            f"{self._leases.expires_after:g} s, as it was stopped or could not reach the folder; it writes nothing more"
+        )
+
+    @contextlib.contextmanager
+    def fenced(self, folder: Path) -> Iterator[None]:
+        """Scope in which nothing is written below a folder once somebody has taken over."""
+        files.make_folder(folder)
+        with fenced(folder, self.check), lock.locked(folder, is_leased=True):
+            self.check()
+            yield
+
+    def _content(self) -> bytes:
+        return json.dumps({**vars(self._own), "beat": f"{self._beat:0{_DIGITS}}"}).encode() + b"\n"
+
+    def _keep(self) -> None:
+        while not self._is_over.wait(self._leases.expires_after / _BEATS):
+            self._beat += 1
+            try:
+                descriptor = os.open(self.path, os.O_WRONLY)
+            except FileNotFoundError:
+                return  # taken over: whoever works finds it out before it writes
+            except OSError:  # a disk that is away now may be back for the next one
+                continue
+            try:
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, self._content())
+            finally:
+                os.close(descriptor)
+
+
+def _name(part: str, number: int) -> str:
+    return f"{part}.{number}{_SUFFIX}"
+
+
+def _read(content: bytes, number: int) -> Holder:
+    """Who a file of a lease says that holds it; what cannot be read may be half written."""
+    try:
+        told = files.parse_json(content)
+        known = {field.name: told[field.name] for field in dataclasses.fields(Holder)}
+        holder = Holder(**known | {"number": number, "expires_after": float(known["expires_after"])})
+    except (ValueError, LookupError, TypeError):
+        return Holder(number)
+    are_texts = all(isinstance(text, str) for text in (holder.token, holder.worker, holder.machine, holder.began))
+    is_whole = are_texts and type(holder.pid) is int and 0 < holder.expires_after < float("inf")
+    return dataclasses.replace(holder, worker=files.harmless(holder.worker)) if is_whole else Holder(number)
+
+
+def worker() -> str:
+    """Return this process and its machine, in words."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+@functools.cache
+def machine() -> str:
+    """What tells where numbers of processes mean the same: a running system, and what it counts as one."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    return uuid.uuid4().hex  # nobody is known to be dead there
+
+
+def _began(pid: int) -> str | None:
+    """When a process of this machine began, so that another one with its number is told from it; None: it ended."""
+    try:
+        told: Any = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
+    except OSError:
+        return None
+    return None if told[0] in _ENDED else told[19]
