@@ -1,0 +1,220 @@
+"""Several programs that work at one cross-validation: each fold is computed once, and the bits are those of one."""
+
+import collections
+import contextlib
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from digests import digest
+from small_backends import toy_kit
+
+from delira.data_loading import BaseDataManager
+from delira.errors import FoldFailedError
+from delira.runs.folder import RunFolder
+from delira.runs.leases import FOLDER
+from delira.training.callbacks import AbstractCallback
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="programs are stopped and killed")
+
+TESTS = Path(__file__).resolve().parents[1]
+FOLDS, EPOCHS = 6, 4
+
+
+class Slow(AbstractCallback):
+    """Takes its time, so that programs meet."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def at_epoch_end(self, trainer, **facts):
+        time.sleep(self.seconds)
+
+
+class Full(Exception):
+    """An error of the user's own."""
+
+
+class Fail(AbstractCallback):
+    """Raises in one fold of one program."""
+
+    def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+        if trainer.fold == 1 and curr_epoch == 2:
+            raise Full("fold 1 is full")
+
+
+def kfold(path, *callbacks, seconds=0.05, **options):
+    """What each program does."""
+    rng = np.random.default_rng(7)
+    data = rng.normal(size=(36, 3))
+    manager = BaseDataManager({"data": data, "label": data.sum(axis=1, keepdims=True)}, 4)
+    training = {"num_epochs": EPOCHS, "save_freq": 1, "verbose": 0}
+    options = {"num_splits": FOLDS, "shuffle": True, "random_seed": 5, "takeover_after": 2.0, **options}
+    experiment = toy_kit().experiment(path, {"dropout": 0.3}, training=training)
+    return experiment.kfold(manager, callbacks=[Slow(seconds), *callbacks], **options)
+
+
+def stamp(result):
+    return hashlib.sha256(repr(digest(result)).encode()).hexdigest()
+
+
+def program(path, *more, before="", **options):
+    """Start one; it prints what tells its result from any other."""
+    callbacks = "".join(f", test_joining.{name}()" for name in more)
+    code = (
+        f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS / 'experiments')!r}, {str(TESTS / 'training')!r}]\n"
+        f"{before}\nimport test_joining\n"
+        f"result = test_joining.kfold({str(path)!r}{callbacks}, **{({'resume': 'auto', **options})!r})\n"
+        "print(test_joining.stamp(result), flush=True)"
+    )
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+@contextlib.contextmanager
+def programs(*begun):
+    """Scope after which none is left."""
+    begun = [*begun]
+    try:
+        yield begun
+    finally:
+        for process in begun:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def ended(process, seconds=100):
+    """What a program printed."""
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == 0, err
+    return out.split()[-1]
+
+
+def only_folder(path):
+    (folder,) = [each for each in (path / "UnnamedExperiment").iterdir() if not each.name.startswith(".")]
+    return RunFolder(folder)
+
+
+def counted(folder, event):
+    return collections.Counter(each["fold"] for each in folder.events() if each["event"] == event)
+
+
+def wait_for(path, event, count=1, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            folder = only_folder(path)
+            if sum(counted(folder, event).values()) >= count:
+                return folder
+        time.sleep(0.02)
+    raise AssertionError(f"no {event}")
+
+
+def check_whole(folder, *, restarts=0):
+    assert counted(folder, "fold_finished") == dict.fromkeys(range(FOLDS), 1)
+    assert sum(counted(folder, "fold_started").values()) <= FOLDS + restarts
+    assert not (folder.path / FOLDER).exists()
+    assert not (folder.path.parent / FOLDER).exists()
+    assert not (folder.path / ".lock").exists()
+    assert not folder.is_unfinished()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    return stamp(kfold(tmp_path_factory.mktemp("alone"), seconds=0))
+
+
+def test_programs_that_begin_in_the_same_moment_share_one_run(tmp_path, alone):
+    with programs(*(program(tmp_path) for _ in range(3))) as begun:
+        assert {ended(process) for process in begun} == {alone}
+    folder = only_folder(tmp_path)
+    check_whole(folder)
+    workers = {event["worker"] for event in folder.events() if event["event"] == "fold_started"}
+    assert len(workers) > 1
+    names = [event["event"] for event in folder.events()]
+    assert names.count("started") == 1
+    assert names.count("joined") + names.count("resumed") <= 2
+
+
+def test_a_second_one_joins_by_the_path_with_processes_of_its_own(tmp_path, alone):
+    with programs(program(tmp_path, seconds=0.3)) as (first,):
+        folder = wait_for(tmp_path, "fold_started")
+        joined = kfold(tmp_path, resume=folder.path, n_jobs=2, seconds=0)
+        assert stamp(joined) == ended(first) == alone
+    check_whole(folder)
+    assert [event["event"] for event in folder.events()].count("joined") == 1
+
+
+def test_who_is_stopped_loses_its_fold_and_ends_well_when_it_wakes(tmp_path, alone):
+    with programs(program(tmp_path, seconds=0.3)) as (stopped,):
+        folder = wait_for(tmp_path, "fold_started")
+        time.sleep(0.5)
+        os.killpg(stopped.pid, signal.SIGSTOP)
+        joined = kfold(tmp_path, resume="auto", seconds=0)
+        assert stamp(joined) == alone
+        files = {path: path.read_bytes() for path in sorted(folder.path.rglob("*")) if path.is_file()}
+        os.killpg(stopped.pid, signal.SIGCONT)
+        assert ended(stopped) == alone
+    after = {path: path.read_bytes() for path in sorted(folder.path.rglob("*")) if path.is_file()}
+    changed = {path.name for path in {*files, *after} if files.get(path) != after.get(path)}
+    assert changed <= {"ledger.jsonl", ".lock", ".lock-owner.json"}
+    (taken,) = [event for event in folder.events() if "taken_over_from" in event]
+    assert taken["taken_over_from"].startswith(f"process {stopped.pid} on ")
+    check_whole(folder, restarts=1)
+
+
+def test_a_fold_that_failed_in_another_program_is_told_with_its_traceback_and_the_others_finish(tmp_path):
+    with programs(program(tmp_path, "Fail", seconds=0.2, n_jobs=2)) as (failing,):
+        folder = wait_for(tmp_path, "fold_started", 2)
+        with pytest.raises(FoldFailedError, match="fold 1 failed in process .* fold 1 is full") as caught:
+            kfold(tmp_path, resume="auto", seconds=0.1)
+        out, err = failing.communicate(timeout=60)
+        assert "Full: fold 1 is full" in err
+    assert "in at_epoch_begin" in "".join(caught.value.__notes__)
+    assert counted(folder, "fold_finished") == {number: 1 for number in range(FOLDS) if number != 1}
+    assert counted(folder, "fold_failed") == {1: 1}
+    assert folder.is_unfinished()
+    whole = kfold(tmp_path, resume="auto", seconds=0)
+    assert whole.path == folder.path
+    check_whole(folder, restarts=1)
+
+
+WITHOUT_LOCKS = """
+import errno, fcntl, filelock
+def flock(*arguments):
+    raise OSError(errno.ENOLCK, "no locks available")
+fcntl.flock = flock
+"""
+
+
+def test_leases_need_no_locks_of_the_file_system(tmp_path, alone):
+    with programs(*(program(tmp_path, before=WITHOUT_LOCKS) for _ in range(2))) as begun:
+        assert {ended(process) for process in begun} == {alone}
+    folder = only_folder(tmp_path)
+    assert counted(folder, "fold_finished") == dict.fromkeys(range(FOLDS), 1)
+    assert not (folder.path / FOLDER).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_that_are_killed_at_random_and_started_again_finish_all(tmp_path, alone, seed):
+    draw, kills = random.Random(seed), 12
+    with programs(*(program(tmp_path) for _ in range(3))) as running:
+        for _ in range(kills):
+            time.sleep(draw.uniform(0.2, 1.5))
+            number = draw.randrange(3)
+            os.killpg(running[number].pid, signal.SIGKILL)
+            running[number].communicate()
+            running[number] = program(tmp_path)
+        assert {ended(process) for process in running} == {alone}
+    folder = only_folder(tmp_path)
+    check_whole(folder, restarts=kills)
