@@ -48,6 +48,11 @@ def import_all(names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def scripts(names: Sequence[str]) -> list[str]:
+    """Return the modules that scripts among the names are imported as."""
+    return [Path(name).stem for name in names if name.endswith(".py") or Path(name).is_file()]
+
+
 def _module(name: str) -> types.ModuleType:
     with _first_on_path(Path.cwd()):
         return importlib.import_module(name)

@@ -106,6 +106,10 @@ _IMPORTS = _argument(
     "--import", action="append", dest="imports", default=[], metavar="MODULE",
     help="module or script (train.py) that has the classes of the run; once for each",
 )  # fmt: skip
+_PLACED = (
+    _argument("--executor", choices=("here", "processes"), help="where folds run; here, if not given"),
+    _argument("--n-jobs", type=int, metavar="N", help="folds at the same time, in processes; -1: one a core"),
+)
 #: commands that take further words: parameters of an experiment
 _TAKE_WORDS = ("train",)
 #: command, a module of this package with a function ``run`` -> what it does, examples, and its arguments
@@ -151,9 +155,25 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("file", metavar="FILE", help="what experiment.save(data=...) wrote; --NAME VALUE sets a parameter"),
         _IMPORTS,
         _argument("--only-folds", metavar="LIST", help="numbers of folds, from 0: 1,3; the others can follow"),
-        _argument("--executor", choices=("here", "processes"), help="where folds run; here, if not given"),
-        _argument("--n-jobs", type=int, metavar="N", help="folds at the same time, in processes; -1: one a core"),
+        *_PLACED,
         _argument("--resume", default="auto", metavar="RUN", help="'auto': go on if there is such a run; 'new'; a run"),
+    ),
+    "work": (
+        "take folds of a cross-validation that others work at, here or on other machines",
+        "  delira work runs/digits --import train.py\n"
+        "  delira work runs/digits --import train.py --data train:load --n-jobs 4",
+        _argument("run", metavar="RUN", help="folder of the run, or one above it: its newest"),
+        _IMPORTS,
+        _argument("--data", metavar="MODULE:FUNCTION", help="what gives the data, if the run does not name it"),
+        _argument("--data-arguments", metavar="YAML", help="what it is called with: '{root: scans, size: 64}'"),
+        *_PLACED,
+        _argument(
+            "--takeover-after",
+            type=float,
+            default=60.0,
+            metavar="SECONDS",
+            help="without a sign of life a fold of another machine is taken over; 60",
+        ),
     ),
     "predict": (
         "predict new cases by a run into a folder; what is there is not done again",

@@ -23,6 +23,7 @@ from delira.data_loading.workers.process import Failure, Packed, Unreadable, fin
 from delira.errors import ConfigError, WorkerLostError, expect
 from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
 from delira.execution.worker import RECORD, SHARED, STOP, TASK, UNREADABLE, WARNING, Setup, dumps_task
+from delira.utils import references
 
 _log = logging.getLogger("delira")
 
@@ -303,7 +304,8 @@ class _Process:
             main_file = getattr(sys.modules.get("__main__"), "__file__", None)
             levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("", "delira")}
             is_main = threading.current_thread() is threading.main_thread()
-            setup = Setup([*sys.path], [*sys.argv], main_file, levels, os.getpid() if is_main else None)
+            starter = os.getpid() if is_main else None
+            setup = Setup([*sys.path], [*sys.argv], main_file, levels, starter, references.known_as)
             with contextlib.closing(Packed(setup)) as packed:
                 packed.send(self.tasks)
             if_it_fails.pop_all()

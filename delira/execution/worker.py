@@ -32,6 +32,7 @@ from delira.data_loading.workers.process import (
 )
 from delira.errors import ConfigError, TrainingInterrupted
 from delira.execution.executor import Shared
+from delira.utils import references
 
 #: kinds of messages to a worker, and from it
 SETUP, SHARED, TASK = "setup", "shared", "task"
@@ -50,6 +51,8 @@ class Setup(NamedTuple):
     """Of the root logger, and of delira's."""
     dies_with: int | None
     """The process whose end ends this one, if its main thread started this one."""
+    known_as: dict[str, str]
+    """Modules that files know under another name."""
 
 
 # ------------------------------------------------------------------ objects on their way
@@ -187,6 +190,7 @@ class _Worker:
         faulthandler.register(DUMP_SIGNAL)
         sys.path[:] = setup.path
         sys.argv[:] = setup.argv
+        references.known_as.update(setup.known_as)
         if setup.main_file is not None:
             sys.modules["__main__"].__file__ = setup.main_file
         # outside of trainings, which hear of it at their next step

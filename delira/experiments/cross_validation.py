@@ -19,6 +19,7 @@ from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.live_view import FoldTable, NoTable
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
+from delira.experiments import experiment_file
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
@@ -51,7 +52,8 @@ class CrossValidation:
     """One cross-validation, as the experiment was asked for it."""
 
     experiment: Any
-    data: BaseDataManager
+    given: Any
+    """The data manager, or a function that gives it."""
     request: Any
     """The experiment's resolved settings, and the changes of the manager for training, and for testing."""
     split: SplitConfig
@@ -64,6 +66,12 @@ class CrossValidation:
     """What is kept of the predictions."""
     placement: Placement = dataclasses.field(default_factory=Placement)
     """Where the folds run."""
+
+    @functools.cached_property
+    def data(self) -> BaseDataManager:
+        """What is divided."""
+        is_function = callable(self.given) and not isinstance(self.given, BaseDataManager)
+        return self.given() if is_function else self.given  # type: ignore[no-any-return]
 
     @functools.cached_property
     def cases(self) -> BaseDataManager:
@@ -124,6 +132,7 @@ class CrossValidation:
             facts = self._facts(folder, splitter, leaks)
             with loss_tolerated("what a report needs of the whole run"):
                 results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
+                self._write_plan(folder)
             work = Work(
                 validation=self,
                 folder=folder.path,
@@ -162,7 +171,25 @@ class CrossValidation:
         """Return the same without what belongs to this process, to be sent to another one."""
         experiment = copy.copy(self.experiment)
         experiment.last_trainer = None
-        return dataclasses.replace(self, experiment=experiment, placement=Placement())
+        return dataclasses.replace(self, experiment=experiment, given=self.data, placement=Placement())
+
+    def _write_plan(self, folder: RunFolder) -> None:
+        """Write what another program needs to work at the run, as far as a file can say it."""
+        if (folder.path / experiment_file.FILE_NAME).exists():
+            return
+        experiment = copy.copy(self.experiment)
+        experiment.params, experiment.n_epochs = self.request.params, self.request.num_epochs
+        experiment.settings = {**self.request.settings, "callbacks": self.request.callbacks}
+        keeping = {name: value for name, value in vars(self.keeping).items() if value is not None}
+        kfold = {
+            **vars(self.split),
+            **self.request.changes,
+            "metrics": dict(self.metrics),
+            "metric_keys": dict(self.metric_keys),
+            "preprocessing": self.request.preprocessing,
+            **keeping,
+        }
+        experiment_file.write_plan(experiment, folder.path, self.given, kfold)
 
     def _settle(self, folds: Sequence[results.FoldResult]) -> None:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""

@@ -364,7 +364,7 @@ class BaseExperiment(Generic[NetworkT]):
 
     def kfold(  # noqa: PLR0913 - the historic signature
         self,
-        data: Data,
+        data: Data | Callable[[], Data],
         metrics: Mapping[str, Any] | None = None,
         num_epochs: int | None = None,
         num_splits: int | None = None,
@@ -390,8 +390,8 @@ class BaseExperiment(Generic[NetworkT]):
         Parameters
         ----------
         data
-            A data manager; it is divided by the samples of its dataset. If these are patches, by their cases:
-            patches are trained on, and whole cases, one a batch, validated and tested on.
+            A data manager, or a function that gives one, which ``delira work`` can call, too. It is divided by the
+            samples of its dataset; if these are patches, by their cases, which are validated and tested on as a whole.
         metrics, metric_keys
             Test metrics by name and the entries they read; those of the validation if ``None``.
         num_epochs
@@ -443,7 +443,7 @@ class BaseExperiment(Generic[NetworkT]):
             Unpacks as ``outputs, metrics``; prints as a table.
         """
         if isinstance(data, int):  # 0.3: (num_epochs, data, …)
-            data, metrics, num_epochs = metrics, None, data
+            data, metrics, num_epochs = metrics, None, data  # type: ignore[assignment]
         asked: dict[str, Any] = {**options}
         check_names(asked, (*SETTINGS, *run_request.RUN_NAMES, *_SPLIT_NAMES))
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
@@ -462,7 +462,7 @@ class BaseExperiment(Generic[NetworkT]):
         tested = request.config.epoch_metrics if metrics is None else metrics
         return cross_validation.CrossValidation(
             experiment=self,
-            data=data,
+            given=data,
             request=request,
             split=config,
             metrics=copy.deepcopy(dict(tested)),

@@ -1,6 +1,7 @@
 """An experiment as a file that people can read: written, read, and what it is to be run on."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -68,7 +69,36 @@ def write(
         check_mapping(kfold=kfold)
         known = {*inspect.signature(type(experiment).kfold).parameters} - {*_OF_A_CALL}
         check_known(kfold, known, "kfold takes no")
-    plan = Plan(data=_name_of(data), data_arguments=dict(data_arguments or {}), kfold=kfold)
+    return _write(experiment, Path(path or experiment.save_path / FILE_NAME), _name_of(data), data_arguments, kfold)
+
+
+def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, kfold: Mapping[str, Any]) -> Path:
+    """Write what a cross-validation is, into its folder, for those who join it.
+
+    Parameters
+    ----------
+    experiment, kfold
+        As the run has settled them.
+    folder
+        Of the run.
+    data
+        A function that gives the data, or ``functools.partial`` of one: its name is written, if others can find it.
+    """
+    function = data.func if isinstance(data, functools.partial) and not data.args else data
+    name = references.name_of(function) if callable(function) else None
+    is_found = name is not None and "<" not in name and (inspect.isfunction(function) or inspect.isclass(function))
+    arguments = data.keywords if isinstance(data, functools.partial) else {}
+    return _write(experiment, folder / FILE_NAME, name or "" if is_found else "", arguments, kfold)
+
+
+def _write(
+    experiment: "BaseExperiment[Any]",
+    path: Path,
+    data: str,
+    data_arguments: Mapping[str, Any] | None,
+    kfold: Mapping[str, Any] | None,
+) -> Path:
+    plan = Plan(data=data, data_arguments=dict(data_arguments or {}), kfold=kfold)
     own = {name: vars(experiment).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
     tree = {
         "experiment_cls": references.class_on_disk(type(experiment)),
@@ -81,7 +111,7 @@ def write(
         **({"data": plan.data, "data_arguments": dict(plan.data_arguments)} if plan.data else {}),
         **({} if kfold is None else {"kfold": dict(kfold)}),
     }
-    return files.publish_text(Path(path or experiment.save_path / FILE_NAME), yaml_codec.dumps(tree))
+    return files.publish_text(path, yaml_codec.dumps(tree))
 
 
 def _name_of(data: Callable[..., Any] | str | None) -> str:

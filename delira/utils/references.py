@@ -1,5 +1,6 @@
 """Names of classes, functions and objects on disk, and what stands for them until they are known."""
 
+import contextlib
 import copy
 import enum
 import hashlib
@@ -8,7 +9,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from delira.errors import ConfigError
@@ -230,8 +231,25 @@ def name_of(value: object) -> str | None:
     return on_disk if same else _name_on_top(value)
 
 
+#: modules that were a script when the run began whose files name them, and what they were called then
+known_as: dict[str, str] = {}
+
+
+@contextlib.contextmanager
+def as_main(modules: Iterable[str]) -> Iterator[None]:
+    """Scope in which files know modules as the script that runs."""
+    added = {module: "__main__" for module in modules if module not in known_as}
+    known_as.update(added)
+    try:
+        yield
+    finally:
+        for module in added:
+            known_as.pop(module, None)
+
+
 def module_on_disk(module: str, name: str = "") -> str:
     """Return the module under which files know a name of a module of delira, wherever that lies today."""
+    module = known_as.get(module, module)
     known = _ON_DISK.get(f"{module}:{name.partition('.')[0]}") or _ON_DISK.get(module, module)
     if known.startswith(_CALLBACKS):
         return _CALLBACKS_ON_DISK + known.removeprefix(_CALLBACKS)

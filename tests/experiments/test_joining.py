@@ -71,7 +71,7 @@ def program(path, *more, before="", **options):
     code = (
         f"import sys; sys.path[:0] = [{str(TESTS)!r}, {str(TESTS / 'experiments')!r}, {str(TESTS / 'training')!r}]\n"
         f"{before}\nimport test_joining\n"
-        f"result = test_joining.kfold({str(path)!r}{callbacks}, **{({'resume': 'auto', **options})!r})\n"
+        f"result = test_joining.kfold({str(path)!r}{callbacks}, **{ ({'resume': 'auto', **options})!r})\n"
         "print(test_joining.stamp(result), flush=True)"
     )
     pipe = subprocess.PIPE
@@ -174,9 +174,9 @@ def test_who_is_stopped_loses_its_fold_and_ends_well_when_it_wakes(tmp_path, alo
 def test_a_fold_that_failed_in_another_program_is_told_with_its_traceback_and_the_others_finish(tmp_path):
     with programs(program(tmp_path, "Fail", seconds=0.2, n_jobs=2)) as (failing,):
         folder = wait_for(tmp_path, "fold_started", 2)
-        with pytest.raises(FoldFailedError, match="fold 1 failed in process .* fold 1 is full") as caught:
+        with pytest.raises(FoldFailedError, match=r"fold 1 failed in process .* fold 1 is full") as caught:
             kfold(tmp_path, resume="auto", seconds=0.1)
-        out, err = failing.communicate(timeout=60)
+        _, err = failing.communicate(timeout=60)
         assert "Full: fold 1 is full" in err
     assert "in at_epoch_begin" in "".join(caught.value.__notes__)
     assert counted(folder, "fold_finished") == {number: 1 for number in range(FOLDS) if number != 1}

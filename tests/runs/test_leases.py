@@ -184,7 +184,9 @@ def test_who_was_stopped_and_wakes_after_a_takeover_writes_nothing(tmp_path):
         with lease, lease.fenced(tmp_path / "part"):
             process.send_signal(signal.SIGCONT)
             told = ask(process, "after")
-            assert told.startswith(f"a of {str(tmp_path)!r} was taken over by {module.worker()}: this process had shown")
+            assert told.startswith(
+                f"a of {str(tmp_path)!r} was taken over by {module.worker()}: this process had shown"
+            )
             assert "for 1 s" in told
             assert (tmp_path / "part" / "text").read_text() == "before"
             files.publish_text(tmp_path / "part" / "text", "new")

@@ -185,7 +185,7 @@ REFUSED_VERBS = [
     ("threads", 2),
     ("build_schedules", {}, None, {}),
     ("scale_rates", {}, 0.5),
-    ("average", None, None, 0.5),
+    ("averaged", None),
     ("renew_statistics", None, ()),
     ("export", None, "x", {}),
     ("named_weights", None),
