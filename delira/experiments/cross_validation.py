@@ -146,11 +146,15 @@ class CrossValidation:
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
             facts["info"] = facts["info"] | {"num_splits": len(splits)}
-            with work.leases.waited_for("result"):
-                self._settle(folds)
-                _correct_ledger(folder, folds)
-                result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
-                self._keep_examples(result)
+            with work.leases.waited_for("result"):  # several sessions may be at its end
+                return self._result(folder, folds, facts)
+
+    def _result(self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any]) -> KFoldResult:
+        """Return what all folds say together."""
+        self._settle(folds)
+        _correct_ledger(folder, folds)
+        result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
+        self._keep_examples(result)
         return result
 
     def _facts(self, folder: RunFolder, splitter: Splitter, leaks: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ POINTS = [
     PutBack(
         point="26",
         what="a run that is renamed while running splits into two halves",
-        file="delira/utils/files.py",
+        file="delira/utils/owned.py",
         old="        if not is_there and about.st_nlink:\n",
         new="        if not is_there and not about.st_nlink:\n",
         test="tests/training/test_moved_and_copied.py::test_a_run_that_is_moved_while_it_runs_does_not_fall_into_two_halves",
@@ -202,5 +202,29 @@ POINTS = [
         old="        return read(path)\n    except UnreadableError:\n        raise\n",
         new="        return read(path)\n",
         test="tests/io/test_unreadable_files.py::test_a_run_that_cannot_be_read_is_not_begun_anew",
+    ),
+    PutBack(
+        point="leases",
+        what="a process that wakes after a takeover goes on writing",
+        file="delira/utils/owned.py",
+        old="            check()\n",
+        new="            pass\n",
+        test="tests/runs/test_leases.py::test_who_was_stopped_and_wakes_after_a_takeover_writes_nothing",
+    ),
+    PutBack(
+        point="leases",
+        what="an observer that slept takes from a living one",
+        file="delira/runs/leases.py",
+        old="min(now - seen.at, self.expires_after / _BEATS)",
+        new="now - seen.at",
+        test="tests/runs/test_leases.py::test_who_looks_after_a_long_sleep_takes_nothing_from_a_living_one",
+    ),
+    PutBack(
+        point="leases",
+        what="two takers win",
+        file="delira/runs/leases.py",
+        old='open(self.path, "xb"',
+        new='open(self.path, "wb"',
+        test="tests/runs/test_leases.py::test_of_several_takers_at_once_exactly_one_wins",
     ),
 ]

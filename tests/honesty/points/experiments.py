@@ -23,8 +23,8 @@ POINTS = [
         point="13",
         what="a run of some folds passes for finished",
         file="delira/runs/folder.py",
-        old='(events[-1]["event"] != "finished" or bool(events[-1].get("missing_folds")))',
-        new='events[-1]["event"] != "finished"',
+        old='(ending["event"] != "finished" or bool(ending.get("missing_folds")))',
+        new='ending["event"] != "finished"',
         test="tests/experiments/test_chosen_folds.py::"
         "test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_finished",
     ),
