@@ -131,7 +131,7 @@ POINTS = [
         point="41",
         what="each fold decides by its own values",
         file="delira/experiments/cross_validation.py",
-        old="            self._settle(folds)\n",
+        old="        self._settle(folds)\n",
         new="",
         test=f"{OUTPUTS}::test_values_of_all_folds_settle_it_and_a_fold_that_looked_otherwise_is_computed_again",
     ),
