@@ -107,7 +107,7 @@ _IMPORTS = _argument(
     help="module or script (train.py) that has the classes of the run; once for each",
 )  # fmt: skip
 _PLACED = (
-    _argument("--executor", choices=("here", "processes"), help="where folds run; here, if not given"),
+    _argument("--executor", choices=("here", "processes", "ray", "slurm"), help="where folds run"),
     _argument("--n-jobs", type=int, metavar="N", help="folds at the same time, in processes; -1: one a core"),
 )
 #: commands that take further words: parameters of an experiment

@@ -2,6 +2,8 @@
 
 from delira.execution.executor import Executor, Handle, Resources, Shared
 from delira.execution.processes import ProcessExecutor
+from delira.execution.ray_cluster import RayExecutor
+from delira.execution.slurm import SlurmExecutor
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

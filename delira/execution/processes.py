@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,11 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from delira.data_loading.workers.pool import WorkerTraceback
-from delira.data_loading.workers.process import Failure, Packed, Unreadable, find_unpicklable, receive
+from delira.data_loading.workers.process import Failure, Packed, Unreadable, receive
 from delira.errors import ConfigError, WorkerLostError, expect
 from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
-from delira.execution.worker import RECORD, SHARED, STOP, TASK, UNREADABLE, WARNING, Setup, dumps_task
-from delira.utils import references
+from delira.execution.worker import (
+    RECORD,
+    SHARED,
+    STOP,
+    TASK,
+    THREADS,
+    UNREADABLE,
+    WARNING,
+    Setup,
+    dumps_task,
+    refusing_what_cannot_travel,
+    shared_in,
+)
 
 _log = logging.getLogger("delira")
 
@@ -31,10 +41,6 @@ _log = logging.getLogger("delira")
 _LOOK = 0.5
 #: seconds that an idle process has to end by itself
 _GRACE = 2.0
-#: what libraries read when they are loaded
-_THREADS = (
-    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
-)  # fmt: skip
 _VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
@@ -210,20 +216,13 @@ class ProcessExecutor(Executor):
     # ------------------------------------------------------------------ what is sent
 
     def _packed(self, pack: Callable[[dict[int, int]], Packed], value: object, what: str) -> Packed:
-        try:
-            for shared in _shared_in(value):
+        with refusing_what_cannot_travel(value, what):
+            for shared in shared_in(value):
                 if id(shared) not in self._shared:
                     key = len(self._shared)
                     content = (SHARED, (key, shared.value))
                     self._shared[id(shared)] = key, shared, Packed(content, dumps=dumps_task({}), together=True)
             return pack({number: key for number, (key, *_) in self._shared.items()})
-        except Exception as error:
-            dumps = dumps_task({})
-            place, reason = find_unpicklable(value, dumps) or (what, error)
-            raise ConfigError(
-                f"tasks are sent to other processes, but {place} cannot be pickled: {reason}; open it when it is first "
-                "used and leave it out of __getstate__, or leave executor and n_jobs out"
-            ) from error
 
 
 class _ProcessHandle(Handle[T]):
@@ -285,7 +284,7 @@ class _Process:
         self.handle: _ProcessHandle[Any] | None = None
         #: keys of what is shared that it has
         self.has: set[int] = set()
-        environment = {**os.environ, **dict.fromkeys(_THREADS, str(cpus))}
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(cpus))}
         if gpus:
             environment[_VISIBLE_GPUS] = ",".join(gpus)
         self.tasks, tasks = socket.socketpair()
@@ -301,12 +300,7 @@ class _Process:
             self.process = subprocess.Popen(
                 [*command, *map(str, descriptors)], pass_fds=descriptors, env=environment, start_new_session=True
             )
-            main_file = getattr(sys.modules.get("__main__"), "__file__", None)
-            levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("", "delira")}
-            is_main = threading.current_thread() is threading.main_thread()
-            starter = os.getpid() if is_main else None
-            setup = Setup([*sys.path], [*sys.argv], main_file, levels, starter, references.known_as)
-            with contextlib.closing(Packed(setup)) as packed:
+            with contextlib.closing(Packed(Setup.of_this())) as packed:
                 packed.send(self.tasks)
             if_it_fails.pop_all()
 
@@ -335,13 +329,6 @@ def _end_all(workers: list[_Process], shared: dict[int, tuple[int, Shared[Any], 
     for _, _, packed in shared.values():
         packed.close()
     shared.clear()
-
-
-def _shared_in(task: object) -> list[Shared[Any]]:
-    """Return what is shared among the attributes and arguments of a task."""
-    parts = [*vars(task).values()] if hasattr(task, "__dict__") else []
-    parts += [*getattr(task, "args", ()), *getattr(task, "keywords", {}).values()]
-    return [part for part in parts if isinstance(part, Shared)]
 
 
 def _are_gpus(gpus: object) -> bool:

@@ -17,27 +17,32 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
 from delira.data_loading.workers.process import (
-    DUMP_SIGNAL,
     PARENT_DEATH_SIGNAL,
     Failure,
     Packed,
     Unreadable,
     ask_system,
+    find_unpicklable,
     receive,
 )
 from delira.errors import ConfigError, TrainingInterrupted
 from delira.execution.executor import Shared
 from delira.utils import references
+from delira.utils.signals import DUMP_SIGNAL
 
 #: kinds of messages to a worker, and from it
 SETUP, SHARED, TASK = "setup", "shared", "task"
 RECORD, WARNING, DONE, UNREADABLE = "record", "warning", "done", "unreadable"
 STOP = b"s"
+#: what libraries read when they are loaded
+THREADS = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
+)  # fmt: skip
 
 
 class Setup(NamedTuple):
@@ -53,6 +58,24 @@ class Setup(NamedTuple):
     """The process whose end ends this one, if its main thread started this one."""
     known_as: dict[str, str]
     """Modules that files know under another name."""
+
+    @classmethod
+    def of_this(cls) -> "Setup":
+        """What a worker of this process takes over."""
+        main_file = getattr(sys.modules.get("__main__"), "__file__", None)
+        levels = {name: logging.getLogger(name).getEffectiveLevel() for name in ("", "delira")}
+        starter = os.getpid() if threading.current_thread() is threading.main_thread() else None
+        return cls([*sys.path], [*sys.argv], main_file, levels, starter, {**references.known_as})
+
+    def take_over(self) -> None:
+        """Be like the process that started this one, as far as code can see."""
+        sys.path[:] = self.path
+        sys.argv[:] = self.argv
+        references.known_as.update(self.known_as)
+        if self.main_file is not None:
+            sys.modules["__main__"].__file__ = self.main_file
+        for name, level in self.levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 # ------------------------------------------------------------------ objects on their way
@@ -78,6 +101,32 @@ def dumps_task(keys: Mapping[int, int]) -> Callable[..., bytes]:
             return file.getvalue()
 
     return dumps
+
+
+def shared_in(task: object) -> list[Shared[Any]]:
+    """Return what is shared among the attributes and arguments of a task."""
+    parts = [*vars(task).values()] if hasattr(task, "__dict__") else []
+    parts += [*getattr(task, "args", ()), *getattr(task, "keywords", {}).values()]
+    return [part for part in parts if isinstance(part, Shared)]
+
+
+@contextlib.contextmanager
+def refusing_what_cannot_travel(value: object, what: str) -> Iterator[None]:
+    """Scope in which a task is pickled; what cannot be is named, with the cure.
+
+    Raises
+    ------
+    ConfigError
+        Saying where it is.
+    """
+    try:
+        yield
+    except Exception as error:
+        place, reason = find_unpicklable(value, dumps_task({})) or (what, error)
+        raise ConfigError(
+            f"tasks are sent to other processes, but {place} cannot be pickled: {reason}; open it when it is first "
+            "used and leave it out of __getstate__, or leave executor and n_jobs out"
+        ) from error
 
 
 def loads_task(kept: Mapping[int, Shared[Any]]) -> Callable[..., Any]:
@@ -188,16 +237,10 @@ class _Worker:
                 os._exit(1)
         faulthandler.enable()
         faulthandler.register(DUMP_SIGNAL)
-        sys.path[:] = setup.path
-        sys.argv[:] = setup.argv
-        references.known_as.update(setup.known_as)
-        if setup.main_file is not None:
-            sys.modules["__main__"].__file__ = setup.main_file
+        setup.take_over()
         # outside of trainings, which hear of it at their next step
         signal.signal(signal.SIGTERM, _interrupt)
         forward = _Forward(self)  # type: ignore[arg-type]
-        for name, level in setup.levels.items():
-            logging.getLogger(name).setLevel(level)
         logging.getLogger().addHandler(forward)
         warnings.simplefilter("always")  # which of them are shown the other process knows
         warnings.showwarning = self._show_warning  # type: ignore[assignment]

@@ -377,7 +377,7 @@ class BaseExperiment(Generic[NetworkT]):
         folds: Iterable[int] | None = None,
         keep_predictions: Literal["labels", "probabilities", "logits"] | bool | None = None,
         predictions_dtype: Literal["float16", "float32"] | None = None,
-        executor: "Executor | Literal['here', 'processes'] | None" = None,
+        executor: "Executor | Literal['here', 'processes', 'ray', 'slurm'] | None" = None,
         n_jobs: int | None = None,
         resources: "Resources | Mapping[str, Any] | None" = None,
         takeover_after: float = 60.0,
@@ -416,8 +416,8 @@ class BaseExperiment(Generic[NetworkT]):
         predictions_dtype
             Type of their numbers on disk; as the network gives them if ``None``.
         executor
-            Where the folds run, which changes no bit of them: ``"here"``, one after the other; ``"processes"``; or a
-            :class:`delira.execution.Executor`. ``None``: processes if ``n_jobs`` is more than 1.
+            Where the folds run, which changes no bit of them: ``"here"``, ``"processes"``, ``"ray"``, ``"slurm"``, or a
+            :class:`delira.execution.Executor`. ``None``: processes if ``n_jobs`` is more than 1, else here.
         n_jobs
             Folds that run at once; -1: one for each core. These are shared out: unless ``num_threads`` is set, each
             fold computes with ``cores // n_jobs`` threads, also when the run is continued in another way.

@@ -61,7 +61,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
         found, waiting = _find_finished(work, folder, table)
         if waiting:
             tell_of_threads(work.threads)
-        executor = stack.enter_context(placement.opened(len(waiting)))
+        executor = stack.enter_context(placement.opened(len(waiting), folder.path))
         if executor is None:
             outcomes = _run_here(work, waiting, table, _Elsewhere(work, folder, table))
         else:

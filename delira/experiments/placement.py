@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, check_known, check_numbers, expect
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("delira")
 
-_NAMES = ("here", "processes")
+_NAMES = ("here", "processes", "ray", "slurm")
 #: devices that a worker is given one of
 _ANY_GPU = ("auto", "cuda", "gpu")
 
@@ -25,7 +26,7 @@ class Placement:
     """Where the folds run."""
 
     executor: "Executor | str | None" = None
-    """``"here"``, ``"processes"``, one of the user's own; ``None``: processes if there are to be several."""
+    """``"here"``, ``"processes"``, ``"ray"``, ``"slurm"``, one of the user's own; ``None``: processes, if several."""
 
     n_jobs: int | None = None
     """How many at the same time."""
@@ -46,7 +47,7 @@ class Placement:
         is_needs = resources is None or isinstance(resources, (Resources, Mapping))
         expect(
             ("n_jobs", n_jobs, is_count, "a number of folds from 1, or -1: one for each core"),
-            ("executor", given, is_known, "'here', 'processes' or a delira.execution.Executor"),
+            ("executor", given, is_known, "'here', 'processes', 'ray', 'slurm' or a delira.execution.Executor"),
             ("resources", resources, is_needs, "a delira.execution.Resources or its fields, e.g. {'cpus': 2}"),
         )
         check_numbers("kfold", above=0, takeover_after=self.takeover_after)
@@ -70,20 +71,36 @@ class Placement:
         if self.is_here:
             return 1
         own = self.n_jobs if isinstance(self.executor, str) or self.executor is None else self.executor.n_jobs
+        if self.executor == "slurm":
+            return min(n_folds, own if own not in (None, -1) else n_folds)  # type: ignore[type-var]
         if isinstance(self.executor, str) and own is None:
             own = -1
         return min(n_folds, usable_cores() if own == -1 else own or n_folds)
 
     @contextlib.contextmanager
-    def opened(self, n_folds: int) -> "Iterator[Executor | None]":
-        """Scope of the executor; one of the user's own is left as it is. ``None``: here."""
-        from delira.execution import ProcessExecutor
+    def opened(self, n_folds: int, run: Path) -> "Iterator[Executor | None]":
+        """Scope of the executor; one of the user's own is left as it is. ``None``: here.
+
+        Parameters
+        ----------
+        n_folds
+            That it is for.
+        run
+            Folder of the run.
+        """
+        from delira.execution import ProcessExecutor, RayExecutor, SlurmExecutor
 
         if self.is_here or not n_folds:
             yield None
         elif isinstance(self.executor, str) or self.executor is None:
-            with contextlib.closing(_Closing(ProcessExecutor(self.at_once(n_folds)))) as own:
-                yield own.executor
+            n_jobs = self.at_once(n_folds)
+            own: Executor
+            if self.executor == "slurm":
+                own = SlurmExecutor(run / "slurm", n_jobs=self.n_jobs)
+            else:
+                own = RayExecutor(n_jobs=n_jobs) if self.executor == "ray" else ProcessExecutor(n_jobs)
+            with contextlib.closing(_Closing(own)):
+                yield own
         else:
             yield self.executor
 
@@ -107,6 +124,8 @@ class Placement:
             return stated or have
         if self.resources is not None:
             return (self.resources if isinstance(self.resources, Resources) else Resources(**self.resources)).cpus
+        if self.executor == "slurm":  # nobody knows how many cores its machines have
+            return 1
         return max(1, (have or usable_cores()) // self.at_once(n_folds))
 
     def needs(self, threads: int | None, device: Any) -> "Resources":

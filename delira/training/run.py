@@ -34,6 +34,7 @@ from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, chec
 from delira.state import State
 from delira.training.epoch import EpochData, RunningEpoch, is_foreign_loader
 from delira.utils import optimizing, seeding
+from delira.utils.signals import STOP_SIGNALS, of_submitit
 
 _log = logging.getLogger("delira")
 
@@ -446,8 +447,6 @@ def update_best(
     return bool(better)
 
 
-#: SIGUSR1 is what SLURM is usually told to send before the time is over; Windows has none
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
 #: seconds in which signals are one: launchers send to the process and to its group, some send two kinds
 _ONE_SIGNAL = 0.25
 
@@ -551,8 +550,12 @@ class StopSignals:
     def caught(self, wanted: bool = True) -> Iterator[None]:
         """Scope in which signals are noted; only the main thread can."""
         self.received = None
-        for number in _SIGNALS if wanted and threading.current_thread() is threading.main_thread() else ():
+        asked = of_submitit()
+        is_main = threading.current_thread() is threading.main_thread()
+        for number in (*STOP_SIGNALS, *asked) if wanted and is_main else ():
             before = signal.getsignal(number)
+            if number in asked and not callable(before):  # nobody would queue the job again
+                continue
             # ignored on purpose (nohup), or installed by C code, which could not be given back
             if before is not signal.SIG_IGN and before is not None:
                 self._before[number] = signal.signal(number, self._note)

@@ -31,9 +31,7 @@ from delira.data_loading.data_loader import BatchRecipe, BatchTask, Made, descri
 from delira.data_loading.transforms import use_one_thread
 from delira.data_loading.workers.outline import generators_in, own_state
 from delira.errors import ConfigError, DataError
-
-#: makes a worker write down what each of its threads is doing
-DUMP_SIGNAL = signal.SIGUSR2
+from delira.utils.signals import DUMP_SIGNAL, STOP_SIGNALS, of_submitit
 
 #: seconds that a worker has to end by itself
 GRACE = 0.2
@@ -362,7 +360,7 @@ def _settle_in(dies_with: int | None) -> None:
         signal.set_wakeup_fd(-1)  # that of an event loop in the main process
         # Ctrl-C and a scheduler's signals reach all processes, and the main one decides what they mean. It ends its
         # workers; no SIG_IGN, which programs that a worker starts would inherit.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        for number in (*STOP_SIGNALS, signal.SIGHUP, *of_submitit()):
             signal.signal(number, lambda number, frame: None)
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
     use_one_thread()

@@ -1,0 +1,271 @@
+"""Tasks as jobs of SLURM, by submitit."""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+import math
+import os
+import pickle
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+from delira.data_loading.workers.pool import WorkerTraceback
+from delira.data_loading.workers.process import Failure
+from delira.errors import ConfigError, TrainingInterrupted, WorkerError, WorkerLostError, expect, import_optional
+from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count
+from delira.execution.worker import (
+    THREADS,
+    Setup,
+    dumps_answer,
+    dumps_task,
+    loads_task,
+    refusing_what_cannot_travel,
+    shared_in,
+)
+from delira.utils.files import publish
+
+#: seconds between two looks at a job
+_LOOK = 0.5
+#: how often a job may run out of its time: each time it goes on from its checkpoint
+_MOST_TIMEOUTS = 10_000
+
+
+class SlurmExecutor(Executor):
+    """Runs tasks as jobs of SLURM, those that are submitted together as one array; ``pip install delira[slurm]``.
+
+    A job that runs out of its time, or makes place for another one, writes a checkpoint, is queued again, and goes on
+    from there. Where this program ends before its jobs they go on, and the next one that works at the run waits for
+    them.
+
+    Parameters
+    ----------
+    folder
+        Where scripts, logs and tasks of jobs lie; all machines must see it, and others need not be able to read it.
+    n_jobs
+        Jobs at the same time; ``None`` or -1: as many as the cluster runs.
+    timeout_min
+        Minutes that a job may take before it is queued again.
+    signal_delay_s
+        Seconds that it has to write its checkpoint.
+    options
+        Further ones of submitit: ``{"slurm_partition": "gpu", "mem_gb": 16}``.
+    cluster
+        ``"slurm"``; ``"local"``: processes of this machine, and ``"debug"``: this process, to try it.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is none, or there is no SLURM here.
+    MissingBackendError
+        If submitit is not installed.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        n_jobs: int | None = None,
+        timeout_min: float = 60,
+        signal_delay_s: int = 90,
+        options: Mapping[str, Any] | None = None,
+        cluster: str = "slurm",
+    ):
+        is_count = n_jobs is None or is_job_count(n_jobs)
+        is_time = isinstance(timeout_min, (int, float)) and not isinstance(timeout_min, bool) and timeout_min > 0
+        is_delay = isinstance(signal_delay_s, int) and not isinstance(signal_delay_s, bool)
+        is_delay = is_delay and is_time and 0 < signal_delay_s < 60 * timeout_min
+        is_known = cluster in ("slurm", "local", "debug")
+        is_mapping = options is None or isinstance(options, Mapping)
+        expect(
+            ("folder", folder, isinstance(folder, (str, os.PathLike)) and str(folder) != "", "a path"),
+            ("n_jobs", n_jobs, is_count, "a number of jobs from 1, or -1"),
+            ("timeout_min", timeout_min, is_time, "a number of minutes above 0"),
+            ("signal_delay_s", signal_delay_s, is_delay, "whole seconds, fewer than timeout_min has"),
+            ("options", options, is_mapping, "a dict of options of submitit"),
+            ("cluster", cluster, is_known, "'slurm', 'local' or 'debug'"),
+        )
+        submitit = import_optional("submitit", "executor='slurm'", "submitit")
+        self._errors = importlib.import_module("submitit.core.utils")
+        self.folder = Path(folder).absolute()
+        self.n_jobs = None if n_jobs in (None, -1) else int(n_jobs)  # type: ignore[arg-type]
+        self._tasks = self.folder / f"tasks-{uuid.uuid4().hex[:8]}"
+        limit = {} if cluster == "debug" else {f"{cluster}_max_num_timeout": _MOST_TIMEOUTS}
+        try:
+            self._executor = submitit.AutoExecutor(self.folder / "%j", cluster=cluster, **limit)
+            self._options = {"timeout_min": timeout_min, "name": "delira", **(options or {})}
+            if cluster != "debug":
+                self._options[f"{cluster}_signal_delay_s"] = signal_delay_s
+            if cluster == "slurm" and self.n_jobs is not None:
+                self._options["slurm_array_parallelism"] = self.n_jobs
+            self._executor.update_parameters(**self._options)
+        except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
+            raise ConfigError(f"executor='slurm' cannot be used here: {error}") from error
+        self._is_slurm = cluster == "slurm"
+        self._shared: dict[int, tuple[Shared[Any], _File]] = {}
+        self._waiting: list[_SlurmHandle[Any]] = []
+        self._running: list[_SlurmHandle[Any]] = []
+        self._is_open = True
+
+    def submit(self, task: Callable[[], T], resources: Resources) -> Handle[T]:
+        """Take a task; see :meth:`Executor.submit`."""
+        if not self._is_open:
+            raise ConfigError("this executor was shut down; make a new one")
+        with refusing_what_cannot_travel(task, "the task"):
+            shared = shared_in(task)
+            for each in shared:
+                if id(each) not in self._shared:
+                    body = dumps_task({})(each.value, protocol=pickle.HIGHEST_PROTOCOL)
+                    self._shared[id(each)] = each, self._written(body)
+            keys = {id(each): number for number, each in enumerate(shared)}
+            body = dumps_task(keys)(task, protocol=pickle.HIGHEST_PROTOCOL)
+        job = _Job(Setup.of_this(), resources.cpus, body, tuple(self._shared[id(each)][1] for each in shared))
+        handle = _SlurmHandle[T](self, job, resources)
+        self._waiting.append(handle)
+        return handle
+
+    def shutdown(self) -> None:
+        """Cancel all jobs, and remove what they were given; their logs stay."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for handle in [*self._waiting, *self._running]:
+            handle.cancel()
+        self._waiting.clear()
+        shutil.rmtree(self._tasks, ignore_errors=True)
+        for pickled in self.folder.glob("*/*_submitted.pkl"):
+            with contextlib.suppress(OSError):
+                pickled.unlink()
+
+    def poll(self) -> None:
+        """Submit what waits, what needs the same as one array."""
+        self._running = [handle for handle in self._running if not handle.has_ended()]
+        place = len(self._waiting)
+        if not self._is_slurm and self.n_jobs is not None:
+            place = self.n_jobs - len(self._running)
+        while self._waiting and place > 0:
+            needs = self._waiting[0].resources
+            together = [handle for handle in self._waiting if handle.resources == needs][:place]
+            self._executor.update_parameters(cpus_per_task=needs.cpus, gpus_per_node=math.ceil(needs.gpus))
+            for handle, job in zip(together, self._executor.submit_array([each.job for each in together]), strict=True):
+                handle.submitted = job
+                self._waiting.remove(handle)
+                self._running.append(handle)
+            place -= len(together)
+
+    def drop(self, handle: "_SlurmHandle[Any]") -> bool:
+        """Return True if a task had not been submitted yet; it is not then."""
+        if handle not in self._waiting:
+            return False
+        self._waiting.remove(handle)
+        return True
+
+    def _written(self, body: bytes) -> "_File":
+        self._tasks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._tasks / f"shared-{len(self._shared)}"
+        publish(path, lambda file: file.write(body))
+        return _File(str(path), hashlib.sha256(body).hexdigest())
+
+
+class _SlurmHandle(Handle[T]):
+    """One task of a :class:`SlurmExecutor`."""
+
+    def __init__(self, executor: SlurmExecutor, job: "_Job", resources: Resources):
+        self.job, self.resources = job, resources
+        self.submitted: Any = None
+        self._executor = executor
+        self._is_dropped = False
+
+    def has_ended(self) -> bool:
+        """Return True if SLURM says so."""
+        return bool(self.submitted.done())
+
+    def done(self) -> bool:
+        """Return True if there is a result."""
+        if self._is_dropped:
+            return True
+        self._executor.poll()
+        return self.submitted is not None and self.has_ended()
+
+    def result(self) -> T:
+        """Wait for the result."""
+        while not self.done():
+            time.sleep(_LOOK)
+        if self._is_dropped:
+            raise CancelledError("the task was cancelled before it was submitted")
+        errors = self._executor._errors
+        try:
+            answer = pickle.loads(self.submitted.result())
+        except errors.FailedJobError as error:
+            raise WorkerError(f"job {self.submitted.job_id} failed before its task began: {error}") from error
+        except errors.UncompletedJobError as error:
+            raise WorkerLostError(f"job {self.submitted.job_id} ended without an answer: {error}") from error
+        if isinstance(answer, Failure):
+            failed = answer.unpacked()
+            failed.__cause__ = WorkerTraceback(answer.text)
+            raise failed
+        return answer  # type: ignore[no-any-return]
+
+    def cancel(self) -> None:
+        """Have it not begin, or ask it to stop."""
+        if self._executor.drop(self):
+            self._is_dropped = True
+        elif self.submitted is not None and not self.has_ended():
+            self.submitted.cancel(check=False)
+
+
+# ------------------------------------------------------------------ in a job
+
+
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """What tasks share, on disk."""
+
+    path: str
+    sha256: str
+
+    def read(self) -> Any:
+        """Return it, if it is what was written: it is a pickle, of the program that waits for the answer."""
+        body = Path(self.path).read_bytes()
+        if hashlib.sha256(body).hexdigest() != self.sha256:
+            raise WorkerError(f"{self.path} is not what was written for this job")
+        return pickle.loads(body)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """What a job of SLURM does; one that is queued again does the same, from its checkpoint."""
+
+    setup: Setup
+    cpus: int
+    body: bytes
+    shared: tuple[_File, ...]
+
+    def __call__(self) -> bytes:
+        """Do the task, and return its answer."""
+        self.setup.take_over()
+        os.environ.update(dict.fromkeys(THREADS, str(self.cpus)))
+        answer: Any
+        try:
+            shared = {number: Shared(file.read()) for number, file in enumerate(self.shared)}
+            answer = loads_task(shared)(self.body)()
+        except TrainingInterrupted as error:
+            answer = Failure.of(error, dumps_answer)
+        except SystemExit:  # it was queued again
+            raise
+        except BaseException as error:
+            answer = Failure.of(error, dumps_answer)
+        try:
+            return dumps_answer(answer)
+        except Exception as error:
+            error.add_note("while the answer of a task was sent")
+            return dumps_answer(Failure.of(error, dumps_answer))
+
+    def checkpoint(self) -> Any:
+        """What submitit queues again."""
+        return importlib.import_module("submitit.helpers").DelayedSubmission(self)
