@@ -36,6 +36,8 @@ from delira.execution.worker import (
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 #: seconds for a cluster to answer
 _PATIENCE = 10.0
+#: characters of a folder in which Ray has place for the paths of its sockets
+_SHORT = 30
 
 
 class RayExecutor(Executor):
@@ -160,7 +162,9 @@ class RayExecutor(Executor):
         self._is_connected = True
 
     def _begin(self, allow_network: bool) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # paths of its sockets must be short
+        # paths of its sockets may have 107 characters
+        parent = "/tmp" if len(tempfile.gettempdir()) > _SHORT and os.path.isdir("/tmp") else None
+        self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir=parent))
         try:
             self._ray.init(
                 num_cpus=usable_cores(), num_gpus=len(visible_gpus()), include_dashboard=False,

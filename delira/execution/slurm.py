@@ -54,7 +54,7 @@ class SlurmExecutor(Executor):
     signal_delay_s
         Seconds that it has to write its checkpoint.
     options
-        Further ones of submitit: ``{"slurm_partition": "gpu", "mem_gb": 16}``.
+        Further ones of ``submitit.SlurmExecutor``: ``{"partition": "gpu", "mem": "16GB"}``.
     cluster
         ``"slurm"``; ``"local"``: processes of this machine, and ``"debug"``: this process, to try it.
 
@@ -95,15 +95,15 @@ class SlurmExecutor(Executor):
         self.folder = Path(folder).absolute()
         self.n_jobs = None if n_jobs in (None, -1) else int(n_jobs)  # type: ignore[arg-type]
         self._tasks = self.folder / f"tasks-{uuid.uuid4().hex[:8]}"
-        limit = {} if cluster == "debug" else {f"{cluster}_max_num_timeout": _MOST_TIMEOUTS}
+        own: dict[str, Any] = {"timeout_min": timeout_min, "signal_delay_s": signal_delay_s}
+        if cluster == "slurm":
+            own = {"time": math.ceil(timeout_min), "signal_delay_s": signal_delay_s, "job_name": "delira"}
+            own |= {} if self.n_jobs is None else {"array_parallelism": self.n_jobs}
         try:
-            self._executor = submitit.AutoExecutor(self.folder / "%j", cluster=cluster, **limit)
-            self._options = {"timeout_min": timeout_min, "name": "delira", **(options or {})}
-            if cluster != "debug":
-                self._options[f"{cluster}_signal_delay_s"] = signal_delay_s
-            if cluster == "slurm" and self.n_jobs is not None:
-                self._options["slurm_array_parallelism"] = self.n_jobs
-            self._executor.update_parameters(**self._options)
+            make = {"slurm": submitit.SlurmExecutor, "local": submitit.LocalExecutor, "debug": submitit.DebugExecutor}
+            limit = {} if cluster == "debug" else {"max_num_timeout": _MOST_TIMEOUTS}
+            self._executor = make[cluster](self.folder / "%j", **limit)
+            self._executor.update_parameters(**own, **(options or {}))
         except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
             raise ConfigError(f"executor='slurm' cannot be used here: {error}") from error
         self._is_slurm = cluster == "slurm"
@@ -151,7 +151,9 @@ class SlurmExecutor(Executor):
         while self._waiting and place > 0:
             needs = self._waiting[0].resources
             together = [handle for handle in self._waiting if handle.resources == needs][:place]
-            self._executor.update_parameters(cpus_per_task=needs.cpus, gpus_per_node=math.ceil(needs.gpus))
+            self._executor.parameters.pop("gpus_per_node", None)
+            gpus = {"gpus_per_node": math.ceil(needs.gpus)} if needs.gpus else {}
+            self._executor.update_parameters(cpus_per_task=needs.cpus, **gpus)
             for handle, job in zip(together, self._executor.submit_array([each.job for each in together]), strict=True):
                 handle.submitted = job
                 self._waiting.remove(handle)

@@ -259,7 +259,6 @@ def test_after_a_signal_the_run_goes_on_and_no_job_is_left(tmp_path, manager, nu
         ({"signal_delay_s": 0}, "signal_delay_s"),
         ({"signal_delay_s": 90, "timeout_min": 1}, "signal_delay_s"),
         ({"options": ["gpu"]}, "options"),
-        ({"options": {"slurm_partitoin": "gpu"}}, "slurm_partitoin"),
         ({"cluster": "lsf"}, "cluster"),
     ],
 )
