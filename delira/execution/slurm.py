@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import shutil
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -32,6 +33,8 @@ from delira.utils.files import publish
 
 #: seconds between two looks at a job
 _LOOK = 0.5
+#: seconds between two looks at the queue
+_QUEUE = 5.0
 #: how often a job may run out of its time: each time it goes on from its checkpoint
 _MOST_TIMEOUTS = 10_000
 
@@ -107,6 +110,11 @@ class SlurmExecutor(Executor):
         except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
             raise ConfigError(f"executor='slurm' cannot be used here: {error}") from error
         self._is_slurm = cluster == "slurm"
+        self._looked_at = 0.0
+        self._queued: set[str] = set()
+        """What the queue had when it was last looked at."""
+        self._known: set[str] = set()
+        self._gone: set[str] = set()
         self._shared: dict[int, tuple[Shared[Any], _File]] = {}
         self._waiting: list[_SlurmHandle[Any]] = []
         self._running: list[_SlurmHandle[Any]] = []
@@ -160,6 +168,32 @@ class SlurmExecutor(Executor):
                 self._running.append(handle)
             place -= len(together)
 
+    def has_ended(self, job: Any) -> bool:
+        """Return True if a job has an answer, or is in the queue no more.
+
+        The queue is asked for all jobs at once; submitit would ask the accounting, which not every cluster has.
+        """
+        if not self._is_slurm:
+            return bool(job.done())
+        if job.paths.result_pickle.exists():
+            return True
+        if time.monotonic() > self._looked_at + _QUEUE:
+            self._looked_at = time.monotonic()
+            command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+            except (OSError, subprocess.SubprocessError):  # nobody knows
+                return False
+            queued = {*done.stdout.split()}
+            # twice, as a job that was just submitted may not be there yet, and an answer may be on its way
+            self._gone, self._queued = {*self._known} - queued - self._queued, queued
+            self._known = {str(handle.submitted.job_id) for handle in self._running}
+        return str(job.job_id) in self._gone
+
+    def is_lost(self, job: Any) -> bool:
+        """Return True if a job that has ended left no answer."""
+        return self._is_slurm and not job.paths.result_pickle.exists()
+
     def drop(self, handle: "_SlurmHandle[Any]") -> bool:
         """Return True if a task had not been submitted yet; it is not then."""
         if handle not in self._waiting:
@@ -184,8 +218,8 @@ class _SlurmHandle(Handle[T]):
         self._is_dropped = False
 
     def has_ended(self) -> bool:
-        """Return True if SLURM says so."""
-        return bool(self.submitted.done())
+        """Return True if it has an answer, or SLURM knows it no more."""
+        return self._executor.has_ended(self.submitted)
 
     def done(self) -> bool:
         """Return True if there is a result."""
@@ -201,6 +235,8 @@ class _SlurmHandle(Handle[T]):
         if self._is_dropped:
             raise CancelledError("the task was cancelled before it was submitted")
         errors = self._executor._errors
+        if self._executor.is_lost(self.submitted):
+            raise WorkerLostError(f"job {self.submitted.job_id} is in the queue no more, and has left no answer")
         try:
             answer = pickle.loads(self.submitted.result())
         except errors.FailedJobError as error:
