@@ -206,9 +206,9 @@ endef
 	@$(BIN)/python $(INSTALL) -r requirements/docs.txt
 	@touch $@
 
-.venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt requirements/trackers.txt requirements/trixi.txt requirements/visdom.txt
+.venv/.stamp-peers: .venv/.stamp-dev requirements/peers.txt requirements/trackers.txt requirements/ray.txt requirements/slurm.txt requirements/trixi.txt requirements/visdom.txt
 	@echo "installing the libraries that are tested side by side"
-	@$(BIN)/python $(INSTALL) -r requirements/peers.txt -r requirements/trackers.txt
+	@$(BIN)/python $(INSTALL) -r requirements/peers.txt -r requirements/trackers.txt -r requirements/ray.txt -r requirements/slurm.txt
 	@$(call install_visdom) || echo "visdom cannot be built here, so its tests and those of trixi are skipped; see requirements/visdom.txt"
 	@$(call install_trixi) || echo "trixi cannot be installed here, so its tests are skipped; see requirements/trixi.txt"
 	@touch $@

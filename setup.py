@@ -8,7 +8,10 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).resolve().parent
 #: Extras a user chooses from, each a file in requirements/; "full" is all of them.
 #: trixi.txt and visdom.txt are in no extra: those two cannot be installed by a plain "pip install".
-USER_EXTRAS = ("torch", "torchscript", "tensorflow", "jax", "sklearn", "logging", "images", "medical", "export", "cli")
+USER_EXTRAS = (
+    "torch", "torchscript", "tensorflow", "jax", "sklearn", "logging", "images", "medical", "export", "cli", "ray",
+    "slurm",
+)  # fmt: skip
 #: Extras for those who work on delira.
 DEVELOPER_EXTRAS = ("docs", "dev")
 

@@ -287,7 +287,7 @@ def _imported() -> Any:
     """Import Ray, such that a cluster that it begins is this machine's own."""
     is_asked = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" in os.environ
     os.environ.update({name: value for name, value in _QUIET.items() if name not in os.environ})
-    ray = import_optional("ray", "executor='ray'", "ray")
+    ray = import_optional("ray", "executor='ray'", "delira[ray]")
     if not is_asked and (constants := sys.modules.get("ray._private.ray_constants")) is not None:
         constants.ENABLE_RAY_CLUSTER = False  # type: ignore[attr-defined] # the program had imported it before
     return ray

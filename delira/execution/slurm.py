@@ -93,7 +93,7 @@ class SlurmExecutor(Executor):
             ("options", options, is_mapping, "a dict of options of submitit"),
             ("cluster", cluster, is_known, "'slurm', 'local' or 'debug'"),
         )
-        submitit = import_optional("submitit", "executor='slurm'", "submitit")
+        submitit = import_optional("submitit", "executor='slurm'", "delira[slurm]")
         self._errors = importlib.import_module("submitit.core.utils")
         self.folder = Path(folder).absolute()
         self.n_jobs = None if n_jobs in (None, -1) else int(n_jobs)  # type: ignore[arg-type]

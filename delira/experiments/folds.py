@@ -17,8 +17,8 @@ from delira.experiments.run_request import shared_objects
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
 from delira.runs.leases import Leases
-from delira.training.run import StopSignals
 from delira.utils.files import read_json_lines
+from delira.utils.signals import StopSignals
 
 if TYPE_CHECKING:
     from delira.execution import Executor, Handle, Resources, Shared

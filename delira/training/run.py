@@ -5,17 +5,12 @@ import dataclasses
 import functools
 import logging
 import operator
-import os
 import random
-import signal
-import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +19,6 @@ from delira.contract import NO_HOOKS, Backend, Data, Devices, StepHooks
 from delira.errors import (
     CheckpointError,
     ConfigError,
-    TrainingInterrupted,
     check_flags,
     check_functions,
     check_texts,
@@ -34,7 +28,7 @@ from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, chec
 from delira.state import State
 from delira.training.epoch import EpochData, RunningEpoch, is_foreign_loader
 from delira.utils import optimizing, seeding
-from delira.utils.signals import STOP_SIGNALS, of_submitit
+from delira.utils.signals import StopSignals
 
 _log = logging.getLogger("delira")
 
@@ -447,10 +441,6 @@ def update_best(
     return bool(better)
 
 
-#: seconds in which signals are one: launchers send to the process and to its group, some send two kinds
-_ONE_SIGNAL = 0.25
-
-
 @contextlib.contextmanager
 def own_generators(backend: Backend) -> Iterator[None]:
     """Give the caller's generators back on exit."""
@@ -534,70 +524,3 @@ class Scopes:
         if config.guards.deterministic:
             enter(backend.devices.deterministic())
         enter(run.stop_signals.caught(config.saving.on_signal))
-
-
-class StopSignals:
-    """Notes the first signal, so that the training can stop at a good place; the second one stops at once."""
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-        #: the line that was written of it, whatever else is on the screen
-        self.told = ""
-        self._at = 0.0
-        self._before: dict[int, Any] = {}
-
-    @contextlib.contextmanager
-    def caught(self, wanted: bool = True) -> Iterator[None]:
-        """Scope in which signals are noted; only the main thread can."""
-        self.received = None
-        asked = of_submitit()
-        is_main = threading.current_thread() is threading.main_thread()
-        for number in (*STOP_SIGNALS, *asked) if wanted and is_main else ():
-            before = signal.getsignal(number)
-            if number in asked and not callable(before):  # nobody would queue the job again
-                continue
-            # ignored on purpose (nohup), or installed by C code, which could not be given back
-            if before is not signal.SIG_IGN and before is not None:
-                self._before[number] = signal.signal(number, self._note)
-        try:
-            yield
-        finally:
-            self.release()
-
-    def release(self) -> None:
-        """Give the signals back to those who had them before."""
-        while self._before:
-            signal.signal(*self._before.popitem())
-
-    def stop(self, message: str) -> NoReturn:
-        """Give the signals back and end the training: raises KeyboardInterrupt or TrainingInterrupted.
-
-        A handler that the program had before is called with the signal first.
-        """
-        number = self.received or signal.SIGINT
-        handler = self._before.get(number)
-        self.release()
-        if number != signal.SIGINT:  # a traceback shows that of KeyboardInterrupt, and nobody that of SystemExit
-            _log.warning("%s", message)
-        if callable(handler) and handler is not signal.default_int_handler:
-            handler(number, None)
-        raise _exception(number, message)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received is None:
-            self.received, self._at = number, time.monotonic()
-            name = signal.Signals(number).name
-            self.told = f"{name}: finishing the step, then a checkpoint is written; once more stops at once"
-            with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write
-                os.write(2, f"\n{self.told}\n".encode())
-            return
-        if time.monotonic() - self._at < _ONE_SIGNAL:
-            return
-        self.release()
-        raise _exception(number, f"{signal.Signals(number).name} came twice; stopped without a further checkpoint")
-
-
-def _exception(number: int, message: str) -> BaseException:
-    if number == signal.SIGINT:
-        return KeyboardInterrupt(message)
-    return TrainingInterrupted(number, message)

@@ -32,7 +32,6 @@ from delira.training.run import (
     Ranks,
     Run,
     Scopes,
-    StopSignals,
     TrainingPlan,
     TrainingState,
     make_plan,
@@ -45,6 +44,7 @@ from delira.training.step import TrainingStep
 from delira.utils.files import sweep_partials, writable_folder
 from delira.utils.frameworks import find_backend
 from delira.utils.lazy import for_old_scripts, of_old_scripts
+from delira.utils.signals import StopSignals
 from delira.utils.user_code import overrides
 
 

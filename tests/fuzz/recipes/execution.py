@@ -37,4 +37,22 @@ ENTRIES = [
             "gpus": ["0,1", 2, NAN, {}, STRANGE, True, [None], [-1], [0.5], [""], [0, 0]],
         },
     ),
+    # what is right begins a cluster: tests/experiments/test_ray.py, test_slurm.py
+    Entry(
+        name="delira.execution.RayExecutor",
+        good=lambda folder: {},
+        wrong={"address": ["", 5, NAN, [], True], "n_jobs": NO_JOBS, "allow_network": [None, 1, "no", NAN]},
+    ),
+    Entry(
+        name="delira.execution.SlurmExecutor",
+        good=lambda folder: {"folder": folder},
+        wrong={
+            "folder": ["", 5, NAN, None, []],
+            "n_jobs": NO_JOBS,
+            "timeout_min": [0, -1, "1:00", None, True, NAN],
+            "signal_delay_s": [0, -1, 0.5, 3600, None, True],
+            "options": [5, "gpu", ["gpu"]],
+            "cluster": ["lsf", 5, None, ""],
+        },
+    ),
 ]
