@@ -97,6 +97,9 @@ CODE_ON_LOAD = {"pickle", "cPickle", "cloudpickle", "joblib", "dill", "shelve", 
 ONLY_THE_ERROR = {"backends/torch/checkpoints.py": "UnpicklingError"}
 #: files that pickle what goes between a process and its own workers, and read nothing from disk
 BETWEEN_PROCESSES = {"data_loading/workers/process.py", "execution/worker.py"}
+#: files that pickle for a scheduler what it hands to processes of a program that waits for them; jobs of SLURM get it
+#: by files that their user alone can read, and with it what tells those from any other
+BY_A_SCHEDULER = {"execution/ray_cluster.py", "execution/slurm.py"}
 #: files that are the program of a process of ours
 OWN_PROCESSES = {"execution/worker.py"}
 MAY_PRINT = {"callbacks/progress.py", "cli/main.py", "cli/output.py"}
@@ -354,6 +357,7 @@ def test_nothing_is_unpickled():
             if found.module.split(".")[0] in CODE_ON_LOAD and name_of(path) not in {
                 *ONLY_THE_ERROR,
                 *BETWEEN_PROCESSES,
+                *BY_A_SCHEDULER,
             }:
                 complaints.append(f"{name_of(path)}:{found.line} imports {found.module}, whose files can run code")
         for name, call in calls_of(path):

@@ -9,7 +9,8 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,8 @@ class RayExecutor(Executor):
             )
         try:
             _knock(address)
-            self._ray.init(address=address, configure_logging=False)
+            with _keeping_signals():
+                self._ray.init(address=address, configure_logging=False)
         except Exception as error:
             raise ConfigError(f"no cluster of Ray answers at {address!r}: {error}") from error
         self._is_connected = True
@@ -166,10 +168,11 @@ class RayExecutor(Executor):
         parent = "/tmp" if len(tempfile.gettempdir()) > _SHORT and os.path.isdir("/tmp") else None
         self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir=parent))
         try:
-            self._ray.init(
-                num_cpus=usable_cores(), num_gpus=len(visible_gpus()), include_dashboard=False,
-                _temp_dir=str(self._folder), configure_logging=False,
-            )  # fmt: skip
+            with _keeping_signals():
+                self._ray.init(
+                    num_cpus=usable_cores(), num_gpus=len(visible_gpus()), include_dashboard=False,
+                    _temp_dir=str(self._folder), configure_logging=False,
+                )  # fmt: skip
         except Exception as error:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise ConfigError(f"no cluster of Ray could be begun here: {error}; use executor='processes'") from error
@@ -268,6 +271,15 @@ def _unpacked(packed: tuple[bytes, list[np.ndarray]]) -> Any:
 
 
 # ------------------------------------------------------------------ ports
+
+
+@contextlib.contextmanager
+def _keeping_signals() -> Iterator[None]:
+    """Scope after which SIGTERM means what it did: Ray would end the program with another exit code."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
 
 
 def _knock(address: str) -> None:

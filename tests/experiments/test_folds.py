@@ -225,8 +225,8 @@ def test_what_cannot_be_sent_is_named_with_its_cure(tmp_path, manager):
     [
         ({"n_jobs": 0}, "n_jobs"),
         ({"n_jobs": 2.5}, "n_jobs"),
-        ({"executor": "threads"}, "executor must be 'here', 'processes' or"),
-        ({"executor": ProcessExecutor}, "executor must be 'here', 'processes' or"),
+        ({"executor": "threads"}, "executor must be 'here', 'processes', 'ray', 'slurm' or"),
+        ({"executor": ProcessExecutor}, "executor must be 'here', 'processes', 'ray', 'slurm' or"),
         ({"executor": "here", "n_jobs": 2}, "one fold after the other; for n_jobs=2 say 'processes'"),
         ({"resources": 3}, "resources must be"),
         ({"resources": {"cpu": 3}}, "resources has no 'cpu'; did you mean 'cpus'"),
