@@ -83,6 +83,7 @@ def test_what_is_committed_what_is_edited_and_what_is_new_is_changed(tmp_path):
     assert changed("main", tmp_path) == ["a", "b", "d"]
 
 
+@pytest.mark.slow
 def test_the_command_prints_files_for_pytest():
     command = [sys.executable, str(ROOT / "tests" / "belonging.py"), "tests/io/test_container.py"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "tests/io/test_container.py\n"

@@ -41,6 +41,7 @@ NOT_RUN = {
     "python -m delira.testing.spec": "tests/test_specification.py runs it",
     "python backend_under_test.py": "tests/test_own_backend.py runs its checks one by one",
     "delira": "the tests of the command line run its commands",
+    "srun": "it needs SLURM; tests/experiments/test_slurm_cluster.py begins one",
 }
 SHELL = ("bash", "sh", "console", "shell")
 NOT_CODE = ("text", "toctree", "eval-rst", "json", "yaml", "csv", "latex", "html", "diff")

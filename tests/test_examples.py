@@ -146,7 +146,7 @@ RECIPES = [
 ]
 
 
-@pytest.mark.slow_cases("baselines|Export")
+@pytest.mark.slow_cases("baselines|Export|keras.applications")
 @pytest.mark.parametrize(("page", "section"), RECIPES)
 def test_a_recipe_runs(page, section, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

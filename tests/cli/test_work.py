@@ -142,7 +142,9 @@ def test_a_run_that_a_script_began_is_shared(script, work):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="a script is killed")
-@pytest.mark.parametrize("kind", ["function", "manager", "lambda"])
+@pytest.mark.parametrize(
+    "kind", ["function", *(pytest.param(each, marks=pytest.mark.slow) for each in ("manager", "lambda"))]
+)
 def test_what_a_killed_script_left_is_finished_from_a_shell(script, work, kind):
     process = script(kind, 0.3, wait=False)
     folder = wait_for_a_fold(process)

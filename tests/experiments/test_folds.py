@@ -396,7 +396,8 @@ def wait_for(condition, process, seconds=60.0):
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+    "number",
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM)), signal.SIGKILL],
 )
 def test_after_a_signal_no_process_is_left_and_the_run_goes_on(tmp_path, number):
     process = started(tmp_path, 0.3)

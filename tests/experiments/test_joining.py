@@ -144,6 +144,7 @@ def test_programs_that_begin_in_the_same_moment_share_one_run(tmp_path, alone):
     assert names.count("joined") + names.count("resumed") <= 2
 
 
+@pytest.mark.slow
 def test_a_second_one_joins_by_the_path_with_processes_of_its_own(tmp_path, alone):
     with programs(program(tmp_path, seconds=0.3)) as (first,):
         folder = wait_for(tmp_path, "fold_started")
@@ -171,6 +172,7 @@ def test_who_is_stopped_loses_its_fold_and_ends_well_when_it_wakes(tmp_path, alo
     check_whole(folder, restarts=1)
 
 
+@pytest.mark.slow
 def test_a_fold_that_failed_in_another_program_is_told_with_its_traceback_and_the_others_finish(tmp_path):
     with programs(program(tmp_path, "Fail", seconds=0.2, n_jobs=2)) as (failing,):
         folder = wait_for(tmp_path, "fold_started", 2)
@@ -195,6 +197,7 @@ fcntl.flock = flock
 """
 
 
+@pytest.mark.slow
 def test_leases_need_no_locks_of_the_file_system(tmp_path, alone):
     with programs(*(program(tmp_path, before=WITHOUT_LOCKS) for _ in range(2))) as begun:
         assert {ended(process) for process in begun} == {alone}

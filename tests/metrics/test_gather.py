@@ -100,6 +100,7 @@ def test_small_predictions_stay_in_memory_and_large_ones_become_memory_maps():
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.slow
 def test_the_temporary_file_has_no_name_and_goes_with_the_array(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

@@ -169,6 +169,7 @@ class Counted:
         return stored
 
 
+@pytest.mark.slow
 def test_members_that_stay_are_loaded_once_and_others_one_at_a_time(result, monkeypatch):
     ensembles = [delira.load_ensemble(result, at_once=at_once) for at_once in (True, False)]
     staying, coming = (Counted(ensemble, monkeypatch) for ensemble in ensembles)
@@ -181,6 +182,7 @@ def test_members_that_stay_are_loaded_once_and_others_one_at_a_time(result, monk
 
 
 @pytest.mark.parametrize(("times", "stays"), [(12.1, True), (11.9, False), (None, True)])
+@pytest.mark.slow
 def test_members_stay_while_they_take_a_quarter_of_the_memory(result, times, stays, monkeypatch, caplog):
     n_bytes = 4 * (4 * N_CLASSES + N_CLASSES)
     monkeypatch.setattr(parts_of_model, "available_memory", lambda: None if times is None else int(times * n_bytes))

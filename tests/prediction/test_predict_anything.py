@@ -250,6 +250,7 @@ def test_a_stream_gives_cases_one_by_one_and_asks_for_no_more(tmp_path):
         delira.predict(fold, x, stream=True, out=tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_stream_keeps_nothing(tmp_path):
     """Not even an array of a case that was given away."""
     import gc

@@ -55,7 +55,7 @@ def probabilities(logits):
     return shares / shares.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize("framework", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_digits_are_told_apart_by_the_folds_together(framework, tmp_path):
     pytest.importorskip(PACKAGES.get(framework, framework))
     sklearn = pytest.importorskip("sklearn", reason="the digits come with scikit-learn")

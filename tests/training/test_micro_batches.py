@@ -71,6 +71,7 @@ def test_losses_are_averaged_by_what_counts_where_that_is_known(run):
     assert losses["mse"] == pytest.approx(2 * (0.5 * 1 + 3.0 * 3) / 4)
 
 
+@pytest.mark.slow
 def test_more_parts_are_made_when_the_memory_does_not_suffice(kit, monkeypatch):
     run = run_of(kit, "auto")
     monkeypatch.setattr(type(run.backend.devices), "is_out_of_memory", lambda self, error: type(error) is OutOfMemory)
