@@ -60,6 +60,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
         table = stack.enter_context(shown_folds(len(splits), work.validation.request.settings))
         found, waiting = _find_finished(work, folder, table)
         if waiting:
+            folder.work_on()
             tell_of_threads(work.threads)
         executor = stack.enter_context(placement.opened(len(waiting), folder.path))
         if executor is None:

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.frameworks import DISTRIBUTIONS
@@ -50,6 +50,8 @@ class RunFolder:
         self.path = Path(path).absolute()  # whatever the working directory becomes
         self._others: str | None = None
         """Who else was at work when this session began."""
+        self._has_owner = False
+        """Whether one of them held the lock."""
         self._is_read = False
         """Whether the run had finished and nothing was done yet but reading it."""
         #: folds that this session was not asked for, and no other has run
@@ -163,6 +165,7 @@ class RunFolder:
     def _enter(self, stack: contextlib.ExitStack, facts: Mapping[str, Any], is_shared: bool) -> None:
         """Keep out who does something else."""
         if is_shared and not lock.is_ours(self.path):
+            self._has_owner = lock.owner_of(self.path) is not None
             self._others = self.workers()
         if self._others and (asked := facts.get("num_epochs")) != (epochs := self._epochs()):
             self._refuse_to_join([f"num_epochs: {epochs} there, {asked} here"])
@@ -174,7 +177,13 @@ class RunFolder:
         holders = [holder for part in leases.held() if (holder := leases.holder(part)) is not None]
         return ", ".join(sorted({holder.worker for holder in holders})) or lock.owner_of(self.path)
 
-    def _refuse_to_join(self, lines: Sequence[str]) -> NoReturn:
+    def _refuse_to_join(self, lines: Sequence[str]) -> None:
+        """Refuse to do something else than others do, unless they turn out to be dead."""
+        if not self._has_owner:  # a lock dies with its owner, a lease does not
+            _log.info("watching whether %s is alive", self._others)
+            if Leases(self.path).are_all_dead():
+                self._others = None
+                return
         listed = "".join(f"\n  {line}" for line in lines)
         raise FolderInUseError(
             f"{self._others} is at work on {str(self.path)!r}, and was asked for something else:{listed}\nask for the "
@@ -355,6 +364,12 @@ class RunFolder:
             if not self._is_read:
                 self.log("finished", **({"missing_folds": self.missing_folds} if self.missing_folds else {}))
 
+    def work_on(self) -> None:
+        """Note that a run that had finished is worked on nevertheless, as other metrics are asked for."""
+        if self._is_read:
+            self._is_read = False
+            self.log("resumed")
+
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to the ledger; it is on disk when this returns.
 
@@ -371,7 +386,7 @@ class RunFolder:
             self._append(event, **facts)
 
     def _append(self, event: str, **facts: Any) -> None:
-        if self._is_read:  # it had finished, and is worked on nevertheless, as other metrics are asked for
+        if self._is_read:
             self._is_read = False
             self._append("resumed")
         files.make_folder(self.path)

@@ -89,6 +89,8 @@ class Leases:
         self.folder = Path(folder) / FOLDER
         self.expires_after = float(expires_after)
         self._seen: dict[str, _Seen] = {}
+        self._n_beats = 0
+        """Heartbeats that were seen."""
 
     def take(self, part: str, over: int = 0) -> "Lease | None":
         """Take a part, if nobody holds it.
@@ -168,6 +170,14 @@ class Leases:
         """Parts that somebody holds, as far as nobody is known to be dead."""
         return [part for part in self.parts() if self.is_free(part) is None]
 
+    def are_all_dead(self) -> bool:
+        """Watch who holds parts until it is known whether anybody is alive: for ``expires_after`` seconds at most."""
+        while self.held():
+            if self._n_beats:
+                return False
+            time.sleep(_LOOK)
+        return True
+
     def sweep(self) -> None:
         """Remove what is left of holders that are known to be dead."""
         for part in self.parts():
@@ -186,6 +196,7 @@ class Leases:
     def _look(self, part: str, content: bytes) -> None:
         seen, now = self._seen.get(part), time.monotonic()
         if seen is None or seen.content != content:
+            self._n_beats += seen is not None
             self._seen[part] = _Seen(content, now)
             return
         # time in which this process slept, or was stopped, is none in which it looked

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import hashlib
+import json
 import os
 import random
 import signal
@@ -17,9 +18,9 @@ from digests import digest
 from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
-from delira.errors import FoldFailedError
+from delira.errors import FolderInUseError, FoldFailedError
 from delira.runs.folder import RunFolder
-from delira.runs.leases import FOLDER
+from delira.runs.leases import FOLDER, Leases
 from delira.training.callbacks import AbstractCallback
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="programs are stopped and killed")
@@ -221,3 +222,28 @@ def test_programs_that_are_killed_at_random_and_started_again_finish_all(tmp_pat
         assert {ended(process) for process in running} == {alone}
     folder = only_folder(tmp_path)
     check_whole(folder, restarts=kills)
+
+
+def test_a_run_whose_machine_has_died_goes_on_with_more_epochs(tmp_path):
+    first = kfold(tmp_path, seconds=0, folds=[0, 1])
+    lease = Leases(first.path, expires_after=0.6).take("fold_02")  # of a machine that is gone
+    path = first.path / FOLDER / "fold_02.1.lease"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another one"}))
+    with lease, pytest.raises(FolderInUseError, match=r"num_epochs: 4 there, 5 here"):
+        kfold(tmp_path, seconds=0, resume=first.path, num_epochs=5)
+    lease = Leases(first.path, expires_after=0.6).take("fold_02")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another one"}))
+    longer = kfold(tmp_path, seconds=0, resume=first.path, num_epochs=5)
+    assert [len(fold.history) for fold in longer.folds] == [5] * FOLDS
+    assert not (first.path / FOLDER).exists()
+
+
+def test_a_finished_run_that_is_tested_again_says_so(tmp_path):
+    first = kfold(tmp_path, seconds=0)
+    again = kfold(tmp_path, seconds=0, resume="auto", keep_predictions=False)
+    assert again.path == first.path
+    names = [event["event"] for event in RunFolder(first.path).events()]
+    last = names[names.index("finished") + 1 :]
+    assert last[0] == "resumed"
+    assert last[-1] == "finished"
+    assert last.count("fold_started") == FOLDS

@@ -293,3 +293,16 @@ def test_a_child_that_was_forked_does_not_release_what_its_parent_holds(tmp_path
             os._exit(0)
         os.waitpid(pid, 0)
         lease.check()
+
+
+def test_whether_anybody_is_alive_is_known_after_a_while(tmp_path):
+    with Leases(tmp_path, expires_after=3.0).take("a"):
+        began = time.monotonic()
+        assert not Leases(tmp_path, expires_after=3.0).are_all_dead()
+        assert time.monotonic() - began < 2  # it was seen to beat
+    Leases(tmp_path, expires_after=0.5).take("a")  # and does not beat
+    path = tmp_path / FOLDER / "a.1.lease"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another one"}))
+    assert Leases(tmp_path, expires_after=0.5).are_all_dead()
+    path.unlink()
+    assert Leases(tmp_path).are_all_dead()
