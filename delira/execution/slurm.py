@@ -49,7 +49,7 @@ class SlurmExecutor(Executor):
     Parameters
     ----------
     folder
-        Where scripts, logs and tasks of jobs lie; all machines must see it, and others need not be able to read it.
+        Where scripts, logs and tasks of jobs lie; all machines must see it, and it is made for you alone.
     n_jobs
         Jobs at the same time; ``None`` or -1: as many as the cluster runs.
     timeout_min
@@ -97,6 +97,7 @@ class SlurmExecutor(Executor):
         self._errors = importlib.import_module("submitit.core.utils")
         self.folder = Path(folder).absolute()
         self.n_jobs = None if n_jobs in (None, -1) else int(n_jobs)  # type: ignore[arg-type]
+        _make_private(self.folder)
         self._tasks = self.folder / f"tasks-{uuid.uuid4().hex[:8]}"
         own: dict[str, Any] = {"timeout_min": timeout_min, "signal_delay_s": signal_delay_s}
         if cluster == "slurm":
@@ -146,7 +147,7 @@ class SlurmExecutor(Executor):
             handle.cancel()
         self._waiting.clear()
         shutil.rmtree(self._tasks, ignore_errors=True)
-        for pickled in self.folder.glob("*/*_submitted.pkl"):
+        for pickled in self.folder.glob("*/*.pkl"):
             with contextlib.suppress(OSError):
                 pickled.unlink()
 
@@ -255,6 +256,26 @@ class _SlurmHandle(Handle[T]):
             self._is_dropped = True
         elif self.submitted is not None and not self.has_ended():
             self.submitted.cancel(check=False)
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder of tasks and answers, which are pickles: nobody else may put one there, or read them.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be made, or others may write into it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        if not folder.is_dir() or folder.stat().st_mode & 0o022:
+            raise ConfigError(
+                f"folder={str(folder)!r} is a file, or others may write into it, and what lies there is unpickled; "
+                f"name one that is yours alone, or call chmod 700 {str(folder)!r}"
+            ) from None
+    except OSError as error:
+        raise ConfigError(f"folder={str(folder)!r} cannot be made: {error}") from error
 
 
 # ------------------------------------------------------------------ in a job

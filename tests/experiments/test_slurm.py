@@ -76,7 +76,7 @@ def test_a_task_has_its_threads_and_shared_data_of_its_own(jobs):
         jobs.submit(Task(), ONE).result()
     jobs.shutdown()
     assert not tasks.exists()
-    assert not [*jobs.folder.rglob("*_submitted.pkl")]
+    assert not [*jobs.folder.rglob("*.pkl")]
     with pytest.raises(ConfigError, match="was shut down"):
         jobs.submit(Task(), ONE)
 
@@ -264,7 +264,20 @@ def test_after_a_signal_the_run_goes_on_and_no_job_is_left(tmp_path, manager, nu
 )
 def test_arguments_that_are_none_are_refused_before_anything_is_submitted(tmp_path, arguments, match):
     with pytest.raises(ConfigError, match=match):
-        SlurmExecutor(**{"folder": tmp_path, "cluster": "local", **arguments})
+        SlurmExecutor(**{"folder": tmp_path / "jobs", "cluster": "local", **arguments})
+
+
+def test_a_folder_that_others_may_write_into_is_refused_and_a_new_one_is_ones_own(tmp_path):
+    SlurmExecutor(tmp_path / "new" / "jobs", cluster="local")
+    assert (tmp_path / "new" / "jobs").stat().st_mode & 0o077 == 0
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(ConfigError, match="others may write into it"):
+        SlurmExecutor(tmp_path / "open", cluster="local")
+    (tmp_path / "file").touch()
+    for name in ("file", "file/below"):
+        with pytest.raises(ConfigError, match="folder="):
+            SlurmExecutor(tmp_path / name, cluster="local")
 
 
 def test_where_there_is_no_slurm_that_is_said(tmp_path, monkeypatch):
