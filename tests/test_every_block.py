@@ -26,6 +26,7 @@ RUN_BY = {
     "docs/nothing_lost.md": "test_examples.py",
     "docs/own_backend.md": "test_own_backend.py",
     "docs/report.md": "test_report_page_of_docs.py",
+    "docs/scale.md": "experiments/test_scale_page.py",
     "docs/backends.md": "test_backends_page.py",
     "docs/trial.md": "test_trial_page.py",
 }

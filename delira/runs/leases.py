@@ -31,6 +31,8 @@ _LOOK = 0.1
 _DIGITS = 12
 #: states of processes of Linux that have ended, but for somebody who asks how
 _ENDED = ("Z", "X", "x")
+#: by process: tokens of the leases that it holds
+_held: set[tuple[int, str]] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +54,11 @@ class Holder:
 
     @property
     def is_dead(self) -> bool:
-        """Return True if its process is surely none any more, since it would be on this machine."""
+        """Return True if its process, if it is one of this machine, has surely ended or let go of it."""
         if not self.began or self.machine != machine():
             return False
+        if self.pid == os.getpid() and (self.pid, self.token) not in _held:
+            return True
         return _began(self.pid) != self.began
 
 
@@ -205,7 +209,9 @@ class Leases:
 
     def _is_over(self, part: str, holder: Holder) -> bool:
         seen = self._seen.get(part)
-        return holder.is_dead or (seen is not None and seen.quiet >= holder.expires_after)
+        # who wrote what cannot be read, or cannot be read now, may have said any time
+        patience = holder.expires_after if holder.token else max(self.expires_after, TAKEN_OVER_AFTER)
+        return holder.is_dead or (seen is not None and seen.quiet >= patience)
 
 
 class Lease:
@@ -244,10 +250,12 @@ class Lease:
             return True
 
     def _create(self) -> bool:
+        _held.add((os.getpid(), self._own.token))
         while True:
             try:
                 file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - closed below
             except FileExistsError:
+                self._let_go()
                 return False
             except FileNotFoundError:  # also: somebody has just released the last one, and removed the folder
                 files.make_folder(self.path.parent)
@@ -282,8 +290,12 @@ class Lease:
             if holder.token == self._own.token:
                 self._leases.remove_before(self.part, self.number)
                 self.path.unlink()
+        self._let_go()
         with contextlib.suppress(OSError):  # others are in it
             self.path.parent.rmdir()
+
+    def _let_go(self) -> None:
+        _held.discard((os.getpid(), self._own.token))
 
     def check(self) -> None:
         """Refuse to go on if somebody has taken over.
@@ -312,7 +324,7 @@ class Lease:
     @contextlib.contextmanager
     def fenced(self, folder: Path) -> Iterator[None]:
         """Scope in which nothing is written below a folder once somebody has taken over."""
-        files.make_folder(folder)
+        files.writable_folder(folder)
         with fenced(folder, self.check), lock.locked(folder, is_leased=True):
             self.check()
             yield

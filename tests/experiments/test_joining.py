@@ -175,7 +175,7 @@ def test_who_is_stopped_loses_its_fold_and_ends_well_when_it_wakes(tmp_path, alo
 
 @pytest.mark.slow
 def test_a_fold_that_failed_in_another_program_is_told_with_its_traceback_and_the_others_finish(tmp_path):
-    with programs(program(tmp_path, "Fail", seconds=0.2, n_jobs=2)) as (failing,):
+    with programs(program(tmp_path, "Fail", seconds=1.0, n_jobs=2)) as (failing,):  # it fails after the second
         folder = wait_for(tmp_path, "fold_started", 2)
         with pytest.raises(FoldFailedError, match=r"fold 1 failed in process .* fold 1 is full") as caught:
             kfold(tmp_path, resume="auto", seconds=0.1)

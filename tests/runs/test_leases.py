@@ -169,6 +169,18 @@ def test_another_process_with_the_same_number_is_not_taken_for_the_dead_one(tmp_
     assert Leases(tmp_path).is_free("a") is None
 
 
+@linux
+def test_what_this_process_does_not_hold_it_has_lost(tmp_path):
+    """A copy of a folder, or what was left of one: nobody else can be at work on it."""
+    with Leases(tmp_path).take("a"):
+        content = (tmp_path / FOLDER / "a.1.lease").read_bytes()
+        assert Leases(tmp_path).take("a") is None
+    assert Leases(tmp_path).is_free("a") == 0
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "a.1.lease").write_bytes(content)
+    assert Leases(tmp_path).take("a").number == 2
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs to stop a process")
 def test_who_was_stopped_and_wakes_after_a_takeover_writes_nothing(tmp_path):
     with holding(tmp_path, expires_after=1.0) as process:
