@@ -110,9 +110,9 @@ test-all: .venv/.stamp-peers
 # What "make test" runs for two backends and the specification for the others, for these too. A backend without a writer of its
 # own needs no chaos of its own: TorchScript has one.
 test-backends: .venv/.stamp-dev
-	@$(PYTEST) -m "$(FAST)" --backends torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
+	@$(PYTEST) -m "$(FAST)" --sample --backends torchscript,tensorflow,jax -k "torchscript or tensorflow or jax" \
 		tests/training tests/experiments tests/runs tests/io tests/test_bad_input.py $(ARGS)
-	@$(PYTEST) -m "$(FAST)" --backends torchscript -k torchscript tests/chaos $(ARGS)
+	@$(PYTEST) -m "$(FAST)" --sample --backends torchscript -k torchscript tests/chaos $(ARGS)
 
 #: as it was called
 test-rooms: test-backends
@@ -137,7 +137,7 @@ test-only-%:
 	@$(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python $(INSTALL) . pytest pytest-timeout pytest-xdist hypothesis $(ONLY_$*)
 	@rm -rf build
-	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" $(ARGS)
+	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" --sample $(ARGS)
 
 spec: .venv/.stamp-dev
 	@PYTHONPATH=tests $(BIN)/python -m delira.testing.spec $(BACKENDS:%=spec_backends.%) --output docs/specification.md
