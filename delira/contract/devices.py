@@ -1,7 +1,7 @@
 """The role of a backend that knows where it computes, and with what."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from delira.contract.kinds import ByName, Devices, Network, Role, Scope
@@ -12,6 +12,8 @@ class DevicesRole(Role):
     """Devices, their memory and threads. The plain case computes on the CPU only."""
 
     role = "devices"
+    #: whether each of several devices has a process of its own, which :meth:`group` brings together
+    in_processes = False
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Resolve the historic ``gpu_ids`` or the modern ``device``; an absent GPU is an error."""
@@ -20,6 +22,38 @@ class DevicesRole(Role):
                 f"{self.backend.title} computes on the CPU only, got gpu_ids={list(gpu_ids)}, device={device!r}"
             )
         return Devices("cpu", "cpu")
+
+    def meeting(self, size: int, seconds: float) -> Any:
+        """Where processes of this machine meet that train one network; others are told its ``port``.
+
+        Parameters
+        ----------
+        size
+            How many there are.
+        seconds
+            After which one that waits for another raises a :class:`delira.errors.WorkerLostError`.
+        """
+        raise self.lacking("cannot train one network in several processes; leave devices out")
+
+    def group(
+        self, rank: int, size: int, meeting: Any, seconds: float, devices: Devices, look: Callable[[], object]
+    ) -> contextlib.AbstractContextManager[Any]:
+        """Scope in which this process is one of several that train a network; it gives what they exchange arrays by.
+
+        Parameters
+        ----------
+        rank, size
+            Which one of how many.
+        meeting
+            What :meth:`meeting` returned, or its port.
+        seconds
+            As for :meth:`meeting`.
+        devices
+            Of this process.
+        look
+            Called again and again while the others are waited for; what it raises ends the waiting.
+        """
+        raise self.lacking("cannot train one network in several processes; leave devices out")
 
     def of(self, network: Network) -> Devices:
         """Where the network is."""

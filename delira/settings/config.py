@@ -102,6 +102,10 @@ class TrainerConfig:
     device: str | None = None
     """``"auto"``, ``"cpu"``, ``"cuda:1"``; the modern spelling of ``gpu_ids``."""
 
+    devices: int = 1
+    """How many devices train the network together, each with its share of every batch: GPUs, or parts of the CPU with
+    ``device="cpu"``. Of PyTorch each has a process of its own."""
+
     num_threads: int | None = None
     """CPU threads of the framework; ``None`` leaves them as they are."""
 
@@ -153,6 +157,7 @@ class TrainerConfig:
         is_device = is_device or (isinstance(device, str) and device != "")
         expect(
             positive("val_freq", self.val_freq, "epoch"),
+            positive("devices", self.devices, "device"),
             *(() if self.num_threads is None else (positive("num_threads", self.num_threads, "thread"),)),
             ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
             ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),

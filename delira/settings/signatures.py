@@ -123,6 +123,7 @@ class _Everywhere(TypedDict, total=False):
     deterministic: bool | None
     gpu_ids: Sequence[int] | None
     device: str | None
+    devices: int | None
     num_threads: int | None
     val_freq: int | None
     val_score_key: str | None

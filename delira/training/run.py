@@ -2,12 +2,11 @@
 
 import contextlib
 import dataclasses
-import functools
 import logging
 import operator
 import random
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -20,44 +19,19 @@ from delira.errors import (
     CheckpointError,
     ConfigError,
     check_flags,
-    check_functions,
     check_texts,
     check_whole,
 )
 from delira.settings.config import REDUCTIONS, TrainerConfig, check_epochs, check_fold
 from delira.state import State
 from delira.training.epoch import EpochData, RunningEpoch, is_foreign_loader
+from delira.training.ranks import ALONE, Ranks
 from delira.utils import optimizing, seeding
 from delira.utils.signals import StopSignals
 
 _log = logging.getLogger("delira")
 
 Tree = Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Ranks:
-    """Which of several processes that train one network together this one is; the first writes, prints and decides."""
-
-    rank: int = 0
-    size: int = 1
-    gather: Callable[[Tree], Sequence[Tree]] = lambda tree: [tree]
-    """The parts of a checkpoint that all of them hold, made of the part that this one holds."""
-    agree: Callable[[Any], Any] = lambda value: value
-    """What the first decides: whether an epoch is the best, a training stops, or it goes back to a checkpoint."""
-
-    def __post_init__(self) -> None:
-        check_whole(self, at_least=0, rank=self.rank)
-        check_whole(self, at_least=self.rank + 1, size=self.size)
-        check_functions(self, gather=self.gather, agree=self.agree)
-
-    @functools.cached_property
-    def is_first(self) -> bool:
-        """Return True if this process writes files, prints and decides."""
-        return self.rank == 0
-
-
-_ALONE = Ranks()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -297,7 +271,7 @@ class Run:
             raise ConfigError(f"ranks says which of several processes this is, as Ranks(rank, size), got {ranks!r}")
         self.config, self.backend, self.seed, self._fold = config, backend, config.seed, check_fold(fold)
         self.state = TrainingState(epoch=epoch, fold=self._fold, seed=self.seed)
-        self.ranks, self.stop_signals = ranks or _ALONE, StopSignals()
+        self.ranks, self.stop_signals = ranks or ALONE, StopSignals()
         self.save_path, self.callbacks = save_path, CallbackList(callbacks)
         self._warned, self.inputs, self.spacing = set[str](), {}, []
 
@@ -365,6 +339,13 @@ class Run:
         state, plan = self.state, self.plan
         wants_more = plan is not None and state.epoch < plan.num_epochs and not state.stop_training
         return bool(self.ranks.agree(bool(state.step_in_epoch) or wants_more))
+
+    def agree_to_stop(self) -> None:
+        """Let all processes stop where the first one does, and hear of a signal that it got."""
+        state, signals = self.state, self.stop_signals
+        state.stop_training, number = self.ranks.agree((state.stop_training, signals.arrived))
+        if signals.is_shared:
+            signals.received = number
 
     def learning_rates(self) -> list[float]:
         """Return the learning rates of every group of parameters, as far as the optimizers tell them."""

@@ -22,6 +22,7 @@ from delira.training.epoch import Feed, RunningEpoch, batch_length, map_samples
 from delira.training.objective import CARRIED, Events, Objective, Result
 from delira.training.run import Run
 from delira.training.saving import PhaseTimes
+from delira.training.share import begin_share, join_shares
 from delira.utils.arrays import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -103,11 +104,16 @@ class TrainingStep:
             self._events.notify("at_iter_begin", data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._feed.prepare(batch) if ready is None else ready
         run.hook_state[keys.BATCH] = state.step_in_epoch
+        n_own = n_samples
+        if run.ranks.group is not None:
+            prepared, n_own = begin_share(run, prepared, n_samples)
         prepared = self._before(prepared)
         taken = self._taken({**counters, "batch_nr": state.step_in_epoch})
         if self._times.is_sampling:
             self._times.mark("other")  # what came before the step
-        result = self.compute(prepared, n_samples, is_last, taken)
+        result, weights = self.compute(prepared, n_own, is_last, taken), self.loss_weights(prepared)
+        if run.ranks.group is not None:
+            result, weights = join_shares(run, result, prepared, n_samples, weights)
         step_metrics, step_losses, predictions = result
         state.step_in_epoch += 1
         state.global_step += 1
@@ -116,7 +122,7 @@ class TrainingStep:
             _note_inputs(run, batch)
         _note_spacing(run, batch)
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
-        running.losses.append(step_losses, n_samples, state.step_in_epoch, self.loss_weights(prepared))
+        running.losses.append(step_losses, n_samples, state.step_in_epoch, weights)
         if running.over_epoch is not None and run.backend.calls.is_ready(run.network):
             arrays, host = self._read(running.over_epoch, predictions, batch)
             running.over_epoch.update({**arrays, **host})
@@ -257,7 +263,7 @@ class TrainingStep:
     def bound(self) -> Callable[..., Any]:
         """The closure as the backend calls it, bound to what stays the same from step to step."""
         run = self._run
-        bound_to = (run.closure, run.network, run.hooks, run.fold, run.n_replaced)
+        bound_to = (run.closure, run.network, run.hooks, run.fold, run.n_replaced, run.ranks.group)
         if self._bound is None or self._bound[0] != bound_to:
             step = run.backend.step.bind(run.closure, run.network, self._arguments(), run.config.compiling)
             self._bound = (bound_to, step)
@@ -269,7 +275,7 @@ class TrainingStep:
         arguments = {
             "optimizers": run.optimizers,
             "losses": config.losses,
-            "metrics": config.train_metrics,
+            "metrics": config.train_metrics if run.ranks.group is None else {},
             "fold": run.fold,
             "hooks": run.hooks,
             "key_mapping": run.key_mapping,

@@ -28,8 +28,8 @@ from delira.training.evaluation import AveragedWeights, Evaluator, LossesOf, Sto
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor, part_of
+from delira.training.ranks import Ranks, resolve_devices
 from delira.training.run import (
-    Ranks,
     Run,
     Scopes,
     TrainingPlan,
@@ -41,6 +41,7 @@ from delira.training.run import (
 )
 from delira.training.saving import PhaseTimes, RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
+from delira.training.together import in_all_processes
 from delira.utils.files import sweep_partials, writable_folder
 from delira.utils.frameworks import find_backend
 from delira.utils.lazy import for_old_scripts, of_old_scripts
@@ -201,7 +202,7 @@ class BaseNetworkTrainer(Predictor):
         )
         self.nonfinite_predictions = config.guards.nonfinite_predictions
         self.objective = checked_objective(objective) or self.objective_cls()
-        self.objective.run, self.asked_mapping = self.run, key_mapping
+        self.objective.run, self.asked_mapping, self.given_callbacks = self.run, key_mapping, [*self.run.callbacks]
         if overrides(self, BaseNetworkTrainer, "_setup"):
             for_old_scripts("trainer").call_setup(self, network)
         else:
@@ -225,7 +226,7 @@ class BaseNetworkTrainer(Predictor):
         checks.check_network(network, config, backend)
         if config.guards.deterministic:
             backend.devices.prepare_deterministic()
-        run.devices = devices = backend.devices.resolve(config.gpu_ids, config.device)
+        run.devices = devices = resolve_devices(config, backend.devices, run.ranks.rank)
         prepare, run.closure = objective.methods_of(network)
         prepare = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
         placed = backend.devices.place(network, objective.functions(), devices)
@@ -317,7 +318,7 @@ class BaseNetworkTrainer(Predictor):
             self.saving.return_to_last()
             checks.check_length(run.state, plan.num_epochs)
             try:
-                with self.files.run_log.opened(plan.num_epochs):
+                with self.files.run_log.opened(plan.num_epochs), in_all_processes(self, plan):
                     self._train_epochs(plan, config.logging.verbose if verbose is None else verbose)
                 network = self._at_training_end()
             finally:
@@ -393,6 +394,7 @@ class BaseNetworkTrainer(Predictor):
             for part in parts:
                 values |= running.reduce(part, reduce)
             values = events.end_pass(values, "on_end_training")
+        run.ranks.settle(run.network)
         if objective.is_broken_off(plan):
             run.leave_epoch()
             return
@@ -408,7 +410,7 @@ class BaseNetworkTrainer(Predictor):
         facts = {name: value for name, value in values.items() if name != "epoch"}
         self._at_epoch_end(facts, plan.val_score_key, epoch, is_best, num_epochs=plan.num_epochs)
         events.fire("on_checkpoint")
-        run.state.stop_training = run.ranks.agree(run.state.stop_training)
+        run.agree_to_stop()
         self.saving.save_epoch(is_best)
         self.times.write(at_once=False)
         run.is_whole = True
@@ -469,8 +471,8 @@ class BaseNetworkTrainer(Predictor):
 
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch; the predictions stay on the device."""
-        own = self.objective.forward(prepared)
-        return super().forward(prepared) if own is None else own
+        plain, objective = super().forward, self.objective
+        return self.run.ranks.predict(lambda own: objective.forward(own) or plain(own), prepared, self.network)
 
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.objective.metrics()
@@ -590,6 +592,7 @@ class BaseNetworkTrainer(Predictor):
         run = self.run
         CallbackList([callback]).attach(self)  # may refuse
         run.callbacks.append(callback)
+        self.given_callbacks.append(callback)
         state = run.callbacks.state_of(callback, run.state.callbacks)
         if state is not None and not run.state.is_new:
             load_callback(callback, state)

@@ -34,6 +34,9 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        #: what has come; it counts as received when all processes of a training know of it, if there are several
+        self.arrived: int | None = None
+        self.is_shared = False
         #: the line that was written of it, whatever else is on the screen
         self.told = ""
         self._at = 0.0
@@ -42,7 +45,7 @@ class StopSignals:
     @contextlib.contextmanager
     def caught(self, wanted: bool = True) -> Iterator[None]:
         """Scope in which signals are noted; only the main thread can."""
-        self.received = None
+        self.received = self.arrived = None
         asked = of_submitit()
         is_main = threading.current_thread() is threading.main_thread()
         for number in (*STOP_SIGNALS, *asked) if wanted and is_main else ():
@@ -77,8 +80,10 @@ class StopSignals:
         raise _exception(number, message)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received is None:
-            self.received, self._at = number, time.monotonic()
+        if self.arrived is None:
+            self.arrived, self._at = number, time.monotonic()
+            if not self.is_shared:
+                self.received = number
             name = signal.Signals(number).name
             self.told = f"{name}: finishing the step, then a checkpoint is written; once more stops at once"
             with contextlib.suppress(OSError):  # not by logging, whose stream may be in the midst of a write

@@ -4,7 +4,7 @@ import contextlib
 import gc
 import inspect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,9 @@ _OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate
 
 
 class TorchDevices(DevicesRole):
-    """Devices of PyTorch: the CPU, one GPU, or Apple's."""
+    """Devices of PyTorch: the CPU, a GPU, or Apple's; of several each has a process of its own."""
+
+    in_processes = True
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Devices of inputs and targets.
@@ -34,15 +36,10 @@ class TorchDevices(DevicesRole):
         Raises
         ------
         ConfigError
-            If both are given, if the device is unknown or not there, or if several GPUs are asked for.
+            If both are given, or if the device is unknown or not there.
         """
         gpu_ids = list(gpu_ids)
         asked = asked_for(gpu_ids, device)
-        if len(gpu_ids) > 1:
-            raise ConfigError(
-                f"gpu_ids={gpu_ids} asks for several GPUs, which arrives with distributed training; "
-                f"use gpu_ids=[{gpu_ids[0]}]"
-            )
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -58,6 +55,18 @@ class TorchDevices(DevicesRole):
         if chosen.type == "mps" and not torch.backends.mps.is_available():
             raise ConfigError(f"{asked} was asked for, but PyTorch sees no MPS device; use device='cpu' or 'auto'")
         return Devices(chosen, chosen)
+
+    def meeting(self, size: int, seconds: float) -> Any:
+        from delira.backends.torch import group  # torch.distributed: few need it
+
+        return group.meeting(size, seconds)
+
+    def group(
+        self, rank: int, size: int, meeting: Any, seconds: float, devices: Devices, look: Callable[[], object]
+    ) -> contextlib.AbstractContextManager[Any]:
+        from delira.backends.torch import group
+
+        return group.entered(rank, size, meeting, seconds, devices, look)
 
     def of(self, network: torch.nn.Module) -> Devices:
         device = next((weight.device for weight in network.parameters()), torch.device("cpu"))

@@ -58,7 +58,9 @@ class TorchOptimizer:
         self.num_updates, self.num_skipped = 0, 0  # updates made; batches that were left out of them
         # what the groups of every state of it have; read now: when torch loads a state, it adds to the defaults only
         self.entries = frozenset(getattr(optimizer, "defaults", ())).intersection(*optimizer.param_groups)
-        self.is_plain = update == UpdateConfig()
+        #: how gradients of several processes are added up, if there are several
+        self.group: Any = None
+        self._counting: Any = None
         closure = inspect.signature(optimizer.step).parameters.get("closure")
         #: whether it evaluates the loss itself, as often as it likes (LBFGS)
         self.evaluates = closure is not None and closure.default is closure.empty
@@ -70,8 +72,16 @@ class TorchOptimizer:
         self._weights: list[int] = []  # samples of each batch of the group; 0 for one that is left out
         self._reference = 1  # samples of what came first in the group
         self._sums: dict[int, torch.Tensor] = {}  # gradients of the batches of the group so far
-        if not self.is_plain:  # not counted here: loss scaling leaves updates out
-            optimizer.register_step_post_hook(self._count_update)
+        self._is_scaled, self._is_added = False, False  # the loss at hand; the gradients, over all processes
+        self.join(None)
+
+    def join(self, group: Any) -> None:
+        """Add the gradients of several processes up from now on; of this one alone if ``group`` is ``None``."""
+        self.group, self.is_plain = group, group is None and self.update == UpdateConfig()
+        if self._counting is not None:
+            self._counting.remove()
+        # where it is plain :meth:`step` counts; loss scaling leaves updates out
+        self._counting = None if self.is_plain else self.optimizer.register_step_post_hook(self._count_update)
 
     # ------------------------------------------------------------------ what a closure calls
 
@@ -92,10 +102,19 @@ class TorchOptimizer:
             if self.update.skip_nonfinite and not bool(torch.isfinite(loss).all()):
                 self._is_bad = True
                 loss = torch.zeros_like(loss, requires_grad=True)
-            if self._accumulates or self._is_part or self._parts:
-                self._reference = self._reference if self._weights or self._parts else self._n_samples
-                loss = loss * (self._n_samples / self._reference)
+            if self._accumulates or self._is_part or self._parts or self.group is not None:
+                loss = loss * self._share()
+                self._is_scaled = True
             yield self.scaler.scale(loss)
+
+    def _share(self) -> float:
+        """What the samples of the call at hand count, of those that came first in the group."""
+        self._reference = self._reference if self._weights or self._parts else self._n_in_batch
+        return self._n_samples / self._reference
+
+    @property
+    def _n_in_batch(self) -> int:
+        return self._n_samples if self.group is None else int(self.group.n_samples)
 
     def scale_loss(self, loss: torch.Tensor) -> contextlib.AbstractContextManager[torch.Tensor]:
         """Scope that gives the loss to differentiate."""
@@ -115,7 +134,7 @@ class TorchOptimizer:
         if closure is not None:
             raise ConfigError(
                 "an optimizer that evaluates the loss itself (LBFGS) works with neither mixed precision nor gradient "
-                "accumulation, clipping, nonfinite='skip' or micro_batches"
+                "accumulation, clipping, nonfinite='skip', micro_batches or several processes"
             )
         if self._is_part and self._has_stepped:
             raise ConfigError(
@@ -126,6 +145,8 @@ class TorchOptimizer:
         with torch.autocast(self.device_type, enabled=False):
             if self.update.skip_nonfinite and not self.scaler.is_enabled():
                 self._is_bad = self._is_bad or not self._has_finite_gradients()
+            if self.group is not None:
+                self._prepare_to_add()
             if self._is_part or self._parts:
                 self._parts.append(self._n_samples)
                 _add(self._part_sums, self._take_gradients())
@@ -133,9 +154,25 @@ class TorchOptimizer:
                 self._end_batch()
         return None
 
+    def _prepare_to_add(self) -> None:
+        """Bring what all processes have to agree on together before their gradients are added up."""
+        if self.update.skip_nonfinite:
+            self._is_bad = self.group.any(self._is_bad)
+        if not self._is_scaled:  # a closure of the user's differentiates its loss as it is
+            share = self._share()
+            for parameter in self._parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(share)
+
+    def add_gradients(self) -> None:
+        """Add the gradients of all processes up now, as somebody looks at them; else it is done before the update."""
+        if self.group is not None:
+            self.group.add_gradients(self._parameters())
+            self._is_added = True
+
     def _end_batch(self) -> None:
         """Count the batch to its group, or leave it out, and update if the group is complete."""
-        self._weights.append(0 if self._is_bad else sum(self._parts) or self._n_samples)
+        self._weights.append(0 if self._is_bad else sum(self._parts) or self._n_in_batch)
         if self._accumulates and not self._parts:
             self._part_sums = self._take_gradients()
         if self._is_bad:
@@ -176,6 +213,9 @@ class TorchOptimizer:
         parameters = self._parameters()
         for number, gradient in sums.items():
             parameters[number].grad = gradient
+        if self.group is not None and not self._is_added:
+            self.group.add_gradients(parameters)
+        self._is_added = False
         parameters = [parameter for parameter in parameters if parameter.grad is not None]
         self.scaler.unscale_(self.optimizer)
         if sums:
@@ -211,6 +251,7 @@ class TorchOptimizer:
         """
         self._n_samples, self._is_last, self._is_part, self._has_stepped = n_samples, is_last, part, False
         self._is_bad = self._is_bad and bool(self._parts)
+        self._is_scaled = False
 
     def discard_parts(self) -> bool:
         """Forget the batch at hand, e.g. because the memory ran out; the group of earlier batches stays as it was.

@@ -189,6 +189,7 @@ def _differentiate(optimizer: Optimizer, step: Step, backward: Hooks) -> torch.T
     with optimizer.scale_loss(total) as scaled:
         scaled.backward(**step.backward_arguments)
     if backward:
+        optimizer.add_gradients()
         weights = dict(step.network.named_parameters())
         step.gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
         run_hooks(backward, step)

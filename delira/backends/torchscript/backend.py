@@ -23,6 +23,8 @@ _log = logging.getLogger("delira")
 class TorchScriptDevices(TorchDevices):
     """One device."""
 
+    in_processes = False
+
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         if len(gpu_ids) > 1:
             _log.warning("a TorchScript network trains on one GPU: of gpu_ids=%s only the first is used", list(gpu_ids))

@@ -1,0 +1,296 @@
+"""Processes of this machine that train one network: how they add up gradients and exchange what they computed."""
+
+import contextlib
+import datetime
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed
+
+from delira.contract import Devices
+from delira.errors import NetworkError, WorkerLostError
+from delira.utils.arrays import map_leaves
+
+_HERE = "127.0.0.1"
+#: of an all-reduce at a time, in elements: so much memory is needed beside the gradients
+_BUCKET = 1 << 23
+#: seconds between two looks
+_LOOK = 0.02
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def _telling_loss(verb: _Verb) -> _Verb:
+    """A verb whose error is that another process is gone: it is told as that."""
+
+    @functools.wraps(verb)
+    def called(self: "TorchGroup", *args: Any) -> Any:
+        try:
+            return verb(self, *args)
+        except (RuntimeError, distributed.DistError) as error:
+            raise WorkerLostError(
+                f"another of the {self.size} processes that train the network has ended, or has not answered for "
+                f"{self._seconds:g} s: {str(error).splitlines()[0]}"
+            ) from error
+
+    return called  # type: ignore[return-value]
+
+
+class TorchGroup:
+    """What processes that train one network exchange.
+
+    All of them call the same verbs in the same order. Sums are made in an order that depends on the number of processes
+    alone, so that they have the same bits each time.
+
+    Parameters
+    ----------
+    rank, size
+        Which of how many.
+    device
+        Of this process.
+    seconds
+        After which one that waits for another raises a :class:`delira.errors.WorkerLostError`.
+    """
+
+    #: samples of the whole batch at hand
+    n_samples = 1
+    #: what values counted together whose means were made last
+    totals: torch.Tensor
+
+    def __init__(self, rank: int, size: int, device: torch.device, seconds: float):
+        self.rank, self.size = rank, size
+        self._device, self._seconds = device, seconds
+
+    # ------------------------------------------------------------------ objects
+
+    @_telling_loss
+    def agree(self, value: Any) -> Any:
+        """Return what the first says."""
+        told = [value]
+        distributed.broadcast_object_list(told, src=0)
+        return told[0]
+
+    @_telling_loss
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what each says, in their order."""
+        told: list[Any] = [None] * self.size
+        distributed.all_gather_object(told, value)
+        return told
+
+    @_telling_loss
+    def any(self, flag: bool) -> bool:
+        """Return True if one of them says so."""
+        found = torch.tensor([float(flag)], device=self._device)
+        distributed.all_reduce(found, distributed.ReduceOp.MAX)
+        return bool(found)
+
+    # ------------------------------------------------------------------ numbers
+
+    @_telling_loss
+    def means(
+        self, values: Sequence[Any], weights: Sequence[Any], told: int | None
+    ) -> tuple[list[torch.Tensor], int | None]:
+        """Return weighted means of single numbers, and what the first tells, by one exchange.
+
+        What they count together is in ``totals`` afterwards.
+
+        Parameters
+        ----------
+        values
+            The numbers of this process.
+        weights
+            What each counts here.
+        told
+            A positive number, or ``None``.
+        """
+        number = functools.partial(torch.as_tensor, dtype=torch.float64, device=self._device)
+        numbers, counts = [number(one).detach().reshape(()) for one in values], [*map(number, weights)]
+        # of what counts nothing the value does not count either, though it may be no number
+        products = [torch.where(count > 0, number * count, 0.0) for number, count in zip(numbers, counts, strict=True)]
+        flag = number(float(told or 0) if self.rank == 0 else 0.0)
+        sums = torch.stack([*products, *counts, flag])
+        distributed.all_reduce(sums)
+        self.totals = sums[len(values) : -1]
+        return [*(sums[: len(values)] / self.totals)], int(sums[-1]) or None
+
+    # ------------------------------------------------------------------ gradients and weights
+
+    @_telling_loss
+    def add_gradients(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Add up the gradients of all of them, in place; a parameter that nobody has one of stays without."""
+        learned = [parameter for parameter in parameters if parameter.requires_grad]
+        for bucket in _buckets(learned):
+            missing = [parameter.grad is None for parameter in bucket]
+            parts = [_dense(parameter) for parameter in bucket]
+            there = torch.tensor([float(not lacks) for lacks in missing], dtype=parts[0].dtype, device=parts[0].device)
+            flat = torch.cat([*(part.reshape(-1) for part in parts), there])
+            distributed.all_reduce(flat)
+            *sums, there = flat.split([*(part.numel() for part in parts), len(bucket)])
+            nowhere = (there == 0).tolist() if any(missing) else missing
+            for parameter, total, is_nowhere in zip(bucket, sums, nowhere, strict=True):
+                if parameter.grad is not None:
+                    parameter.grad.copy_(total.view_as(parameter))
+                elif not is_nowhere:
+                    parameter.grad = total.view_as(parameter).clone()
+
+    @_telling_loss
+    def settle(self, network: torch.nn.Module) -> None:
+        """Give all of them the running statistics of the first, and refuse weights that have come apart.
+
+        Raises
+        ------
+        NetworkError
+            Naming the weight.
+        """
+        for buffer in network.buffers():
+            distributed.broadcast(buffer, src=0)
+        named = [(name, weight.detach()) for name, weight in network.named_parameters()]
+        own = torch.stack([part for _, one in named for part in (one.double().sum(), one.double().abs().sum())])
+        told = [torch.empty_like(own) for _ in range(self.size)]
+        distributed.all_gather(told, own)
+        for rank, other in enumerate(told):
+            # by their bits: no number is what it is, too
+            differs = (other.view(torch.int64) != told[0].view(torch.int64)).nonzero()
+            if len(differs):
+                raise NetworkError(
+                    f"the weight {named[int(differs[0]) // 2][0]!r} of process {rank} is not that of the first one any "
+                    "more: something changes weights or gradients by what only one process knows, such as random "
+                    "numbers in on_backward; do it before the backward pass, or derive it from the epoch and the batch"
+                )
+
+    # ------------------------------------------------------------------ predictions
+
+    def evaluates(self, network: torch.nn.Module) -> bool:
+        """Return True if a network is in evaluation mode."""
+        return not network.training
+
+    @_telling_loss
+    def rows(self, tree: Any, n_rows: int, wanted: Sequence[tuple[int, int]]) -> Any:
+        """Return entries with rows of all of them, one after the other; what has none stays as it is here.
+
+        Parameters
+        ----------
+        tree
+            What this one has.
+        n_rows
+            First axis of arrays that have a row for each sample.
+        wanted
+            By process: the first of its rows that is wanted, and the one after the last.
+        """
+        n_most = max(max(stop for _, stop in wanted), 1)
+
+        def gathered(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or leaf.ndim == 0 or len(leaf) != n_rows:
+                return leaf
+            own = leaf.detach().contiguous()
+            if n_rows < n_most:
+                own = torch.cat([own, own.new_zeros((n_most - n_rows, *own.shape[1:]))])
+            own = own.to(torch.uint8) if leaf.dtype is torch.bool else own
+            parts = [torch.empty_like(own) for _ in range(self.size)]
+            distributed.all_gather(parts, own)
+            found = torch.cat([part[start:stop] for part, (start, stop) in zip(parts, wanted, strict=True)])
+            return found.to(leaf.dtype)
+
+        return map_leaves(gathered, tree)
+
+
+def _buckets(parameters: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Yield parameters of one dtype and device, as many as are exchanged at once; the same ones each time."""
+    bucket: list[torch.Tensor] = []
+    for parameter in parameters:
+        is_other = bucket and (parameter.dtype, parameter.device) != (bucket[0].dtype, bucket[0].device)
+        if bucket and (is_other or sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET):
+            yield bucket
+            bucket = []
+        bucket.append(parameter)
+    if bucket:
+        yield bucket
+
+
+def _dense(parameter: torch.Tensor) -> torch.Tensor:
+    if parameter.grad is None:
+        return torch.zeros_like(parameter)
+    if parameter.grad.is_sparse:
+        raise NetworkError("a gradient is sparse, and several processes add up dense ones; use Embedding(sparse=False)")
+    return parameter.grad
+
+
+def meeting(size: int, seconds: float) -> distributed.TCPStore:
+    """Open a place on the loopback of this machine where processes meet; others need its ``port``."""
+    wait = datetime.timedelta(seconds=seconds)
+    return distributed.TCPStore(_HERE, 0, size, is_master=True, timeout=wait, wait_for_workers=False)
+
+
+@contextlib.contextmanager
+def entered(
+    rank: int, size: int, place: Any, seconds: float, devices: Devices, look: Callable[[], object]
+) -> Iterator[TorchGroup]:
+    """Scope in which this process is one of several.
+
+    Parameters
+    ----------
+    rank, size
+        Which one of how many.
+    place
+        Where they meet, or its port.
+    seconds
+        After which one that waits for another gives it up.
+    devices
+        Of this process.
+    look
+        Called again and again while the others are waited for.
+
+    Raises
+    ------
+    WorkerLostError
+        If the others do not come.
+    """
+    wait = datetime.timedelta(seconds=seconds)
+    group = TorchGroup(rank, size, devices.input, seconds)
+    try:
+        store = distributed.TCPStore(_HERE, place, size, timeout=wait) if isinstance(place, int) else place
+        _wait_for_others(store, rank, size, seconds, look)
+        with _on_loopback():
+            distributed.init_process_group(
+                "gloo" if devices.input.type == "cpu" else "cpu:gloo,cuda:nccl",
+                store=store, rank=rank, world_size=size, timeout=wait,
+            )  # fmt: skip
+            group.exchange(None)
+    except RuntimeError as error:
+        raise WorkerLostError(
+            f"the {size} processes of a training did not find each other within {seconds:g} s: {error}"
+        ) from error
+    try:
+        yield group
+    finally:
+        distributed.destroy_process_group()
+
+
+def _wait_for_others(
+    store: distributed.Store, rank: int, size: int, seconds: float, look: Callable[[], object]
+) -> None:
+    store.set(f"here/{rank}", "")
+    deadline = time.monotonic() + seconds
+    while not store.check([f"here/{other}" for other in range(size)]):
+        look()
+        if time.monotonic() > deadline:
+            raise RuntimeError("not all of them came")
+        time.sleep(_LOOK)
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Scope in which gloo listens where no other machine hears it, unless it was told where."""
+    name = "GLOO_SOCKET_IFNAME"
+    if name in os.environ or sys.platform not in ("linux", "darwin"):
+        yield
+        return
+    os.environ[name] = "lo" if sys.platform == "linux" else "lo0"
+    try:
+        yield
+    finally:
+        del os.environ[name]

@@ -1,0 +1,160 @@
+"""Which of several processes that train one network together this one is, and what it has of a batch."""
+
+import dataclasses
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from delira.contract import Devices, DevicesRole
+from delira.errors import ConfigError, check_functions, check_whole
+from delira.training.epoch import batch_length, map_samples
+
+Tree = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """Which of several processes that train one network together this one is; the first writes, prints and decides."""
+
+    rank: int = 0
+    size: int = 1
+    gather: Callable[[Tree], Sequence[Tree]] = lambda tree: [tree]
+    """The parts of a checkpoint that all of them hold, made of the part that this one holds."""
+    agree: Callable[[Any], Any] = lambda value: value
+    """What the first decides: whether an epoch is the best, a training stops, or it goes back to a checkpoint."""
+    group: Any = None
+    """How they add up and exchange arrays; ``None``: they do not."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, at_least=0, rank=self.rank)
+        check_whole(self, at_least=self.rank + 1, size=self.size)
+        check_functions(self, gather=self.gather, agree=self.agree)
+
+    @functools.cached_property
+    def is_first(self) -> bool:
+        """Return True if this process writes files, prints and decides."""
+        return self.rank == 0
+
+    def count(self, n_samples: int) -> int:
+        """Return how many samples of a batch are the share of this process."""
+        return n_samples * (self.rank + 1) // self.size - n_samples * self.rank // self.size
+
+    def share(self, batch: Tree, n_samples: int) -> tuple[dict[str, Any], int]:
+        """Return what this process learns of a batch that all of them have, and how many samples that are.
+
+        Shares differ by one sample at most. Who has none gets the first one, to take part with, and counts it as 0.
+
+        Parameters
+        ----------
+        batch
+            Any structure; what has an entry for each sample is shared out.
+        n_samples
+            Of the batch.
+        """
+        start, stop = (n_samples * rank // self.size for rank in (self.rank, self.rank + 1))
+        rows = slice(start, stop) if stop > start else slice(0, 1)
+        return map_samples(operator.itemgetter(rows), batch, n_samples), stop - start
+
+    def settle(self, network: Any) -> None:
+        """Give all of them the running statistics of the first, and refuse weights that have come apart."""
+        if self.group is not None:
+            self.group.settle(network)
+
+    def predict(self, forward: Callable[[Tree], Tree], batch: Tree, network: Any) -> Tree:
+        """Predict a batch that all of them have, each a part of it; all of them get all predictions.
+
+        Parameters
+        ----------
+        forward
+            Predicts a batch.
+        batch
+            The batch.
+        network
+            What predicts; where it learns by it, as running statistics do, each of them predicts the whole batch.
+        """
+        if self.group is None or not self.group.evaluates(network):
+            return forward(batch)
+        n_samples = batch_length(batch)
+        # as many for each, so that what is exchanged has one shape: the last may predict some that others do, too
+        n_each = -(-n_samples // self.size)
+        starts = [min(rank * n_each, n_samples - n_each) for rank in range(self.size)]
+        start = starts[self.rank]
+        own = forward(map_samples(operator.itemgetter(slice(start, start + n_each)), batch, n_samples))
+        if n_each == n_samples:
+            return own
+        firsts = [max(0, rank * n_each - start) for rank, start in enumerate(starts)]
+        return self.group.rows(own, n_each, [(first, n_each) for first in firsts])  # type: ignore[no-any-return]
+
+    def join(self, tree: Tree, n_samples: int) -> Tree:
+        """Return what all of them made of their shares, in the order of the batch.
+
+        Parameters
+        ----------
+        tree
+            What this one made of its own.
+        n_samples
+            Of the whole batch.
+        """
+        bounds = [n_samples * rank // self.size for rank in range(self.size + 1)]
+        counts = [stop - start for start, stop in itertools.pairwise(bounds)]
+        n_own = max(counts[self.rank], 1)
+        return self.group.rows(tree, n_own, [(0, count) for count in counts])  # type: ignore[no-any-return]
+
+
+ALONE = Ranks()
+
+
+def number_of_processes(config: Any, devices: DevicesRole) -> int:
+    """Return how many processes train a network, as settings ask for.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    devices
+        Of the backend; one whose program uses several devices needs no further process.
+    """
+    return max(config.devices, len(config.gpu_ids)) if devices.in_processes else 1
+
+
+def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
+    """Return the devices that one of several processes computes on.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    devices
+        Of the backend.
+    rank
+        Which process.
+
+    Raises
+    ------
+    ConfigError
+        If there are not as many devices as are asked for.
+    """
+    number, ids, device = config.devices, [*config.gpu_ids], config.device
+    if number == 1 and (len(ids) < 2 or not devices.in_processes):
+        return devices.resolve(ids, device)
+    if ids and number not in (1, len(ids)):
+        raise ConfigError(f"devices={number} and gpu_ids={ids} name different numbers of devices; leave devices out")
+    kind = str(device or "gpu")
+    if kind not in ("cpu", "auto", "gpu", "cuda"):
+        raise ConfigError(f"devices={number} are 'cpu', 'cuda' or 'auto', got device={device!r}; use gpu_ids=[…]")
+    if devices.in_processes and kind == "cpu":
+        return devices.resolve([], "cpu")
+    try:
+        if devices.in_processes:
+            ids = ids or [*range(number)]
+            for each in ids:
+                devices.resolve([each], None)
+            return devices.resolve([ids[rank]], None)
+        if ids:
+            return devices.resolve(ids, None)
+        return devices.resolve([], f"{'cpu' if kind == 'cpu' else 'gpu'}:{','.join(map(str, range(number)))}")
+    except ConfigError as error:
+        cure = "" if kind == "cpu" else f"; device='cpu' with devices={max(number, len(ids))} trains on the CPU"
+        raise ConfigError(f"devices={number}: {error}{cure}") from error

@@ -1,0 +1,201 @@
+"""One training in several processes of this machine: others are started, do what the first does, and end with it."""
+
+import contextlib
+import dataclasses
+import logging
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError
+from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
+
+if TYPE_CHECKING:
+    from delira.execution import Handle, Shared
+    from delira.training.run import Run, TrainingPlan
+    from delira.training.trainer import BaseNetworkTrainer
+
+#: seconds after which one that waits for another process gives up, and those in which that may tell why it ended
+GIVES_UP_AFTER, _LAST_WORDS = 600.0, 10.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Training:
+    """What each of the processes trains."""
+
+    trainer_cls: type
+    network: Any
+    save_path: Path | None
+    key_mapping: Mapping[str, Any] | None
+    settings: Mapping[str, Any]
+    fold: int
+    callbacks: Sequence[Any]
+    state: Mapping[str, Any] | None
+    """A checkpoint, if it goes on from one."""
+    plan: "TrainingPlan"
+    size: int
+    port: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Other:
+    """The task of a process that is not the first."""
+
+    training: "Shared[_Training]"
+    rank: int
+
+    def __call__(self) -> None:
+        """Train; what it says the first says, too."""
+        training, cls = self.training.value, self.training.value.trainer_cls
+        logging.disable(logging.WARNING)
+        warnings.simplefilter("ignore")
+        from delira.settings.config import read_settings
+
+        backend, config = cls.backend, read_settings(dict(training.settings))  # type: ignore[attr-defined]
+        devices = resolve_devices(config, backend.devices, self.rank)
+        place = self.rank, training.size, training.port, training.seconds, devices
+        with backend.devices.group(*place, int) as group:
+            trainer = cls(
+                training.network, training.save_path, training.key_mapping, fold=training.fold,
+                callbacks=training.callbacks, ranks=_ranks(self.rank, training.size, group), **training.settings,
+            )  # fmt: skip
+            if training.state is not None:
+                trainer.saving.take(training.state)
+            plan = training.plan
+            with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted), _joined(trainer.run, group):
+                trainer.train(
+                    plan.num_epochs, plan.train_data, plan.val_data, plan.val_score_key, plan.val_score_mode,
+                    plan.reduce_mode, 0,
+                )  # fmt: skip
+
+
+def _ranks(rank: int, size: int, group: Any) -> Ranks:
+    return Ranks(rank, size, agree=group.agree, group=group)
+
+
+@contextlib.contextmanager
+def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Iterator[None]:
+    """Scope in which the other processes that settings ask for train the same, and take part of each batch.
+
+    Parameters
+    ----------
+    trainer
+        Of the first.
+    plan
+        What it trains.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be trained in several processes, or something cannot be sent to them.
+    WorkerLostError
+        If one of them was lost, or does not answer any more.
+    Exception
+        What one of them raised.
+    """
+    run = trainer.run
+    devices, size = run.backend.devices, number_of_processes(run.config, run.backend.devices)
+    is_done = run.state.epoch >= plan.num_epochs and not run.state.step_in_epoch
+    if size == 1 or run.ranks.size > 1 or is_done:
+        yield
+        return
+    from delira.execution import ProcessExecutor, Resources, Shared
+    from delira.execution.executor import usable_cores
+
+    _check(trainer, plan, size)
+    threads = run.config.num_threads or max(1, usable_cores() // size)
+    seconds = GIVES_UP_AFTER
+    place = devices.meeting(size, seconds)
+    shared = Shared(_Training(
+        trainer_cls=type(trainer), network=run.network, save_path=run.save_path, key_mapping=trainer.asked_mapping,
+        settings={**trainer.given_settings, "num_threads": threads}, fold=run.fold, callbacks=trainer.given_callbacks,
+        state=None if run.state.is_new else trainer.saving.copy(), plan=plan, size=size, port=place.port,
+        seconds=seconds,
+    ))  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        executor = ProcessExecutor(size - 1, gpus=[])
+        stack.callback(executor.shutdown)
+        others = [executor.submit(_Other(shared, rank), Resources(cpus=threads)) for rank in range(1, size)]
+        stack.enter_context(devices.threads(threads))
+
+        def look() -> None:
+            for other in others:
+                if other.done():
+                    other.result()
+
+        try:
+            with devices.group(0, size, place, seconds, run.devices, look) as group, _joined(run, group):
+                yield
+        except BaseException as error:
+            _tell_cause(error, others)
+            raise
+        for other in others:
+            other.result()
+
+
+@contextlib.contextmanager
+def _joined(run: "Run", group: Any) -> Iterator[None]:
+    """Scope in which a run is that of one of several processes."""
+    before = run.ranks
+    run.ranks = _ranks(group.rank, group.size, group)
+    run.stop_signals.is_shared = True
+    for optimizer in run.optimizers.values():
+        optimizer.join(group)
+    try:
+        yield
+    finally:
+        run.stop_signals.is_shared = False
+        for optimizer in run.optimizers.values():
+            optimizer.join(None)
+        run.ranks = before if before.group is None else ALONE
+
+
+def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> None:
+    """Refuse what several processes cannot train together, before they are started."""
+    run = trainer.run
+    batch_size = getattr(plan.train_data, "batch_size", None)
+    if isinstance(batch_size, int) and batch_size < size:
+        raise ConfigError(
+            f"a batch of {batch_size} samples cannot be shared out to {size} processes; set batch_size={size} or more, "
+            "or fewer devices"
+        )
+    if run.config.guards.micro_batches != 1:
+        raise ConfigError(
+            f"micro_batches={run.config.guards.micro_batches!r} is for one process; with {size} use a smaller "
+            "batch_size and gradient_accumulation_steps"
+        )
+    if type(trainer.objective) is not trainer.objective_cls:
+        raise ConfigError(f"a {type(trainer.objective).__name__} trains in one process; leave devices out")
+    for name, optimizer in run.optimizers.items():
+        if getattr(optimizer, "evaluates", False):
+            raise ConfigError(
+                f"the optimizer {name!r} evaluates the loss itself, which works in one process; leave devices out"
+            )
+
+
+def _tell_cause(error: BaseException, others: "Sequence[Handle[None]]") -> None:
+    """Raise what another process raised, if it is why this one could not go on."""
+    if not isinstance(error, WorkerLostError):
+        return
+    for rank, other in enumerate(others, 1):
+        cause = _raised_by(other)
+        if cause is None or (isinstance(cause, WorkerLostError) and cause.__cause__ is not None):
+            continue  # it lost another, too
+        cause.add_note(f"in process {rank} of the {len(others) + 1} that train the network")
+        raise cause from error
+
+
+def _raised_by(other: "Handle[None]") -> Exception | None:
+    deadline = time.monotonic() + _LAST_WORDS
+    while not other.done():
+        if time.monotonic() > deadline:
+            return WorkerLostError(f"a process did not end within {_LAST_WORDS:g} s after the others: it hangs")
+        time.sleep(0.02)
+    try:
+        other.result()
+    except Exception as cause:
+        return cause
+    return None

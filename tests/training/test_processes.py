@@ -1,0 +1,292 @@
+"""One network trained by several processes: the numbers of one, exact resume, and ends that are told."""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+from problems import linear_problem, mae
+from trained_in_processes import (
+    Add,
+    Clip,
+    ClipAll,
+    Gan,
+    Noise,
+    NoTravel,
+    Raises,
+    Sleepy,
+    Where,
+    ignoring_closure,
+    plain_closure,
+    rmse_of_step,
+    train,
+    values_of,
+    weights_of,
+)
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError, NetworkError, TrainingInterrupted, WorkerLostError
+from delira.training import together
+
+torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are started as on Unix"),
+]
+
+
+def data(n=43, batch_size=8, seed=7):
+    return BaseDataManager({k: v.astype(np.float32) for k, v in linear_problem(n, seed=seed).items()}, batch_size)
+
+
+def others():
+    """Processes that this one has started and that are still there."""
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left():
+    before = {child.pid for child in others()}
+    yield
+    assert {child.pid for child in others()} <= before
+    assert not torch.distributed.is_initialized()
+    assert "GLOO_SOCKET_IFNAME" not in os.environ
+
+
+# ---- the numbers of one process
+
+
+def check_same(one, several, rtol=1e-5):
+    for alone, together_ in zip(values_of(one), values_of(several), strict=True):
+        assert alone.keys() == together_.keys()
+        for name, value in alone.items():
+            np.testing.assert_allclose(together_[name], value, rtol=rtol, err_msg=name)
+    for name, weight in weights_of(one).items():
+        np.testing.assert_allclose(weights_of(several)[name], weight, rtol=rtol, atol=1e-6, err_msg=name)
+
+
+def test_two_processes_learn_what_one_does(tmp_path):
+    """Batches of 8 samples, the last one of 3; metrics over steps, epochs and the validation."""
+    how = {"train_metrics": {"rmse": rmse_of_step}, "metrics": {"mae": mae}, "epochs": 17}
+    one = train(tmp_path / "one", data(), **how)
+    two = train(tmp_path / "two", data(), devices=2, device="cpu", **how)
+    assert one.state.global_step == two.state.global_step > 100
+    check_same(one, two)
+    assert sorted(path.name for path in (tmp_path / "one").rglob("*")) == sorted(
+        path.name for path in (tmp_path / "two").rglob("*")
+    )
+
+
+HOW = {
+    "an empty share": {"n": 41},
+    "smaller than four": {"n": 42, "devices": 4},
+    "adam": {"optimizer_cls": "Adam"},
+    "accumulation": {"gradient_accumulation_steps": 3},
+    "accumulation and hooks": {"gradient_accumulation_steps": 3, "callbacks": [Clip(0.1)]},
+    "clipping": {"gradient_clip_norm": 0.2},
+    "left out": {"nonfinite": "skip", "n": 40, "bad": 13},
+    "bf16": {"mixed_precision": "bf16", "rtol": 0.02},
+    "hooks on gradients": {"callbacks": [Clip(0.1)]},
+    "a closure by hand": {"closure": plain_closure},
+    "a closure that does not scale": {"closure": ignoring_closure},
+    "a GAN": {"network": Gan},
+}
+
+
+@pytest.mark.slow_cases("^(?!an empty share|hooks)")
+@pytest.mark.parametrize("name", HOW)
+def test_several_processes_learn_what_one_does(tmp_path, name):
+    how = dict(HOW[name])
+    defaults = {"n": 43, "devices": 2, "rtol": 1e-5, "bad": None}
+    n, devices, rtol, bad = (how.pop(key, default) for key, default in defaults.items())
+    manager = data(n)
+    if bad is not None:
+        manager.data.data["data"][bad] = np.nan
+    one = train(tmp_path / "one", manager, epochs=4, **how)
+    several = train(tmp_path / "several", manager, epochs=4, devices=devices, device="cpu", **how)
+    check_same(one, several, rtol)
+    if bad is not None:
+        assert several.state.history
+        assert (
+            [o.num_skipped for o in several.optimizers.values()]
+            == [o.num_skipped for o in one.optimizers.values()]
+            != [0]
+        )
+
+
+@pytest.mark.slow
+def test_statistics_of_the_first_are_kept_and_validated(tmp_path):
+    trainer = train(tmp_path, data(), devices=2, device="cpu", batchnorm=True, epochs=2)
+    alone = trainer.evaluate(data(), metrics={"mse": lambda y_true, y_pred: ((y_true - y_pred) ** 2).mean()})
+    # computed by both of them with the statistics of the first, and here by the first alone
+    np.testing.assert_allclose(alone.means()["mse"], trainer.state.history[-1]["val_squares"], rtol=1e-5)
+
+
+def test_each_process_has_its_share_and_the_first_alone_writes(tmp_path):
+    told = tmp_path / "told"
+    told.mkdir()
+    train(tmp_path / "run", data(n=43), devices=2, device="cpu", callbacks=[Where(told)], epochs=1)
+    lines = {path.stem: path.read_text().split() for path in told.iterdir()}
+    assert lines == {"0": ["4"] * 5 + ["1"], "1": ["4"] * 5 + ["2"]}
+
+
+# ---- goes on exactly
+
+
+@pytest.mark.slow_cases("4")
+@pytest.mark.parametrize("devices", [2, 4])
+def test_a_run_goes_on_with_the_same_bits(tmp_path, devices):
+    how = {"devices": devices, "device": "cpu", "dropout": 0.4, "gradient_accumulation_steps": 2, "save_freq": 1}
+    whole = train(tmp_path / "whole", data(), epochs=4, **how)
+    train(tmp_path / "parts", data(), epochs=2, **how)
+    parts = train(tmp_path / "parts", data(), epochs=4, **how)
+    assert values_of(parts) == values_of(whole)
+    for name, weight in weights_of(whole).items():
+        np.testing.assert_array_equal(weights_of(parts)[name], weight)
+
+
+def kill_when(condition, send):
+    """Send a signal in the background as soon as something is the case."""
+
+    def watch():
+        while not condition():
+            time.sleep(0.01)
+        send()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_signal_to_the_first_ends_all_after_a_checkpoint_and_the_run_goes_on(tmp_path):
+    how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq": 1, "callbacks": [Sleepy(0.05)]}
+    whole = train(tmp_path / "whole", data(), epochs=3, **how)
+    run = tmp_path / "stopped"
+    kill_when(lambda: (run / "history.jsonl").exists(), lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(TrainingInterrupted, match=r"after step \d of epoch"):
+        train(run, data(), epochs=3, **how)
+    again = train(run, data(), epochs=3, **how)
+    assert values_of(again) == values_of(whole)
+
+
+def kill_others(number=signal.SIGKILL):
+    for child in psutil.Process().children():
+        if os.getsid(child.pid) == child.pid:  # of those that are started, the ones that train
+            os.kill(child.pid, number)
+
+
+def killed(run, n_epochs):
+    """Kill another process after so many epochs."""
+    path = run / "history.jsonl"
+    kill_when(lambda: path.exists() and path.read_text().count("\n") >= n_epochs, kill_others)
+
+
+def test_a_process_that_is_killed_ends_all_and_the_run_goes_on(tmp_path):
+    how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq": 1, "callbacks": [Sleepy(0.02)]}
+    whole = train(tmp_path / "whole", data(), epochs=4, **how)
+    killed(tmp_path / "killed", 2)
+    with pytest.raises(WorkerLostError, match="was ended by SIGKILL") as caught:
+        train(tmp_path / "killed", data(), epochs=4, **how)
+    assert "in process 1 of the 2 that train the network" in "".join(caught.value.__notes__)
+    again = train(tmp_path / "killed", data(), epochs=4, **how)
+    assert values_of(again) == values_of(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_a_process_that_is_killed_forty_times_at_random(tmp_path):
+    how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq": 1, "save_freq_steps": 2}
+    whole = train(tmp_path / "whole", data(), epochs=40, callbacks=[Sleepy(0.0)], **how)
+    rng, kills = random.Random(0), 0
+    run = tmp_path / "killed"
+    while kills < 40:
+        kill_when(torch.distributed.is_initialized, lambda: (time.sleep(rng.uniform(0, 1)), kill_others()))
+        try:
+            train(run, data(), epochs=40, callbacks=[Sleepy(0.01)], **how)
+            break
+        except WorkerLostError:
+            kills += 1
+    again = train(run, data(), epochs=40, callbacks=[Sleepy(0.0)], **how)
+    assert values_of(again) == values_of(whole)
+    for name, weight in weights_of(whole).items():
+        np.testing.assert_array_equal(weights_of(again)[name], weight)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_ends_all_within_the_time_that_is_stated(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "GIVES_UP_AFTER", 8.0)
+    monkeypatch.setattr(together, "_LAST_WORDS", 1.0)
+    path = tmp_path / "history.jsonl"
+    kill_when(path.exists, lambda: kill_others(signal.SIGSTOP))
+    began = time.monotonic()
+    with pytest.raises(WorkerLostError, match=r"hangs"):
+        train(tmp_path, data(), devices=2, device="cpu", epochs=1000)
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.slow_cases("[0]")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_error_of_one_process_arrives_with_its_type_and_traceback(tmp_path, rank):
+    with pytest.raises(ZeroDivisionError) as caught:
+        train(tmp_path, data(), devices=2, device="cpu", callbacks=[Raises(rank)])
+    shown = str(caught.value.__cause__) if rank else "".join(map(str, caught.traceback))
+    assert "at_iter_begin" in shown
+
+
+def test_weights_that_come_apart_are_refused(tmp_path):
+    with pytest.raises(NetworkError, match=r"the weight 'linear.weight' of process 1 is not that of the first"):
+        train(tmp_path, data(), devices=2, device="cpu", callbacks=[Noise()], epochs=2)
+
+
+# ---- refused
+
+
+REFUSED = [
+    ({"devices": 2}, "asked for, but PyTorch sees no GPU.*device='cpu' with devices=2"),
+    ({"gpu_ids": [0, 1]}, "PyTorch sees no GPU"),
+    ({"devices": 9, "device": "cpu"}, "a batch of 8 samples cannot be shared out to 9 processes"),
+    ({"devices": 2, "device": "cpu", "optimizer_cls": "LBFGS"}, "evaluates the loss itself"),
+    ({"devices": 2, "device": "cpu", "micro_batches": 2}, "micro_batches=2 is for one process"),
+    ({"devices": 2, "device": "cuda:1"}, "are 'cpu', 'cuda' or 'auto'"),
+    ({"devices": 2, "gpu_ids": [0, 1, 2]}, "different numbers of devices"),
+    ({"devices": 0, "device": "cpu"}, "devices"),
+    ({"devices": "2", "device": "cpu"}, "devices"),
+    ({"devices": 2, "device": "cpu", "callbacks": [NoTravel()]}, "cannot be pickled"),
+]
+
+
+@pytest.mark.parametrize(("how", "text"), REFUSED)
+def test_what_several_processes_cannot_train_is_refused_at_once(tmp_path, how, text):
+    if torch.cuda.is_available() and how.get("device") != "cpu":
+        pytest.skip("there are GPUs here")
+    with pytest.raises(ConfigError, match=text):
+        train(tmp_path, data(), **how)
+
+
+# ---- in a cross-validation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", [None, "processes"])
+def test_the_folds_of_a_cross_validation_are_trained_so(tmp_path, executor):
+    from trained_in_processes import kfold
+
+    alone = kfold(tmp_path / "alone", data())
+    several = kfold(tmp_path / "several", data(), executor=executor, devices=2, device="cpu")
+    for one, two in zip(alone.folds, several.folds, strict=True):
+        np.testing.assert_allclose(two.means()["squares"], one.means()["squares"], rtol=1e-5)
+        for name, array in one.predictions.items():
+            np.testing.assert_allclose(two.predictions[name], array, rtol=1e-4, atol=1e-5)
+
+
+def test_callbacks_are_told_in_all_processes(tmp_path):
+    added = Add()
+    one = train(tmp_path / "one", data(), callbacks=[Add()], epochs=2)
+    two = train(tmp_path / "two", data(), callbacks=[added, ClipAll()], epochs=2, devices=2, device="cpu")
+    assert added.n_epochs == 2
+    assert len(one.state.history) == len(two.state.history)

@@ -1,0 +1,194 @@
+"""Networks, callbacks and closures that other processes import, and trainings of them."""
+
+import time
+
+from delira.training.callbacks import AbstractCallback
+
+try:
+    import torch
+except ModuleNotFoundError:
+    raise __import__("pytest").skip.Exception("needs the package 'torch'", allow_module_level=True) from None
+
+from delira.models import AbstractPyTorchNetwork
+from delira.training import PyTorchExperiment, PyTorchNetworkTrainer
+
+
+class Net(AbstractPyTorchNetwork):
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout=dropout, batchnorm=batchnorm)
+        self.norm = torch.nn.BatchNorm1d(3) if batchnorm else torch.nn.Identity()
+        self.drop = torch.nn.Dropout(dropout)
+        self.linear = torch.nn.Linear(3, 1)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.linspace(-0.5, 0.5, 3))
+            self.linear.bias.zero_()
+
+    def forward(self, x):
+        return {"pred": self.linear(self.drop(self.norm(x)))}
+
+
+class Gan(AbstractPyTorchNetwork):
+    """Two parts, two optimizers, two backward passes, of which the second goes through both parts."""
+
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout=dropout, batchnorm=batchnorm)
+        torch.manual_seed(0)
+        self.gen, self.discr = torch.nn.Linear(3, 1), torch.nn.Linear(1, 1)
+
+    def forward(self, x):
+        return {"pred": self.gen(x)}
+
+    @staticmethod
+    def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+        made = model.gen(data_dict["data"])
+        real, fake = model.discr(data_dict["label"]), model.discr(made.detach())
+        both = (real - 1).square().mean() + fake.square().mean()
+        fooled = None
+        for name, loss in (("discr", both), ("gen", fooled)):
+            if loss is None:
+                loss = fooled = (model.discr(made) - 1).square().mean()
+            optimizers[name].zero_grad()
+            with optimizers[name].scale_loss(loss) as scaled:
+                scaled.backward()
+            optimizers[name].step()
+        return {}, {"discr": both.detach(), "gen": fooled.detach()}, {"pred": made.detach()}
+
+
+def plain_closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+    """Written by hand, with the scope that scales."""
+    pred = model(data_dict["data"])["pred"]
+    loss = losses["mse"](pred, data_dict["label"])
+    optimizers["default"].zero_grad()
+    with optimizers["default"].scale_loss(loss) as scaled:
+        scaled.backward()
+    optimizers["default"].step()
+    return {}, {"mse": loss.detach()}, {"pred": pred.detach()}
+
+
+def ignoring_closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+    """Written by hand, as for an optimizer of PyTorch."""
+    pred = model(data_dict["data"])["pred"]
+    loss = losses["mse"](pred, data_dict["label"])
+    optimizers["default"].zero_grad()
+    loss.backward()
+    optimizers["default"].step()
+    return {}, {"mse": loss.detach()}, {"pred": pred.detach()}
+
+
+def rmse_of_step(pred, label):
+    """No mean over samples."""
+    return (pred - label).square().mean().sqrt()
+
+
+def mse_of_epoch(y_true, y_pred):
+    return float(((y_true - y_pred) ** 2).mean())
+
+
+def of_gan(model, cls, **params):
+    return {name: cls(getattr(model, name).parameters(), **params) for name in ("gen", "discr")}
+
+
+def train(path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Net, dropout=0.0, batchnorm=False, **how):
+    """Train in a folder, or go on there; the trainer."""
+    params = {"SGD": {"lr": 0.01, "momentum": 0.9}}.get(optimizer_cls, {"lr": 0.01})
+    made = network(dropout=dropout, batchnorm=batchnorm)
+    if closure is not None:
+        made.closure = closure
+    of_net = {"losses": {"mse": torch.nn.MSELoss()}, "val_metrics": {"squares": mse_of_epoch}}
+    settings = of_net if network is Net else {"losses": {}, "optim_fn": of_gan}
+    trainer = PyTorchNetworkTrainer(
+        made, path, {"x": "data"}, optimizer_cls=getattr(torch.optim, optimizer_cls), optimizer_params=params,
+        num_threads=1, verbose=0, logging_type=None, **{"save_freq": None, **settings, **how},
+    )  # fmt: skip
+    trainer.train(epochs, manager, manager)
+    return trainer
+
+
+def kfold(path, manager, executor=None, **how):
+    """Cross-validate in three folds."""
+    training = {
+        "losses": {"mse": torch.nn.MSELoss()}, "val_metrics": {"squares": mse_of_epoch}, "num_epochs": 2, "verbose": 0,
+        "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.01}, "num_threads": 1, **how,
+    }  # fmt: skip
+    experiment = PyTorchExperiment({"training": training}, Net, save_path=path, key_mapping={"x": "data"})
+    options = {"executor": executor, "n_jobs": 1} if executor else {}
+    return experiment.kfold(manager, num_splits=3, random_seed=0, shuffle=True, **options)
+
+
+def values_of(trainer):
+    """What the epochs were, without times."""
+    return [{name: one for name, one in epoch.items() if "seconds" not in name} for epoch in trainer.state.history]
+
+
+def weights_of(trainer):
+    return {name: weight.detach().numpy() for name, weight in trainer.network.state_dict().items()}
+
+
+class Clip(AbstractCallback):
+    """Clips the gradients, as a hook."""
+
+    def __init__(self, most):
+        self.most = most
+
+    def on_backward(self, state):
+        from delira import state as keys
+
+        torch.nn.utils.clip_grad_norm_(state[keys.MODEL].parameters(), self.most)
+
+
+class ClipAll(Clip):
+    def __init__(self):
+        super().__init__(1e9)
+
+
+class Noise(AbstractCallback):
+    """Adds what every process draws by itself."""
+
+    def on_backward(self, state):
+        from delira import state as keys
+
+        for weight in state[keys.MODEL].parameters():
+            weight.grad.add_(torch.randn_like(weight))
+
+
+class Where(AbstractCallback):
+    """Each process tells how many samples its network sees."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def on_forward(self, state):
+        from delira import state as keys
+
+        rank = torch.distributed.get_rank()
+        with open(self.folder / f"{rank}.txt", "a") as file:
+            file.write(f"{len(state[keys.X])}\n")
+
+
+class Sleepy(AbstractCallback):
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def at_iter_end(self, trainer, **facts):
+        time.sleep(self.seconds)
+
+
+class Add(AbstractCallback):
+    n_epochs = 0
+
+    def at_epoch_end(self, trainer, **facts):
+        self.n_epochs += 1
+
+
+class Raises(AbstractCallback):
+    def __init__(self, rank):
+        self.rank = rank
+
+    def at_iter_begin(self, trainer, *, iter_num, **facts):
+        if torch.distributed.get_rank() == self.rank and iter_num == 2:
+            raise ZeroDivisionError("of the user's")
+
+
+class NoTravel(AbstractCallback):
+    def __init__(self):
+        self.lock = __import__("threading").Lock()
