@@ -36,6 +36,7 @@ from delira.training import checks, predictor
 from delira.training.epoch import batch_length
 from delira.training.keeping import Keeper, Keeping, tell_size
 from delira.training.outputs import computed_anew, settle
+from delira.training.ranks import number_of_processes
 from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, yaml_codec
@@ -78,6 +79,11 @@ class CrossValidation:
         """The data that are divided, and what is held out of them: whole cases where the training gets patches."""
         return self.data.whole_cases()
 
+    @property
+    def n_processes(self) -> int:
+        """How many processes train a fold together."""
+        return number_of_processes(self.request.config, self.experiment.backend.devices)
+
     @functools.cached_property
     def bound_metrics(self) -> dict[str, Any]:
         """The test metrics, with what the losses say about the predictions that they read."""
@@ -116,7 +122,9 @@ class CrossValidation:
             leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
-        threads = self.placement.threads(self.request.settings.get("num_threads"), self.experiment.backend, len(splits))
+        threads = self.placement.threads(
+            self.request.settings.get("num_threads"), self.experiment.backend, len(splits), self.n_processes
+        )
         with self.experiment.open_folder(
             self.request,
             self.data,

@@ -135,7 +135,10 @@ class Work:
         """What a fold computes with here, that the settings do not say: the threads, if they can be had."""
         devices = self.validation.experiment.backend.devices
         stated = self.validation.request.settings.get("num_threads")
-        if stated is not None or self.threads in (None, devices.thread_count()):
+        is_shared_out = self.validation.n_processes > 1
+        if stated is not None or self.threads is None:
+            return {}
+        if self.threads == devices.thread_count() and not is_shared_out:
             return {}
         try:
             with devices.threads(self.threads):

@@ -66,7 +66,8 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
         if executor is None:
             outcomes = _run_here(work, waiting, table, _Elsewhere(work, folder, table))
         else:
-            needs = placement.needs(work.threads, work.validation.request.settings.get("device"))
+            device, n_processes = work.validation.request.settings.get("device"), work.validation.n_processes
+            needs = placement.needs(work.threads, device, n_processes)
             outcomes = _HandedOut(work, folder, table, executor, needs).run(waiting)
         failed: dict[int, Exception] = {}
         stack.callback(work.leases.sweep)

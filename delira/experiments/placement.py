@@ -104,8 +104,8 @@ class Placement:
         else:
             yield self.executor
 
-    def threads(self, stated: int | None, backend: "Backend", n_folds: int) -> int | None:
-        """With how many threads each fold computes, wherever it does; ``None``: nobody can say.
+    def threads(self, stated: int | None, backend: "Backend", n_folds: int, n_processes: int = 1) -> int | None:
+        """With how many threads each process of a fold computes, wherever it does; ``None``: nobody can say.
 
         Parameters
         ----------
@@ -115,28 +115,32 @@ class Placement:
             Which knows how many it has.
         n_folds
             Of the cross-validation.
+        n_processes
+            That train a fold together.
         """
         from delira.execution import Resources
         from delira.execution.executor import usable_cores
 
         have = backend.devices.thread_count()
-        if stated is not None or self.is_here:
+        if stated is not None or (self.is_here and n_processes == 1):
             return stated or have
         if self.resources is not None:
-            return (self.resources if isinstance(self.resources, Resources) else Resources(**self.resources)).cpus
+            given = (self.resources if isinstance(self.resources, Resources) else Resources(**self.resources)).cpus
+            return max(1, given // n_processes)
         if self.executor == "slurm":  # nobody knows how many cores its machines have
             return 1
-        return max(1, (have or usable_cores()) // self.at_once(n_folds))
+        return max(1, (have or usable_cores()) // (self.at_once(n_folds) * n_processes))
 
-    def needs(self, threads: int | None, device: Any) -> "Resources":
-        """What a fold needs that computes with so many threads, on a device."""
+    def needs(self, threads: int | None, device: Any, n_processes: int = 1) -> "Resources":
+        """What a fold needs that computes with so many processes, each with so many threads, on a device."""
         from delira.execution import Resources
         from delira.execution.processes import visible_gpus
 
         if isinstance(self.resources, Resources):
             return self.resources
-        gpus = 1 if device in _ANY_GPU and visible_gpus() else 0
-        return Resources(**{"cpus": threads or 1, "gpus": gpus, **(self.resources or {})})
+        is_any = device in _ANY_GPU or (device is None and n_processes > 1)
+        gpus = n_processes if is_any and visible_gpus() else 0
+        return Resources(**{"cpus": (threads or 1) * n_processes, "gpus": gpus, **(self.resources or {})})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -185,7 +185,7 @@ def _tell_cause(error: BaseException, others: "Sequence[Handle[None]]") -> None:
         if cause is None or (isinstance(cause, WorkerLostError) and cause.__cause__ is not None):
             continue  # it lost another, too
         cause.add_note(f"in process {rank} of the {len(others) + 1} that train the network")
-        raise cause from error
+        raise cause
 
 
 def _raised_by(other: "Handle[None]") -> Exception | None:

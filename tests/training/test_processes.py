@@ -40,8 +40,11 @@ pytestmark = [
 ]
 
 
-def data(n=43, batch_size=8, seed=7):
-    return BaseDataManager({k: v.astype(np.float32) for k, v in linear_problem(n, seed=seed).items()}, batch_size)
+def data(n=43, bad=None):
+    arrays = {name: array.astype(np.float32) for name, array in linear_problem(n).items()}
+    if bad is not None:
+        arrays["data"][bad] = np.nan
+    return BaseDataManager(arrays, 8)
 
 
 def others():
@@ -104,9 +107,7 @@ def test_several_processes_learn_what_one_does(tmp_path, name):
     how = dict(HOW[name])
     defaults = {"n": 43, "devices": 2, "rtol": 1e-5, "bad": None}
     n, devices, rtol, bad = (how.pop(key, default) for key, default in defaults.items())
-    manager = data(n)
-    if bad is not None:
-        manager.data.data["data"][bad] = np.nan
+    manager = data(n, bad)
     one = train(tmp_path / "one", manager, epochs=4, **how)
     several = train(tmp_path / "several", manager, epochs=4, devices=devices, device="cpu", **how)
     check_same(one, several, rtol)
@@ -121,8 +122,8 @@ def test_several_processes_learn_what_one_does(tmp_path, name):
 
 @pytest.mark.slow
 def test_statistics_of_the_first_are_kept_and_validated(tmp_path):
-    trainer = train(tmp_path, data(), devices=2, device="cpu", batchnorm=True, epochs=2)
-    alone = trainer.evaluate(data(), metrics={"mse": lambda y_true, y_pred: ((y_true - y_pred) ** 2).mean()})
+    trainer = train(tmp_path, data(44), devices=2, device="cpu", batchnorm=True, epochs=2)
+    alone = trainer.evaluate(data(44), metrics={"mse": lambda y_true, y_pred: ((y_true - y_pred) ** 2).mean()})
     # computed by both of them with the statistics of the first, and here by the first alone
     np.testing.assert_allclose(alone.means()["mse"], trainer.state.history[-1]["val_squares"], rtol=1e-5)
 
@@ -130,7 +131,7 @@ def test_statistics_of_the_first_are_kept_and_validated(tmp_path):
 def test_each_process_has_its_share_and_the_first_alone_writes(tmp_path):
     told = tmp_path / "told"
     told.mkdir()
-    train(tmp_path / "run", data(n=43), devices=2, device="cpu", callbacks=[Where(told)], epochs=1)
+    train(tmp_path / "run", data(), devices=2, device="cpu", callbacks=[Where(told)], epochs=1)
     lines = {path.stem: path.read_text().split() for path in told.iterdir()}
     assert lines == {"0": ["4"] * 5 + ["1"], "1": ["4"] * 5 + ["2"]}
 

@@ -4,6 +4,8 @@ import contextlib
 import datetime
 import functools
 import os
+import socket
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -250,7 +252,7 @@ def entered(
         If the others do not come.
     """
     wait = datetime.timedelta(seconds=seconds)
-    group = TorchGroup(rank, size, devices.input, seconds)
+    group, before = TorchGroup(rank, size, devices.input, seconds), _connections()
     try:
         store = distributed.TCPStore(_HERE, place, size, timeout=wait) if isinstance(place, int) else place
         _wait_for_others(store, rank, size, seconds, look)
@@ -264,8 +266,15 @@ def entered(
         raise WorkerLostError(
             f"the {size} processes of a training did not find each other within {seconds:g} s: {error}"
         ) from error
+    connections = _connections() - before
     try:
         yield group
+    except BaseException:
+        # torch keeps them open as long as anything holds the group, and others would wait
+        for descriptor in connections:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
+        raise
     finally:
         distributed.destroy_process_group()
 
@@ -280,6 +289,19 @@ def _wait_for_others(
         if time.monotonic() > deadline:
             raise RuntimeError("not all of them came")
         time.sleep(_LOOK)
+
+
+def _connections() -> set[int]:
+    """Return the descriptors of this process that are connections over a network."""
+    found = set()
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):
+            mode = os.fstat(int(name)).st_mode
+            if stat.S_ISSOCK(mode):
+                with socket.socket(fileno=os.dup(int(name))) as each:
+                    each.getpeername()  # else it only listens
+                    found |= {int(name)} if each.family in (socket.AF_INET, socket.AF_INET6) else set()
+    return found
 
 
 @contextlib.contextmanager
