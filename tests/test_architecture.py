@@ -41,7 +41,7 @@ ALLOWED = {
     "report": {"errors", "utils", "metrics", "runs"},
     "experiments": BELOW_TRAINING | {"__init__", "callbacks", "training", "report"},
     "trial": BELOW_TRAINING | {"callbacks", "training"},
-    "execution": UP_TO_EXPERIMENTS,
+    "execution": {"errors", "utils", "data_loading"},
     "prediction": UP_TO_EXPERIMENTS | {"__init__"},
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
@@ -51,6 +51,7 @@ ALLOWED = {
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {
     "experiments": {"execution"},  # an experiment hands its folds out
+    "training": {"execution"},  # a training that several processes take part in starts the others
 }
 #: backend -> the backend it builds on
 PARENTS = {"torchscript": "torch"}

@@ -122,9 +122,8 @@ class CrossValidation:
             leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
-        threads = self.placement.threads(
-            self.request.settings.get("num_threads"), self.experiment.backend, len(splits), self.n_processes
-        )
+        own = self.request.settings.get("num_threads")
+        threads = self.placement.threads(own, self.experiment.backend, len(splits), self.n_processes)
         with self.experiment.open_folder(
             self.request,
             self.data,

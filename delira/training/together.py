@@ -50,14 +50,13 @@ class _Other:
     def __call__(self) -> None:
         """Train; what it says the first says, too."""
         training, cls = self.training.value, self.training.value.trainer_cls
-        logging.disable(logging.WARNING)
-        warnings.simplefilter("ignore")
         from delira.settings.config import read_settings
 
         backend, config = cls.backend, read_settings(dict(training.settings))  # type: ignore[attr-defined]
         devices = resolve_devices(config, backend.devices, self.rank)
         place = self.rank, training.size, training.port, training.seconds, devices
-        with backend.devices.group(*place, int) as group:
+        logging.disable(logging.WARNING)
+        with warnings.catch_warnings(action="ignore"), backend.devices.group(*place, int) as group:
             trainer = cls(
                 training.network, training.save_path, training.key_mapping, fold=training.fold,
                 callbacks=training.callbacks, ranks=_ranks(self.rank, training.size, group), **training.settings,

@@ -211,10 +211,7 @@ class BaseNetworkTrainer(Predictor):
             if self.run.save_path is not None and self.saver.writes:
                 self.checkpoints.sweep()
                 sweep_partials(self.run.save_path)
-            if resume_from is None:
-                self.try_resume_training()
-            else:
-                self.saving.rewind(Path(resume_from))
+            self.try_resume_training() if resume_from is None else self.saving.rewind(Path(resume_from))
 
     def _setup(self, network: Network, *historic: Any, **named: Any) -> None:
         """Bring the network to its device and build everything that belongs to it; once, whoever calls it again."""

@@ -54,8 +54,9 @@ def others():
 
 @pytest.fixture(autouse=True)
 def nobody_is_left():
-    before = {child.pid for child in others()}
+    before, hook = {child.pid for child in others()}, sys.excepthook
     yield
+    assert sys.excepthook is hook
     assert {child.pid for child in others()} <= before
     assert not torch.distributed.is_initialized()
     assert "GLOO_SOCKET_IFNAME" not in os.environ

@@ -252,7 +252,7 @@ def entered(
         If the others do not come.
     """
     wait = datetime.timedelta(seconds=seconds)
-    group, before = TorchGroup(rank, size, devices.input, seconds), _connections()
+    group, before, hook = TorchGroup(rank, size, devices.input, seconds), _connections(), sys.excepthook
     try:
         store = distributed.TCPStore(_HERE, place, size, timeout=wait) if isinstance(place, int) else place
         _wait_for_others(store, rank, size, seconds, look)
@@ -266,6 +266,8 @@ def entered(
         raise WorkerLostError(
             f"the {size} processes of a training did not find each other within {seconds:g} s: {error}"
         ) from error
+    finally:
+        sys.excepthook = hook  # torch has put one of its own around it, which would stay
     connections = _connections() - before
     try:
         yield group
