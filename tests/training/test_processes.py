@@ -102,7 +102,7 @@ HOW = {
 }
 
 
-@pytest.mark.slow_cases("^(?!an empty share|hooks)")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOW)
 def test_several_processes_learn_what_one_does(tmp_path, name):
     how = dict(HOW[name])
@@ -129,6 +129,7 @@ def test_statistics_of_the_first_are_kept_and_validated(tmp_path):
     np.testing.assert_allclose(alone.means()["mse"], trainer.state.history[-1]["val_squares"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_each_process_has_its_share_and_the_first_alone_writes(tmp_path):
     told = tmp_path / "told"
     told.mkdir()
@@ -165,6 +166,7 @@ def kill_when(condition, send):
     return thread
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_first_ends_all_after_a_checkpoint_and_the_run_goes_on(tmp_path):
     how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq": 1, "callbacks": [Sleepy(0.05)]}
     whole = train(tmp_path / "whole", data(), epochs=3, **how)
@@ -188,6 +190,7 @@ def killed(run, n_epochs):
     kill_when(lambda: path.exists() and path.read_text().count("\n") >= n_epochs, kill_others)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_ends_all_and_the_run_goes_on(tmp_path):
     how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq": 1, "callbacks": [Sleepy(0.02)]}
     whole = train(tmp_path / "whole", data(), epochs=4, **how)
@@ -240,6 +243,7 @@ def test_an_error_of_one_process_arrives_with_its_type_and_traceback(tmp_path, r
     assert "at_iter_begin" in shown
 
 
+@pytest.mark.slow
 def test_weights_that_come_apart_are_refused(tmp_path):
     with pytest.raises(NetworkError, match=r"the weight 'linear.weight' of process 1 is not that of the first"):
         train(tmp_path, data(), devices=2, device="cpu", callbacks=[Noise()], epochs=2)
@@ -286,6 +290,7 @@ def test_the_folds_of_a_cross_validation_are_trained_so(tmp_path, executor):
             np.testing.assert_allclose(two.predictions[name], array, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_callbacks_are_told_in_all_processes(tmp_path):
     added = Add()
     one = train(tmp_path / "one", data(), callbacks=[Add()], epochs=2)
