@@ -130,14 +130,16 @@ notebooks: .venv/.stamp-dev
 	@$(BIN)/python tests/run_notebooks.py $(NOTEBOOKS)
 
 # delira as a user gets it who has one framework, or none: the wheel with its own requirements, in a fresh environment.
-# "pytest", not "python -m pytest", which would find the checkout before the installed wheel.
+# "pytest", not "python -m pytest", which would find the checkout before the installed wheel. All tests are collected there;
+# those that break files and processes are not run again.
+NOT_AGAIN := $(foreach part,chaos fuzz honesty migration parity,--deselect tests/$(part))
 test-only-%:
 	@$(call require_python)
 	@rm -rf build .venv-$*
 	@$(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python $(INSTALL) . pytest pytest-timeout pytest-xdist hypothesis $(ONLY_$*)
 	@rm -rf build
-	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" --sample $(ARGS)
+	@.venv-$*/bin/pytest -n $(WORKERS) -m "$(FAST)" --sample $(NOT_AGAIN) $(ARGS)
 
 spec: .venv/.stamp-dev
 	@PYTHONPATH=tests $(BIN)/python -m delira.testing.spec $(BACKENDS:%=spec_backends.%) --output docs/specification.md
