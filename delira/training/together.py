@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError
+from delira.settings.config import TrainerConfig
 from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ class _Training:
     network: Any
     save_path: Path | None
     key_mapping: Mapping[str, Any] | None
+    config: TrainerConfig
     settings: Mapping[str, Any]
+    """As they were given."""
     fold: int
     callbacks: Sequence[Any]
     state: Mapping[str, Any] | None
@@ -50,16 +53,14 @@ class _Other:
     def __call__(self) -> None:
         """Train; what it says the first says, too."""
         training, cls = self.training.value, self.training.value.trainer_cls
-        from delira.settings.config import read_settings
-
-        backend, config = cls.backend, read_settings(dict(training.settings))  # type: ignore[attr-defined]
-        devices = resolve_devices(config, backend.devices, self.rank)
+        backend = cls.backend  # type: ignore[attr-defined]
+        devices = resolve_devices(training.config, backend.devices, self.rank)
         place = self.rank, training.size, training.port, training.seconds, devices
         logging.disable(logging.WARNING)
         with warnings.catch_warnings(action="ignore"), backend.devices.group(*place, int) as group:
             trainer = cls(
                 training.network, training.save_path, training.key_mapping, fold=training.fold,
-                callbacks=training.callbacks, ranks=_ranks(self.rank, training.size, group), **training.settings,
+                callbacks=training.callbacks, ranks=_ranks(group), config=training.config, **training.settings,
             )  # fmt: skip
             if training.state is not None:
                 trainer.saving.take(training.state)
@@ -71,8 +72,8 @@ class _Other:
                 )  # fmt: skip
 
 
-def _ranks(rank: int, size: int, group: Any) -> Ranks:
-    return Ranks(rank, size, agree=group.agree, group=group)
+def _ranks(group: Any) -> Ranks:
+    return Ranks(group.rank, group.size, agree=group.agree, group=group)
 
 
 @contextlib.contextmanager
@@ -110,9 +111,9 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     place = devices.meeting(size, seconds)
     shared = Shared(_Training(
         trainer_cls=type(trainer), network=run.network, save_path=run.save_path, key_mapping=trainer.asked_mapping,
-        settings={**trainer.given_settings, "num_threads": threads}, fold=run.fold, callbacks=trainer.given_callbacks,
-        state=None if run.state.is_new else trainer.saving.copy(), plan=plan, size=size, port=place.port,
-        seconds=seconds,
+        config=dataclasses.replace(run.config, num_threads=threads), settings=trainer.given_settings, fold=run.fold,
+        callbacks=trainer.given_callbacks, state=None if run.state.is_new else trainer.saving.copy(), plan=plan,
+        size=size, port=place.port, seconds=seconds,
     ))  # fmt: skip
     with contextlib.ExitStack() as stack:
         executor = ProcessExecutor(size - 1, gpus=[])
@@ -138,8 +139,7 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
 @contextlib.contextmanager
 def _joined(run: "Run", group: Any) -> Iterator[None]:
     """Scope in which a run is that of one of several processes."""
-    before = run.ranks
-    run.ranks = _ranks(group.rank, group.size, group)
+    run.ranks = _ranks(group)
     run.stop_signals.is_shared = True
     for optimizer in run.optimizers.values():
         optimizer.join(group)
@@ -149,7 +149,7 @@ def _joined(run: "Run", group: Any) -> Iterator[None]:
         run.stop_signals.is_shared = False
         for optimizer in run.optimizers.values():
             optimizer.join(None)
-        run.ranks = before if before.group is None else ALONE
+        run.ranks = ALONE
 
 
 def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> None:

@@ -334,7 +334,7 @@ DEVICES = """
         nnx.update(network, jax.tree.map(lambda array: array.astype("float64"), nnx.state(network, nnx.Param)))
         return outcome({path!r} + name, network=network, **settings)
 
-    one, two = weights("/one", device="cpu"), weights("/two", device="cpu:0,1")
+    one, two = weights("/one", device="cpu"), weights("/two", device="cpu", devices=2)
     for name in one:
         np.testing.assert_allclose(one[name], two[name], rtol=1e-9, atol=1e-12, err_msg=name)
 """

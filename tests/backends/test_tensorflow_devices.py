@@ -88,7 +88,7 @@ def history(trainer):
 
 def equal_outcomes(path, **settings):
     """What one device computes, and two."""
-    one, two = train(path / "one", "cpu", **settings), train(path / "two", "cpu:0,1", **settings)
+    one, two = train(path / "one", "cpu", **settings), train(path / "two", "cpu", devices=2, **settings)
     same(named_weights(one.network), named_weights(two.network))
     same(history(one), history(two))
     same(one.predict(arrays(7)), two.predict(arrays(7)))
