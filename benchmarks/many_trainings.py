@@ -78,9 +78,10 @@ def cross_validate(folder: Path, number: int, n_folds: int) -> float:
 
 
 def memory() -> float:
-    """MB of this process that are nobody else's."""
+    """MB of this process that are nobody else's, wherever the system keeps them."""
     gc.collect()
-    return float(psutil.Process().memory_full_info().uss / 1e6)
+    told = psutil.Process().memory_full_info()
+    return float(told.uss + getattr(told, "swap", 0)) / 1e6
 
 
 def size_of(folder: Path) -> tuple[int, int]:

@@ -34,7 +34,15 @@ def on_a_cluster(name, *changes):
 
 def test_the_blocks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(*HERE)["joined"].folds
+    assert run(*(block for block in HERE if '"devices"' not in block))["joined"].folds
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_block_of_several_devices_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = [block for block in HERE if '"devices"' in block]
+    assert len(run(BLOCKS[0], *blocks)["shared"].folds) == 2
 
 
 @pytest.mark.slow

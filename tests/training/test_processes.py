@@ -141,7 +141,7 @@ def test_each_process_has_its_share_and_the_first_alone_writes(tmp_path):
 # ---- goes on exactly
 
 
-@pytest.mark.slow_cases("4")
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [2, 4])
 def test_a_run_goes_on_with_the_same_bits(tmp_path, devices):
     how = {"devices": devices, "device": "cpu", "dropout": 0.4, "gradient_accumulation_steps": 2, "save_freq": 1}
