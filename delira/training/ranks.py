@@ -156,5 +156,6 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
             return devices.resolve(ids, None)
         return devices.resolve([], f"{'cpu' if kind == 'cpu' else 'gpu'}:{','.join(map(str, range(number)))}")
     except ConfigError as error:
-        cure = "" if kind == "cpu" else f"; device='cpu' with devices={max(number, len(ids))} trains on the CPU"
+        is_cured = devices.in_processes and kind != "cpu"
+        cure = f"; device='cpu' with devices={max(number, len(ids))} trains on the CPU" if is_cured else ""
         raise ConfigError(f"devices={number}: {error}{cure}") from error

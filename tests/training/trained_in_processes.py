@@ -1,16 +1,14 @@
 """Networks, callbacks and closures that other processes import, and trainings of them."""
 
+import threading
 import time
 
-from delira.training.callbacks import AbstractCallback
+import torch
 
-try:
-    import torch
-except ModuleNotFoundError:
-    raise __import__("pytest").skip.Exception("needs the package 'torch'", allow_module_level=True) from None
-
+from delira import state as keys
 from delira.models import AbstractPyTorchNetwork
 from delira.training import PyTorchExperiment, PyTorchNetworkTrainer
+from delira.training.callbacks import AbstractCallback
 
 
 class Net(AbstractPyTorchNetwork):
@@ -131,8 +129,6 @@ class Clip(AbstractCallback):
         self.most = most
 
     def on_backward(self, state):
-        from delira import state as keys
-
         torch.nn.utils.clip_grad_norm_(state[keys.MODEL].parameters(), self.most)
 
 
@@ -145,8 +141,6 @@ class Noise(AbstractCallback):
     """Adds what every process draws by itself."""
 
     def on_backward(self, state):
-        from delira import state as keys
-
         for weight in state[keys.MODEL].parameters():
             weight.grad.add_(torch.randn_like(weight))
 
@@ -158,8 +152,6 @@ class Where(AbstractCallback):
         self.folder = folder
 
     def on_forward(self, state):
-        from delira import state as keys
-
         rank = torch.distributed.get_rank()
         with open(self.folder / f"{rank}.txt", "a") as file:
             file.write(f"{len(state[keys.X])}\n")
@@ -191,4 +183,4 @@ class Raises(AbstractCallback):
 
 class NoTravel(AbstractCallback):
     def __init__(self):
-        self.lock = __import__("threading").Lock()
+        self.lock = threading.Lock()

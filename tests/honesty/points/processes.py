@@ -2,7 +2,7 @@
 
 from put_back import PutBack
 
-TESTS = "tests/training/test_processes.py"
+TESTS = "tests/training/test_several_processes.py"
 
 POINTS = [
     PutBack(

@@ -11,7 +11,13 @@ import numpy as np
 import psutil
 import pytest
 from problems import linear_problem, mae
-from trained_in_processes import (
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError, NetworkError, TrainingInterrupted, WorkerLostError
+from delira.training import together
+
+torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
+from trained_in_processes import (  # noqa: E402
     Add,
     Clip,
     ClipAll,
@@ -22,6 +28,7 @@ from trained_in_processes import (
     Sleepy,
     Where,
     ignoring_closure,
+    kfold,
     plain_closure,
     rmse_of_step,
     train,
@@ -29,11 +36,6 @@ from trained_in_processes import (
     weights_of,
 )
 
-from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, NetworkError, TrainingInterrupted, WorkerLostError
-from delira.training import together
-
-torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(sys.platform == "win32", reason="processes are started as on Unix"),
@@ -280,8 +282,6 @@ def test_what_several_processes_cannot_train_is_refused_at_once(tmp_path, how, t
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", [None, "processes"])
 def test_the_folds_of_a_cross_validation_are_trained_so(tmp_path, executor):
-    from trained_in_processes import kfold
-
     alone = kfold(tmp_path / "alone", data())
     several = kfold(tmp_path / "several", data(), executor=executor, devices=2, device="cpu")
     for one, two in zip(alone.folds, several.folds, strict=True):
