@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from delira.contract import Devices, DevicesRole
+from delira.contract.devices import asked_for
 from delira.errors import ConfigError, check_functions, check_whole
 from delira.training.epoch import batch_length, map_samples
 
@@ -139,6 +140,7 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     number, ids, device = config.devices, [*config.gpu_ids], config.device
     if number == 1 and (len(ids) < 2 or not devices.in_processes):
         return devices.resolve(ids, device)
+    asked = asked_for(ids, device) if ids else f"devices={number}"
     if ids and number not in (1, len(ids)):
         raise ConfigError(f"devices={number} and gpu_ids={ids} name different numbers of devices; leave devices out")
     kind = str(device or "gpu")
@@ -158,4 +160,4 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     except ConfigError as error:
         is_cured = devices.in_processes and kind != "cpu"
         cure = f"; device='cpu' with devices={max(number, len(ids))} trains on the CPU" if is_cured else ""
-        raise ConfigError(f"devices={number}: {error}{cure}") from error
+        raise ConfigError(f"{asked}: {error}{cure}") from error

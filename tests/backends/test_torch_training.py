@@ -216,14 +216,16 @@ def test_a_gpu_that_is_not_there_is_an_error_and_not_the_cpu(settings, asked, tm
         trainer_of(Net(), tmp_path, **settings)
 
 
-def test_several_gpus_arrive_with_distributed_training(tmp_path):
-    with pytest.raises(ConfigError, match=r"gpu_ids=\[0, 1\] .*arrives with distributed training; use gpu_ids=\[0\]"):
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="there are several GPUs here")
+def test_several_gpus_are_refused_where_they_are_not(tmp_path):
+    with pytest.raises(ConfigError, match=r"gpu_ids=\[0, 1\]: .* sees .*device='cpu' with devices=2 trains on the CPU"):
         trainer_of(Net(), tmp_path, gpu_ids=[0, 1])
 
 
-def test_gpu_ids_and_device_together_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"gpu_ids=\[0\] and device='cpu' say the same; give only one of them"):
-        trainer_of(Net(), tmp_path, gpu_ids=[0], device="cpu")
+@pytest.mark.parametrize("ids", [[0], [0, 1]])
+def test_gpu_ids_and_device_together_are_refused(tmp_path, ids):
+    with pytest.raises(ConfigError, match=r"gpu_ids=\[0.*\] and device='cpu' say the same; give only one of them"):
+        trainer_of(Net(), tmp_path, gpu_ids=ids, device="cpu")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x", "cpu:0:0"])
