@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError
+from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError, listed
 from delira.settings.config import TrainerConfig
 from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
 
@@ -106,6 +106,11 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     from delira.execution.executor import usable_cores
 
     _check(trainer, plan, size)
+    if names := sorted(run.backend.weights.statistics_names(run.network)):
+        run.warn_once(
+            f"each of the {size} processes normalises its share of a batch by itself, and the running statistics "
+            f"({listed(names, 2)}) are those of the first one's shares; normalise by groups if they are small"
+        )
     threads = run.config.num_threads or max(1, usable_cores() // size)
     seconds = GIVES_UP_AFTER
     place = devices.meeting(size, seconds)

@@ -124,9 +124,10 @@ def test_several_processes_learn_what_one_does(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_statistics_of_the_first_are_kept_and_validated(tmp_path):
+def test_statistics_of_the_first_are_kept_and_validated(tmp_path, caplog):
     trainer = train(tmp_path, data(44), devices=2, device="cpu", batchnorm=True, epochs=2)
     alone = trainer.evaluate(data(44), metrics={"mse": lambda y_true, y_pred: ((y_true - y_pred) ** 2).mean()})
+    assert caplog.text.count("each of the 2 processes normalises its share of a batch by itself") == 1
     # computed by both of them with the statistics of the first, and here by the first alone
     np.testing.assert_allclose(alone.means()["mse"], trainer.state.history[-1]["val_squares"], rtol=1e-5)
 

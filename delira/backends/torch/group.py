@@ -66,6 +66,7 @@ class TorchGroup:
     def __init__(self, rank: int, size: int, device: torch.device, seconds: float):
         self.rank, self.size = rank, size
         self._device, self._seconds = device, seconds
+        self._told: torch.Tensor | None = None
 
     # ------------------------------------------------------------------ objects
 
@@ -96,9 +97,10 @@ class TorchGroup:
     def means(
         self, values: Sequence[Any], weights: Sequence[Any], told: int | None
     ) -> tuple[list[torch.Tensor], int | None]:
-        """Return weighted means of single numbers, and what the first tells, by one exchange.
+        """Return weighted means of single numbers, and what the first told a call before, by one exchange.
 
-        What they count together is in ``totals`` afterwards.
+        What is told is read a call later, so that nobody waits for the device. What the values count together is in
+        ``totals`` afterwards.
 
         Parameters
         ----------
@@ -117,7 +119,8 @@ class TorchGroup:
         sums = torch.stack([*products, *counts, flag])
         distributed.all_reduce(sums)
         self.totals = sums[len(values) : -1]
-        return [*(sums[: len(values)] / self.totals)], int(sums[-1]) or None
+        before, self._told = self._told, sums[-1]
+        return [*(sums[: len(values)] / self.totals)], None if before is None else int(before) or None
 
     # ------------------------------------------------------------------ gradients and weights
 
