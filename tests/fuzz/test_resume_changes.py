@@ -140,6 +140,7 @@ def settings_of(kit) -> dict[str, Any]:
         "metric_keys": {"err": ["number", "pred"]},
         "gpu_ids": [0],
         "device": "cuda:0",
+        "devices": 2,
         "num_threads": 2,
         "val_freq": 2,
         "val_score_key": "mse",

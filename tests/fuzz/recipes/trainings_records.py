@@ -36,9 +36,9 @@ NO_PARAMETERS = ["x", 5, NAN, [1], STRANGE, True, {"model": 5}, {"training": "x"
 #: settings of a TrainerConfig that are objects of their own
 PARTS = ("optimizer", "schedule", "update", "compiling", "logging", "saving", "guards")
 PLAIN = (
-    "losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "gpu_ids", "device", "num_threads",
-    "val_freq", "val_score_key", "val_score_mode", "val_inference", "val_tta", "output", "reduce_mode", "seed",
-    "convert_batch_to_npy_fn", "extra",
+    "losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "gpu_ids", "device", "devices",
+    "num_threads", "val_freq", "val_score_key", "val_score_mode", "val_inference", "val_tta", "output", "reduce_mode",
+    "seed", "convert_batch_to_npy_fn", "extra",
 )  # fmt: skip
 
 
