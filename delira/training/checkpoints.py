@@ -338,7 +338,13 @@ class Checkpoints:
             self.save([*names, "last"])
 
     def after_step(self) -> None:
-        """Write a checkpoint if it is the time; stop if a signal came."""
+        """Write a checkpoint if it is the time; stop if a signal came.
+
+        Several processes have a part each of gradients that are accumulated: the end of their group is waited for.
+        """
+        is_shared = self._run.ranks.group is not None
+        if is_shared and any(getattr(one, "is_inside_group", False) for one in self._run.optimizers.values()):
+            return
         if self._run.stop_signals.received is not None:
             self.stop()
         self.saver.check()

@@ -113,6 +113,11 @@ class TorchOptimizer:
         return self._n_samples / self._reference
 
     @property
+    def is_inside_group(self) -> bool:
+        """Return True if there are gradients of batches that are not in an update yet."""
+        return bool(self._weights)
+
+    @property
     def _n_in_batch(self) -> int:
         return self._n_samples if self.group is None else int(self.group.n_samples)
 
