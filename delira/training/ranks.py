@@ -38,9 +38,14 @@ class Ranks:
         """Return True if this process writes files, prints and decides."""
         return self.rank == 0
 
+    def bounds(self, n_samples: int) -> list[int]:
+        """Return where in a batch the share of each begins, and its end: the first has as many as any other."""
+        return [-(-n_samples * rank // self.size) for rank in range(self.size + 1)]
+
     def count(self, n_samples: int) -> int:
         """Return how many samples of a batch are the share of this process."""
-        return n_samples * (self.rank + 1) // self.size - n_samples * self.rank // self.size
+        start, stop = self.bounds(n_samples)[self.rank :][:2]
+        return stop - start
 
     def share(self, batch: Tree, n_samples: int) -> tuple[dict[str, Any], int]:
         """Return what this process learns of a batch that all of them have, and how many samples that are.
@@ -54,7 +59,7 @@ class Ranks:
         n_samples
             Of the batch.
         """
-        start, stop = (n_samples * rank // self.size for rank in (self.rank, self.rank + 1))
+        start, stop = self.bounds(n_samples)[self.rank :][:2]
         rows = slice(start, stop) if stop > start else slice(0, 1)
         return map_samples(operator.itemgetter(rows), batch, n_samples), stop - start
 
@@ -98,8 +103,7 @@ class Ranks:
         n_samples
             Of the whole batch.
         """
-        bounds = [n_samples * rank // self.size for rank in range(self.size + 1)]
-        counts = [stop - start for start, stop in itertools.pairwise(bounds)]
+        counts = [stop - start for start, stop in itertools.pairwise(self.bounds(n_samples))]
         n_own = max(counts[self.rank], 1)
         return self.group.rows(tree, n_own, [(0, count) for count in counts])  # type: ignore[no-any-return]
 

@@ -158,7 +158,6 @@ class BaseNetworkTrainer(Predictor):
     weights_epoch: int | None = part_of("saving.weights_epoch")
     #: running statistics of the network after a training that are not of its weights, which are averaged
     raw_statistics: tuple[str, ...] = part_of("saving.raw_statistics")
-    #: the callback that averages the weights, if there is one
     weight_average: Any = part_of("averages.callback")
     #: makes the callback that shows a training by its label, in place of a bar: a cross-validation shows a table
     make_bar: Callable[[str], Any] | None = None
@@ -303,8 +302,7 @@ class BaseNetworkTrainer(Predictor):
         run, config = self.run, self.run.config
         config.check_score_key(val_score_key)
         key, mode = config.score(val_score_key, val_score_mode)
-        if verbose is not None:
-            check_verbose(verbose)
+        check_verbose(config.logging.verbose if verbose is None else verbose)
         asked = TrainingPlan(
             num_epochs=num_epochs, train_data=datamgr_train, val_data=datamgr_valid, val_score_key=key,
             val_score_mode=mode, reduce_mode=reduce_mode or config.reduce_mode,
@@ -469,7 +467,9 @@ class BaseNetworkTrainer(Predictor):
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch; the predictions stay on the device."""
         plain, objective = super().forward, self.objective
-        return self.run.ranks.predict(lambda own: objective.forward(own) or plain(own), prepared, self.network)
+        return self.run.ranks.predict(
+            lambda own: plain(own) if (given := objective.forward(own)) is None else given, prepared, self.network
+        )
 
     def _default_metrics(self) -> Mapping[str, Any]:
         return self.objective.metrics()

@@ -15,6 +15,7 @@ from problems import linear_problem, mae
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, NetworkError, TrainingInterrupted, WorkerLostError
 from delira.training import together
+from delira.training.ranks import Ranks
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import (  # noqa: E402
@@ -138,7 +139,17 @@ def test_each_process_has_its_share_and_the_first_alone_writes(tmp_path):
     told.mkdir()
     train(tmp_path / "run", data(), devices=2, device="cpu", callbacks=[Where(told)], epochs=1)
     lines = {path.stem: path.read_text().split() for path in told.iterdir()}
-    assert lines == {"0": ["4"] * 5 + ["1"], "1": ["4"] * 5 + ["2"]}
+    assert lines == {"0": ["4"] * 5 + ["2"], "1": ["4"] * 5 + ["1"]}
+
+
+@pytest.mark.parametrize(("n_samples", "size"), [(8, 2), (3, 2), (1, 2), (5, 4), (2, 4), (1, 4), (7, 3)])
+def test_shares_are_the_batch_and_the_first_is_never_empty(n_samples, size):
+    shares = [Ranks(rank, size).share({"x": np.arange(n_samples)}, n_samples) for rank in range(size)]
+    counted = [share["x"][:count] for share, count in shares]
+    assert np.concatenate(counted).tolist() == list(range(n_samples))
+    assert [Ranks(rank, size).count(n_samples) for rank in range(size)] == [*map(len, counted)]
+    assert len(counted[0]) == max(map(len, counted)) <= min(map(len, counted)) + 1
+    assert all(len(share["x"]) for share, _ in shares)  # who has none takes part with one
 
 
 # ---- goes on exactly
