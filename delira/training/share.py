@@ -52,6 +52,11 @@ def join_shares(
     metrics, losses, predictions = result
     ranks, config, running = run.ranks, run.config, run.running
     n_own, own = ranks.count(n_samples), weights or {}
+    if own:
+        run.warn_once(
+            f"{', '.join(sorted(own))}: a mean over what counts in a batch (class weights, targets left out), of which "
+            f"each of the {ranks.size} processes makes its own; their gradients are weighed by samples"
+        )
     values = [*losses.values(), *metrics.values()]
     counts = [own.get(name, n_own) if n_own else 0 for name in losses] + [n_own] * len(metrics)
     numbers, run.stop_signals.received = ranks.group.means(values, counts, run.stop_signals.arrived)
