@@ -28,7 +28,7 @@ class Answer:
 
 def show(answer: Answer, *, as_json: bool) -> None:
     """Print an answer."""
-    if as_json:
+    if as_json and answer.content:
         print(json.dumps(_strict(answer.content), indent=1, default=str))
     elif answer.text:
         # what a run calls itself may hold codes that a terminal would obey

@@ -7,6 +7,7 @@ from delira.cli.experiments import placed, read_experiment, told
 from delira.cli.output import Answer
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
+from delira.training.launched import follows
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -28,9 +29,11 @@ def run(options: argparse.Namespace) -> Answer:
     experiment.params.update_from_argparse(parser, arguments=options.words)
     resume = None if options.resume == "new" else options.resume
     if plan.kfold is None:
-        return _run(experiment, load(), resume, options)
-    asked = {**plan.kfold, **placed(options)}
-    return told(experiment.kfold(load, **asked, resume=resume, folds=_numbers(options.only_folds)))
+        answer = _run(experiment, load(), resume, options)
+    else:
+        asked = {**plan.kfold, **placed(options)}
+        answer = told(experiment.kfold(load, **asked, resume=resume, folds=_numbers(options.only_folds)))
+    return Answer({}) if follows(experiment.backend) else answer  # of several processes one tells it
 
 
 def _run(experiment: BaseExperiment[Any], data: Any, resume: Any, options: argparse.Namespace) -> Answer:

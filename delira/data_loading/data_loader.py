@@ -280,6 +280,12 @@ class BatchTask(NamedTuple):
     """Samples that are not to be touched again, with what reading them did to a process."""
     session: int = 0
     """The iteration of a pool of workers that it is of."""
+    ranks: tuple[int, ...] = ()
+    """A further counter of random numbers: the process whose share of the batch this is."""
+
+    def seed(self, stream: str) -> np.random.SeedSequence:
+        """Return the seed of random numbers of one kind."""
+        return derive(*self.counters, self.number, *self.ranks, stream=stream)
 
 
 class Made(NamedTuple):
@@ -336,7 +342,7 @@ class BatchRecipe:
             raise
 
     def _draw(self, task: BatchTask, watch: Watch | None) -> Made:
-        with single_threaded(), seeded_globals(derive(*task.counters, task.number, stream="loading")):
+        with single_threaded(), seeded_globals(task.seed("loading")):
             batch, bad, _ = self._load(task)
             if batch is None:
                 return Made(None, bad)
@@ -396,9 +402,7 @@ def _cases(dataset: Any, indices: np.ndarray) -> list[str]:
 
 
 def _transformed(transform: TransformCall, batch: Batch, task: BatchTask, size: int) -> Batch:
-    rng = (
-        np.random.default_rng(derive(*task.counters, task.number, stream="transform")) if transform.takes_rng else None
-    )
+    rng = np.random.default_rng(task.seed("transform")) if transform.takes_rng else None
     samples = [key for key, value in batch.items() if _length(value) == size]
     result = transform(batch, rng, f"batch {task.number + 1}")
     lengths = {key: _length(result[key]) for key in samples}
@@ -443,11 +447,20 @@ class EpochBatches:
     """Batches of the whole epoch."""
     counters: tuple[int, int, int]
     """Seed, fold and epoch."""
+    ranks: Any = None
+    """Which of several processes this is, as :class:`delira.training.ranks.Ranks`, if it makes its shares alone."""
+
+    def indices(self, number: int) -> np.ndarray:
+        """Return the samples of batch ``number``, shape (B,), dtype int64."""
+        start = number * self.batch_size
+        return self.order[start : start + self.batch_size]
 
     def task(self, number: int) -> BatchTask:
-        """Say what batch ``number`` consists of."""
-        start = number * self.batch_size
-        return BatchTask(number, self.order[start : start + self.batch_size], self.counters)
+        """Say what batch ``number`` consists of, or the share of it that is made here."""
+        indices, ranks = self.indices(number), self.ranks
+        if ranks is None:
+            return BatchTask(number, indices, self.counters)
+        return BatchTask(number, indices[ranks.rows(len(indices))], self.counters, ranks=(ranks.rank,))
 
     def get(self, number: int) -> Made:
         """Make batch ``number``; nothing has to be loaded to get to a later one."""
@@ -529,6 +542,10 @@ class EpochIterator(Iterator[Batch]):
     def n_samples(self) -> int:
         """Samples in the batches of the whole epoch."""
         return min(self._batches.n_batches * self._batches.batch_size, len(self._batches.order))
+
+    def n_samples_of(self, number: int) -> int:
+        """Samples of batch ``number``, counted from 0."""
+        return len(self._batches.indices(number))
 
     @property
     def order(self) -> np.ndarray:

@@ -133,7 +133,9 @@ class BaseDataManager:
         )  # fmt: skip
         self._set(dict(zip(SETTINGS, given, strict=True)))
 
-    def epoch(self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False) -> EpochIterator:
+    def epoch(
+        self, seed: int, fold: int, epoch: int, start: int = 0, *, shuffle: bool = False, ranks: Any = None
+    ) -> EpochIterator:
         """Return the batches of one epoch, which depend on these arguments and the settings alone.
 
         Parameters
@@ -146,8 +148,19 @@ class BaseDataManager:
             Number of the first batch wanted; earlier ones are not loaded.
         shuffle
             Whether to shuffle if no sampler was named; a named one always decides itself.
+        ranks
+            Which of several processes this is, as :class:`delira.training.ranks.Ranks`, to make only its share of each
+            batch, with random numbers of its own; whole batches if ``None``.
+
+        Raises
+        ------
+        ConfigError
+            If samples that cannot be loaded are left out: shares would not be those of one batch.
         """
+        if ranks is not None and self._bad_samples == "skip":
+            raise ConfigError("each process makes its own share of a batch, and must not leave samples out by itself")
         batches = self._batches(seed, fold, epoch, shuffle, self._n_process_augmentation)
+        batches.ranks = ranks
         return EpochIterator(batches, start, self.left_out)
 
     def first_batch(self, seed: int, fold: int = 0, epoch: int = 0) -> Batch | None:

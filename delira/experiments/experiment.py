@@ -29,6 +29,7 @@ from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyw
 from delira.training import checks, evaluation
 from delira.training.epoch import close_workers, with_names
 from delira.training.keeping import Keeping
+from delira.training.launched import follows, led, on_cpu
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
@@ -194,10 +195,12 @@ class BaseExperiment(Generic[NetworkT]):
             self.model_cls()  # says what it is and where it could be found
         request = run_request.resolve((self.params, given), self.settings, kwargs, num_epochs=self.n_epochs, seed=seed)
         run_request.check_model_arguments(self.model_cls, request.model_kwargs)
+        request = run_request.in_processes(request, self.backend)
         return request if request.key_mapping else dataclasses.replace(request, key_mapping=self.key_mapping)
 
     # ------------------------------------------------------------------ runs
 
+    @led(tell=on_cpu)
     def run(
         self,
         train_data: Any,
@@ -254,14 +257,9 @@ class BaseExperiment(Generic[NetworkT]):
             fold, checkpoint = locate_fold(resume)
             resume = fold.parent
         with self.open_folder(
-            request,
-            train_data,
-            resume,
-            kind="run",
-            allow_changes=allow_changes,
-            called=[getattr(val_data, "transforms", None)],
-            validation=run_request.describe_validation(val_data),
-        ) as folder:
+            request, train_data, resume, kind="run", allow_changes=allow_changes,
+            called=[getattr(val_data, "transforms", None)], validation=run_request.describe_validation(val_data),
+        ) as folder:  # fmt: skip
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
                 raise CheckpointError(  # what a user asked to continue never begins anew
@@ -288,6 +286,7 @@ class BaseExperiment(Generic[NetworkT]):
         """Same as :meth:`run`."""
         return self.run(*args, **kwargs)
 
+    @led(tell=on_cpu)
     def resume(
         self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Unpack[ResumeKeywords]
     ) -> NetworkT:
@@ -300,6 +299,7 @@ class BaseExperiment(Generic[NetworkT]):
             save_path = read_run(path).path
         return self.run(train_data, val_data, resume=save_path, **kwargs)
 
+    @led()
     def test(
         self,
         network: Network,
@@ -362,6 +362,7 @@ class BaseExperiment(Generic[NetworkT]):
             raise DataError("the test data gave no batch; a generator can be gone through only once")
         return done.predictions, done.metrics
 
+    @led()
     def kfold(  # noqa: PLR0913 - the historic signature
         self,
         data: Data | Callable[[], Data],
@@ -478,7 +479,10 @@ class BaseExperiment(Generic[NetworkT]):
         """Build a trainer with a fresh network, or a predictor of ``model=``."""
         if training:
             request = self._resolve(params, {"num_epochs": 0, **kwargs})
-            return self.build_trainer(request, RunFolder.create(self.save_path).fold(request.fold))
+            is_extra = follows(self.backend)
+            return self.build_trainer(
+                request, None if is_extra else RunFolder.create(self.save_path).fold(request.fold)
+            )
         if "model" not in kwargs:
             raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
         request = self._resolve(params, {"num_epochs": 0})
@@ -488,7 +492,9 @@ class BaseExperiment(Generic[NetworkT]):
 
     # ------------------------------------------------------------------ parts of a run
 
-    def build_trainer(self, request: RunRequest, folder: Path, checkpoint: Path | None = None) -> BaseNetworkTrainer:
+    def build_trainer(
+        self, request: RunRequest, folder: Path | None, checkpoint: Path | None = None
+    ) -> BaseNetworkTrainer:
         """A trainer with a fresh network, initialised from (seed, fold), that goes on from what is in its folder."""
         backend = self.backend
         start: dict[str, Any] = {} if checkpoint is None else {"resume_from": checkpoint}
@@ -497,15 +503,9 @@ class BaseExperiment(Generic[NetworkT]):
         with own_generators(backend):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(
-                self._build_network(request),
-                folder,
-                request.key_mapping,
-                fold=request.fold,
-                callbacks=request.callbacks,
-                start_epoch=request.start_epoch,
-                **start,
-                **canonical(request.settings),
-            )
+                self._build_network(request), folder, request.key_mapping, fold=request.fold,
+                callbacks=request.callbacks, start_epoch=request.start_epoch, **start, **canonical(request.settings),
+            )  # fmt: skip
 
     def _build_network(self, request: RunRequest) -> Any:
         return self.model_cls(**copy.deepcopy(request.model_kwargs))

@@ -19,6 +19,8 @@ from delira.experiments.preprocessing import Preprocessing
 from delira.frameworks import LIBRARIES
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
+from delira.training.launched import launched
+from delira.training.ranks import number_of_processes
 from delira.utils import references, yaml_codec
 
 #: names of the parameters' training part that are no settings of the trainer
@@ -178,6 +180,13 @@ def resolve(
         start_epoch=trainer_settings.check_start(flat.get("start_epoch", 1)),
         model_kwargs=own.model_kwargs(),
     )
+
+
+def in_processes(request: RunRequest, backend: Backend) -> RunRequest:
+    """Return what is asked of as many processes as a launcher has started, if one has: the run says how many."""
+    if launched(backend.devices) is None:
+        return request
+    return request.with_settings(devices=number_of_processes(request.config, backend.devices))
 
 
 def merged(*levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from delira.contract import DEFAULT_LOSS_KEYS, Backend, CompileConfig, UpdateConfig
-from delira.errors import ConfigError, did_you_mean, expect, is_count, positive
+from delira.errors import ConfigError, did_you_mean, expect, flag, is_count, positive
 from delira.inference import Inference, TestTimeAugmentation, joined
 from delira.metrics import direction, scoring
 from delira.metrics.metric_set import in_form, is_in_reach
@@ -106,6 +106,13 @@ class TrainerConfig:
     """How many devices train the network together, each with its share of every batch: GPUs, or parts of the CPU with
     ``device="cpu"``. Of PyTorch each has a process of its own."""
 
+    shard_transforms: bool = False
+    """Whether each of several processes loads and transforms only its share of every batch, with random numbers of its
+    own; else all have the same batch, as one process has."""
+
+    sync_batchnorm: bool = False
+    """Whether batch normalisation of several GPUs is that of the whole batch, not of the share of each."""
+
     num_threads: int | None = None
     """CPU threads of the framework; ``None`` leaves them as they are."""
 
@@ -158,6 +165,8 @@ class TrainerConfig:
         expect(
             positive("val_freq", self.val_freq, "epoch"),
             positive("devices", self.devices, "device"),
+            flag("shard_transforms", self.shard_transforms),
+            flag("sync_batchnorm", self.sync_batchnorm),
             *(() if self.num_threads is None else (positive("num_threads", self.num_threads, "thread"),)),
             ("gpu_ids", ids, are_ids, "a list of numbers of GPUs (e.g. [0]; [] is the CPU)"),
             ("device", device, is_device, "a name such as 'cpu', 'auto' or 'cuda:1'"),

@@ -170,8 +170,8 @@ class EpochData:
         Seed, fold and epoch.
     state
         Where the run stands.
-    shuffle
-        Whether a data manager without a sampler shuffles.
+    **how
+        What a data manager is told: whether to ``shuffle`` without a sampler, and ``ranks``, if each makes its shares.
 
     Raises
     ------
@@ -179,9 +179,13 @@ class EpochData:
         If the data cannot be entered there.
     """
 
-    def __init__(self, data: Data, counters: tuple[int, int, int], state: "TrainingState", shuffle: bool = True):
-        self._first_step = state.step_in_epoch
-        self.batches = _enter(data, counters, state, shuffle)
+    def __init__(self, data: Data, counters: tuple[int, int, int], state: "TrainingState", **how: Any):
+        self._first_step, self._is_shared_out = state.step_in_epoch, "ranks" in how
+        self.batches = _enter(data, counters, state, how)
+
+    def n_samples(self, step: int) -> int | None:
+        """Samples of the whole batch of a step, of which a share was made; ``None``: whole batches are made."""
+        return self.batches.n_samples_of(self.position(step)) if self._is_shared_out else None
 
     def position(self, step: int) -> int:
         """Number of the batch after ``step`` steps of the epoch; batches that were left out as a whole count."""
@@ -190,12 +194,12 @@ class EpochData:
         return step
 
 
-def _enter(data: Data, counters: tuple[int, int, int], state: "TrainingState", shuffle: bool) -> Any:
+def _enter(data: Data, counters: tuple[int, int, int], state: "TrainingState", how: Mapping[str, Any]) -> Any:
     step = state.step_in_epoch
     if state.has_all_steps:
         return BatchesFrom(range(step), step)
     if has_epochs(data):
-        return data.epoch(*counters, start=max(step, state.batch_in_epoch), shuffle=shuffle)
+        return data.epoch(*counters, start=max(step, state.batch_in_epoch), **how)
     if not step:
         return data
     if isinstance(data, (list, tuple)):

@@ -11,6 +11,7 @@ from delira.contract import Devices, DevicesRole
 from delira.contract.devices import asked_for
 from delira.errors import ConfigError, check_functions, check_whole
 from delira.training.epoch import batch_length, map_samples
+from delira.training.launched import launched
 
 Tree = Mapping[str, Any]
 
@@ -47,6 +48,11 @@ class Ranks:
         start, stop = self.bounds(n_samples)[self.rank :][:2]
         return stop - start
 
+    def rows(self, n_samples: int) -> slice:
+        """Return which samples of a batch this process has: its share, or the first one if that is empty."""
+        start, stop = self.bounds(n_samples)[self.rank :][:2]
+        return slice(start, stop) if stop > start else slice(0, 1)
+
     def share(self, batch: Tree, n_samples: int) -> tuple[dict[str, Any], int]:
         """Return what this process learns of a batch that all of them have, and how many samples that are.
 
@@ -59,9 +65,7 @@ class Ranks:
         n_samples
             Of the batch.
         """
-        start, stop = self.bounds(n_samples)[self.rank :][:2]
-        rows = slice(start, stop) if stop > start else slice(0, 1)
-        return map_samples(operator.itemgetter(rows), batch, n_samples), stop - start
+        return map_samples(operator.itemgetter(self.rows(n_samples)), batch, n_samples), self.count(n_samples)
 
     def settle(self, network: Any) -> None:
         """Give all of them the running statistics of the first, and refuse weights that have come apart."""
@@ -120,8 +124,17 @@ def number_of_processes(config: Any, devices: DevicesRole) -> int:
         The settings.
     devices
         Of the backend; one whose program uses several devices needs no further process.
+
+    Raises
+    ------
+    ConfigError
+        If a launcher has started another number.
     """
-    return max(config.devices, len(config.gpu_ids)) if devices.in_processes else 1
+    if (launch := launched(devices)) is None:
+        return max(config.devices, len(config.gpu_ids)) if devices.in_processes else 1
+    if config.devices not in (1, launch.size):
+        raise ConfigError(f"devices={config.devices}, and torchrun has started {launch.size} processes; leave it out")
+    return launch.size
 
 
 def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
@@ -141,8 +154,14 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     ConfigError
         If there are not as many devices as are asked for.
     """
-    number, ids, device = config.devices, [*config.gpu_ids], config.device
-    if number == 1 and (len(ids) < 2 or not devices.in_processes):
+    if not devices.in_processes and (config.shard_transforms or config.sync_batchnorm):
+        raise devices.lacking("has one process for all devices; leave shard_transforms and sync_batchnorm out")
+    number, ids, device, launch = config.devices, [*config.gpu_ids], config.device, launched(devices)
+    if launch is not None:
+        number, rank = launch.local_size, launch.local_rank
+        if ids and len(ids) != number:
+            raise ConfigError(f"gpu_ids={ids} names not as many GPUs as torchrun has started processes here, {number}")
+    elif number == 1 and (len(ids) < 2 or not devices.in_processes):
         return devices.resolve(ids, device)
     asked = asked_for(ids, device) if ids else f"devices={number}"
     if ids and number not in (1, len(ids)):
@@ -151,6 +170,8 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     if kind not in ("cpu", "auto", "gpu", "cuda"):
         raise ConfigError(f"devices={number} are 'cpu', 'cuda' or 'auto', got device={device!r}; use gpu_ids=[…]")
     if devices.in_processes and kind == "cpu":
+        if config.sync_batchnorm:
+            raise ConfigError("sync_batchnorm=True needs GPUs: PyTorch has no such layer for the CPU")
         return devices.resolve([], "cpu")
     try:
         if devices.in_processes:

@@ -359,14 +359,20 @@ class Run:
             if hasattr(callback, "scale_rates"):
                 callback.scale_rates(factor)
 
+    @property
+    def makes_shares(self) -> bool:
+        """Return True if each of several processes makes its share of a batch, and none has a whole one."""
+        return self.ranks.group is not None and self.config.shard_transforms
+
     def enter(self, data: Data, epoch: int) -> Any:
         """Return the training batches of an epoch from where the run stands in it."""
         state = self.state
         if state.loader and is_foreign_loader(data) and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
-        self.epoch_data = EpochData(
-            data, (self.seed, self.fold, epoch), state, self.backend.step.shuffles(self.network)
-        )
+        how: dict[str, Any] = {"shuffle": self.backend.step.shuffles(self.network)}
+        if self.makes_shares:
+            how["ranks"] = self.ranks
+        self.epoch_data = EpochData(data, (self.seed, self.fold, epoch), state, **how)
         state.batch_in_epoch, state.loader = 0, {}
         return self.epoch_data.batches
 

@@ -1,14 +1,17 @@
 """A step of a training that several processes take together: each computes its share of the batch."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from delira.errors import DataError
+from delira.metrics import scoring
 from delira.training.objective import Result
 from delira.training.run import Run, seed_generators
 
 
-def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[dict[str, Any], int]:
-    """Return what this process learns of a batch, and how many samples that are.
+def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[dict[str, Any], int, int]:
+    """Return what this process learns of a batch, how many samples that are, and how many the whole batch has.
 
     The others draw random numbers of their own, by the step: nothing of them has to be kept in a checkpoint.
 
@@ -17,22 +20,41 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
     run
         The run.
     prepared
-        The prepared batch, which is the same in all processes.
+        The prepared batch, which is the same in all processes, or the share that was made here.
     n_samples
-        Of the whole batch.
+        That it has.
+
+    Raises
+    ------
+    DataError
+        If a transform has changed the number of samples of a share, which the others cannot know.
     """
     ranks, state = run.ranks, run.state
-    ranks.group.n_samples = n_samples
+    whole = None if run.epoch_data is None else run.epoch_data.n_samples(state.step_in_epoch)
+    n_made = n_samples if whole is None else max(1, ranks.count(whole))
+    if n_samples != n_made:
+        raise DataError(
+            f"a share of {n_made} samples has {n_samples} after its transforms; with shard_transforms they keep the "
+            "number of samples"
+        )
+    n_samples = ranks.group.n_samples = n_samples if whole is None else whole
     if not ranks.is_first:
         counters = run.fold, state.epoch + 1, state.step_in_epoch, ranks.rank
         seed_generators(run.backend, run.seed, *counters, stream="framework of a rank")
-    return ranks.share(prepared, n_samples)
+    if whole is not None:
+        return dict(prepared), ranks.count(whole), whole
+    return *ranks.share(prepared, n_samples), n_samples
 
 
 def join_shares(
-    run: Run, result: Result, prepared: Mapping[str, Any], n_samples: int, weights: Mapping[str, Any] | None
-) -> tuple[Result, dict[str, Any] | None]:
-    """Return metrics, losses and predictions of the whole batch, and what its losses count.
+    run: Run,
+    result: Result,
+    prepared: Mapping[str, Any],
+    batch: Mapping[str, Any],
+    n_samples: int,
+    weights: Mapping[str, Any] | None,
+) -> tuple[Result, Mapping[str, Any], dict[str, Any] | None]:
+    """Return metrics, losses and predictions of the whole batch, the batch as metrics read it, and what losses count.
 
     Metrics are computed of all predictions; losses are means, weighted by what they count in each share.
 
@@ -44,6 +66,8 @@ def join_shares(
         Of the share.
     prepared
         The share.
+    batch
+        What it was prepared of: the whole batch, or the share that was made here.
     n_samples
         Of the whole batch.
     weights
@@ -52,11 +76,6 @@ def join_shares(
     metrics, losses, predictions = result
     ranks, config, running = run.ranks, run.config, run.running
     n_own, own = ranks.count(n_samples), weights or {}
-    if own:
-        run.warn_once(
-            f"{', '.join(sorted(own))}: a mean over what counts in a batch (class weights, targets left out), of which "
-            f"each of the {ranks.size} processes makes its own; their gradients are weighed by samples"
-        )
     values = [*losses.values(), *metrics.values()]
     counts = [own.get(name, n_own) if n_own else 0 for name in losses] + [n_own] * len(metrics)
     numbers, run.stop_signals.received = ranks.group.means(values, counts, run.stop_signals.arrived)
@@ -65,11 +84,18 @@ def join_shares(
         dict(zip(losses, numbers, strict=False)),
         dict(zip(metrics, numbers[len(losses) :], strict=True)),
     )
-    if config.train_metrics or (running is not None and running.over_epoch is not None):
-        targets = {key: value for key, value in prepared.items() if key not in run.key_mapping.values()}
-        joined = ranks.join({"predictions": predictions, "targets": targets}, n_samples)
-        predictions = joined["predictions"]
+    over_epoch = None if running is None else running.over_epoch
+    if config.train_metrics or over_epoch is not None:
+        read = scoring.keys_of(config.train_metrics, config.keys_of(config.train_metrics)).values()
+        targets = _entries(prepared, itertools.chain.from_iterable(read))
+        made = {} if over_epoch is None or not run.makes_shares else _entries(batch, over_epoch.entries)
+        joined = ranks.join({"predictions": predictions, "targets": targets, "batch": made}, n_samples)
+        predictions, batch = joined["predictions"], {**batch, **joined["batch"]}
         if config.train_metrics:
-            batch = {**prepared, **joined["targets"]}
-            metrics |= run.backend.step.measure(config.train_metrics, config.metric_keys, predictions, batch)
-    return (metrics, losses, predictions), {name: totals[name] for name in own if name in totals}
+            whole = {**prepared, **joined["targets"]}
+            metrics |= run.backend.step.measure(config.train_metrics, config.metric_keys, predictions, whole)
+    return (metrics, losses, predictions), batch, {name: totals[name] for name in own if name in totals}
+
+
+def _entries(batch: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: batch[name] for name in names if name in batch}

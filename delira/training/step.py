@@ -106,14 +106,16 @@ class TrainingStep:
         run.hook_state[keys.BATCH] = state.step_in_epoch
         n_own = n_samples
         if run.ranks.group is not None:
-            prepared, n_own = begin_share(run, prepared, n_samples)
+            prepared, n_own, n_samples = begin_share(run, prepared, n_samples)
         prepared = self._before(prepared)
+        if run.ranks.group is not None:
+            run.ranks.group.weigh(self.loss_weights(prepared) or {}, n_own, n_samples)
         taken = self._taken({**counters, "batch_nr": state.step_in_epoch})
         if self._times.is_sampling:
             self._times.mark("other")  # what came before the step
-        result, weights = self.compute(prepared, n_own, is_last, taken), self.loss_weights(prepared)
+        result, weights, whole = self.compute(prepared, n_own, is_last, taken), self.loss_weights(prepared), batch
         if run.ranks.group is not None:
-            result, weights = join_shares(run, result, prepared, n_samples, weights)
+            result, whole, weights = join_shares(run, result, prepared, batch, n_samples, weights)
         step_metrics, step_losses, predictions = result
         state.step_in_epoch += 1
         state.global_step += 1
@@ -124,7 +126,7 @@ class TrainingStep:
         running.metrics.append(step_metrics, n_samples, state.step_in_epoch)
         running.losses.append(step_losses, n_samples, state.step_in_epoch, weights)
         if running.over_epoch is not None and run.backend.calls.is_ready(run.network):
-            arrays, host = self._read(running.over_epoch, predictions, batch)
+            arrays, host = self._read(running.over_epoch, predictions, whole)
             running.over_epoch.update({**arrays, **host})
         if callbacks.hears("at_iter_end"):
             self._events.notify(

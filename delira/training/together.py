@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 import warnings
@@ -9,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError, listed
 from delira.settings.config import TrainerConfig
+from delira.training.launched import Launch, LaunchedHandle, follows, launched, led
 from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
 
 if TYPE_CHECKING:
@@ -39,37 +42,58 @@ class _Training:
     """A checkpoint, if it goes on from one."""
     plan: "TrainingPlan"
     size: int
-    port: int
+    meeting: int
+    """Port where they meet; of a launcher the number of their meeting."""
     seconds: float
 
 
-@dataclasses.dataclass(frozen=True)
-class _Other:
-    """The task of a process that is not the first."""
-
-    training: "Shared[_Training]"
-    rank: int
-
-    def __call__(self) -> None:
-        """Train; what it says the first says, too."""
-        training, cls = self.training.value, self.training.value.trainer_cls
-        backend = cls.backend  # type: ignore[attr-defined]
-        devices = resolve_devices(training.config, backend.devices, self.rank)
-        place = self.rank, training.size, training.port, training.seconds, devices
-        logging.disable(logging.WARNING)
-        with warnings.catch_warnings(action="ignore"), backend.devices.group(*place, int) as group:
-            trainer = cls(
-                training.network, training.save_path, training.key_mapping, fold=training.fold,
-                callbacks=training.callbacks, ranks=_ranks(group), config=training.config, **training.settings,
+def _take_part(shared: "Shared[_Training]", rank: int) -> None:
+    """Train in a process that is not the first; what it would say the first says."""
+    training, cls = shared.value, shared.value.trainer_cls
+    backend = cls.backend  # type: ignore[attr-defined]
+    devices, launch = resolve_devices(training.config, backend.devices, rank), launched(backend.devices)
+    meeting = training.meeting if launch is None else launch.meeting(training.meeting)
+    place = rank, training.size, meeting, training.seconds, devices
+    with _silent(), backend.devices.group(*place, int) as group:
+        trainer = cls(
+            training.network, training.save_path, training.key_mapping, fold=training.fold,
+            callbacks=training.callbacks, ranks=_ranks(group), config=training.config, **training.settings,
+        )  # fmt: skip
+        if training.state is not None:
+            trainer.saving.take(training.state)
+        plan = training.plan
+        with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted), _joined(trainer.run, group):
+            trainer.train(
+                plan.num_epochs, plan.train_data, plan.val_data, plan.val_score_key, plan.val_score_mode,
+                plan.reduce_mode, 0,
             )  # fmt: skip
-            if training.state is not None:
-                trainer.saving.take(training.state)
-            plan = training.plan
-            with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted), _joined(trainer.run, group):
-                trainer.train(
-                    plan.num_epochs, plan.train_data, plan.val_data, plan.val_score_key, plan.val_score_mode,
-                    plan.reduce_mode, 0,
-                )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def ranks_of(backend: Any) -> Ranks | None:
+    """Return which one this process is of those that a launcher has started; ``None`` if it does what scripts say."""
+    launch = launched(backend.devices)
+    return Ranks(launch.rank, launch.size) if launch is not None and follows(backend) else None
+
+
+def _take_over(trainer: "BaseNetworkTrainer", tree: Mapping[str, Any]) -> Any:
+    trainer.saving.take(tree)
+    trainer.backend.calls.set_evaluating(trainer.network)
+    return trainer.network
+
+
+#: the training of a trainer, of which those in other processes of a launcher have all that it ends with
+led_training = led(lambda trainer, network: trainer.saving.copy(), _take_over)
 
 
 def _ranks(group: Any) -> Ranks:
@@ -102,29 +126,30 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     if size == 1 or run.ranks.size > 1 or is_done:
         yield
         return
-    from delira.execution import ProcessExecutor, Resources, Shared
+    from delira.execution import Shared
     from delira.execution.executor import usable_cores
 
     _check(trainer, plan, size)
-    if names := sorted(run.backend.weights.statistics_names(run.network)):
+    names = sorted(run.backend.weights.statistics_names(run.network))
+    if names and not run.config.sync_batchnorm:
         run.warn_once(
             f"each of the {size} processes normalises its share of a batch by itself, and the running statistics "
             f"({listed(names, 2)}) are those of the first one's shares; normalise by groups if they are small"
         )
-    threads = run.config.num_threads or max(1, usable_cores() // size)
+    launch = launched(devices)
+    threads = run.config.num_threads or max(1, usable_cores() // (size if launch is None else launch.local_size))
     seconds = GIVES_UP_AFTER
-    place = devices.meeting(size, seconds)
+    meeting: Any = devices.meeting(size, seconds) if launch is None else launch.meet()
     shared = Shared(_Training(
         trainer_cls=type(trainer), network=run.network, save_path=run.save_path, key_mapping=trainer.asked_mapping,
         config=dataclasses.replace(run.config, num_threads=threads), settings=trainer.given_settings, fold=run.fold,
         callbacks=trainer.given_callbacks, state=None if run.state.is_new else trainer.saving.copy(), plan=plan,
-        size=size, port=place.port, seconds=seconds,
+        size=size, meeting=meeting.port if launch is None else meeting, seconds=seconds,
     ))  # fmt: skip
     with contextlib.ExitStack() as stack:
-        executor = ProcessExecutor(size - 1, gpus=[])
-        stack.callback(executor.shutdown)
-        others = [executor.submit(_Other(shared, rank), Resources(cpus=threads)) for rank in range(1, size)]
+        others = stack.enter_context(_others(launch, shared, threads))
         stack.enter_context(devices.threads(threads))
+        place = meeting if launch is None else launch.meeting(meeting)
 
         def look() -> None:
             for other in others:
@@ -135,6 +160,8 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
             with devices.group(0, size, place, seconds, run.devices, look) as group, _joined(run, group):
                 yield
         except BaseException as error:
+            if launch is not None and isinstance(error, WorkerLostError):
+                launch.is_broken = True
             _tell_cause(error, others)
             raise
         for other in others:
@@ -142,14 +169,35 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
 
 
 @contextlib.contextmanager
+def _others(
+    launch: Launch | None, shared: "Shared[_Training]", threads: int
+) -> Iterator["Sequence[Handle[None] | LaunchedHandle]"]:
+    """Scope in which the others train: those that a launcher has started, or processes of its own."""
+    if launch is not None:
+        yield launch.start(functools.partial(_take_part, shared))
+        return
+    from delira.execution import ProcessExecutor, Resources
+
+    size = shared.value.size
+    executor = ProcessExecutor(size - 1, gpus=[])
+    try:
+        tasks = (functools.partial(_take_part, shared, rank) for rank in range(1, size))
+        yield [executor.submit(task, Resources(cpus=threads)) for task in tasks]
+    finally:
+        executor.shutdown()
+
+
+@contextlib.contextmanager
 def _joined(run: "Run", group: Any) -> Iterator[None]:
     """Scope in which a run is that of one of several processes."""
     run.ranks = _ranks(group)
+    together = group.normalising(run.network) if run.config.sync_batchnorm else contextlib.nullcontext()
     run.stop_signals.is_shared = True
     for optimizer in run.optimizers.values():
         optimizer.join(group)
     try:
-        yield
+        with together:
+            yield
     finally:
         run.stop_signals.is_shared = False
         for optimizer in run.optimizers.values():
@@ -166,6 +214,11 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             f"a batch of {batch_size} samples cannot be shared out to {size} processes; set batch_size={size} or more, "
             "or fewer devices"
         )
+    if run.config.shard_transforms and not isinstance(plan.train_data, BaseDataManager):
+        raise ConfigError(
+            "shard_transforms=True has each process make its share of a batch, for which training data are a "
+            f"BaseDataManager, got {type(plan.train_data).__name__}; leave it out"
+        )
     if run.config.guards.micro_batches != 1:
         raise ConfigError(
             f"micro_batches={run.config.guards.micro_batches!r} is for one process; with {size} use a smaller "
@@ -180,7 +233,7 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             )
 
 
-def _tell_cause(error: BaseException, others: "Sequence[Handle[None]]") -> None:
+def _tell_cause(error: BaseException, others: "Sequence[Handle[None] | LaunchedHandle]") -> None:
     """Raise what another process raised, if it is why this one could not go on."""
     if not isinstance(error, WorkerLostError):
         return
@@ -192,7 +245,7 @@ def _tell_cause(error: BaseException, others: "Sequence[Handle[None]]") -> None:
         raise cause
 
 
-def _raised_by(other: "Handle[None]") -> Exception | None:
+def _raised_by(other: "Handle[None] | LaunchedHandle") -> Exception | None:
     deadline = time.monotonic() + _LAST_WORDS
     while not other.done():
         if time.monotonic() > deadline:

@@ -41,7 +41,7 @@ from delira.training.run import (
 )
 from delira.training.saving import PhaseTimes, RunFiles, Saver, check_score, lock
 from delira.training.step import TrainingStep
-from delira.training.together import in_all_processes
+from delira.training.together import in_all_processes, led_training, ranks_of
 from delira.utils.files import sweep_partials, writable_folder
 from delira.utils.frameworks import find_backend
 from delira.utils.lazy import for_old_scripts, of_old_scripts
@@ -192,13 +192,10 @@ class BaseNetworkTrainer(Predictor):
         self.given_settings: dict[str, Any] = {**settings, **({} if losses is None else {"losses": losses})}
         self.run = Run(
             config := read_settings(self.given_settings) if config is None else config,
-            self.backend,
-            fold=fold,
-            epoch=check_start(start_epoch) - 1,
+            self.backend, fold=fold, epoch=check_start(start_epoch) - 1,
             save_path=None if save_path is None else writable_folder(save_path).absolute(),  # whatever chdir does
-            callbacks=callbacks or (),
-            ranks=ranks,
-        )
+            callbacks=callbacks or (), ranks=ranks or ranks_of(self.backend),
+        )  # fmt: skip
         self.nonfinite_predictions = config.guards.nonfinite_predictions
         self.objective = checked_objective(objective) or self.objective_cls()
         self.objective.run, self.asked_mapping, self.given_callbacks = self.run, key_mapping, [*self.run.callbacks]
@@ -261,6 +258,7 @@ class BaseNetworkTrainer(Predictor):
 
     # ------------------------------------------------------------------ the loop
 
+    @led_training
     def train(
         self,
         num_epochs: int,

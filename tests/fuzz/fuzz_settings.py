@@ -46,6 +46,8 @@ WRONG: dict[str, list[Any]] = {
     "gpu_ids": ["x", 5, NAN, [1.5], [-1], ["a"], STRANGE],
     "device": [5, 1.5, NAN, [], {}, STRANGE, "nonsense", ""],
     "devices": [value for value in NOT_POSITIVE_INT if value is not None],
+    "shard_transforms": NOT_A_BOOL,
+    "sync_batchnorm": NOT_A_BOOL,
     "num_threads": [value for value in NOT_POSITIVE_INT if value is not None],
     "val_freq": NOT_POSITIVE_INT,
     "val_score_key": [5, 1, NAN, [], STRANGE, True, ""],

@@ -20,6 +20,7 @@ from delira.training.ranks import Ranks
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import (  # noqa: E402
     Add,
+    Classes,
     Clip,
     ClipAll,
     Gan,
@@ -27,6 +28,7 @@ from trained_in_processes import (  # noqa: E402
     NoTravel,
     Raises,
     Sleepy,
+    SquaresOfClasses,
     Where,
     ignoring_closure,
     kfold,
@@ -122,6 +124,26 @@ def test_several_processes_learn_what_one_does(tmp_path, name):
             == [o.num_skipped for o in one.optimizers.values()]
             != [0]
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gradients", [{}, {"gradient_accumulation_steps": 2}], ids=["each", "accumulated"])
+def test_losses_that_count_something_else_than_samples_are_exact(tmp_path, caplog, gradients):
+    """Of the first batches one share has rare classes, and the other nothing but targets that are left out."""
+    arrays = {"data": linear_problem(43)["data"].astype(np.float32), "label": np.arange(43) % 3}
+    arrays["label"][4:8] = -100
+    arrays["label"][8:13] = 2
+    manager = BaseDataManager(arrays, 8)
+    torch_losses = {
+        "ce": torch.nn.CrossEntropyLoss(torch.tensor([0.1, 1.0, 5.0])),
+        "smooth": torch.nn.CrossEntropyLoss(label_smoothing=0.1),
+        "squares": SquaresOfClasses(),
+    }
+    how = {"network": Classes, "losses": torch_losses, "val_metrics": {}, "epochs": 4, **gradients}
+    one = train(tmp_path / "one", manager, **how)
+    for devices in (2, 4):
+        check_same(one, train(tmp_path / str(devices), manager, devices=devices, device="cpu", **how))
+    assert "process" not in caplog.text
 
 
 @pytest.mark.slow

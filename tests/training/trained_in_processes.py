@@ -25,6 +25,18 @@ class Net(AbstractPyTorchNetwork):
         return {"pred": self.linear(self.drop(self.norm(x)))}
 
 
+class Classes(AbstractPyTorchNetwork):
+    """Three classes of every sample."""
+
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout=dropout, batchnorm=batchnorm)
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return {"pred": self.linear(x)}
+
+
 class Gan(AbstractPyTorchNetwork):
     """Two parts, two optimizers, two backward passes, of which the second goes through both parts."""
 
@@ -50,6 +62,13 @@ class Gan(AbstractPyTorchNetwork):
                 scaled.backward()
             optimizers[name].step()
         return {}, {"discr": both.detach(), "gen": fooled.detach()}, {"pred": made.detach()}
+
+
+class SquaresOfClasses(torch.nn.Module):
+    """A mean over samples beside losses that are none."""
+
+    def forward(self, pred, label):
+        return pred.square().mean()
 
 
 def plain_closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
@@ -93,7 +112,7 @@ def train(path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Ne
     if closure is not None:
         made.closure = closure
     of_net = {"losses": {"mse": torch.nn.MSELoss()}, "val_metrics": {"squares": mse_of_epoch}}
-    settings = of_net if network is Net else {"losses": {}, "optim_fn": of_gan}
+    settings = {"losses": {}, "optim_fn": of_gan} if network is Gan else of_net
     trainer = PyTorchNetworkTrainer(
         made, path, {"x": "data"}, optimizer_cls=getattr(torch.optim, optimizer_cls), optimizer_params=params,
         num_threads=1, verbose=0, logging_type=None, **{"save_freq": None, **settings, **how},

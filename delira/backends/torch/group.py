@@ -8,14 +8,16 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import distributed
+from torch.nn.modules import batchnorm
 
 from delira.contract import Devices
-from delira.errors import NetworkError, WorkerLostError
+from delira.errors import ConfigError, NetworkError, WorkerLostError
 from delira.utils.arrays import map_leaves
 
 _HERE = "127.0.0.1"
@@ -67,6 +69,7 @@ class TorchGroup:
         self.rank, self.size = rank, size
         self._device, self._seconds = device, seconds
         self._told: torch.Tensor | None = None
+        self._factors: dict[str, torch.Tensor] = {}
 
     # ------------------------------------------------------------------ objects
 
@@ -122,6 +125,37 @@ class TorchGroup:
         before, self._told = self._told, sums[-1]
         return [*(sums[: len(values)] / self.totals)], None if before is None else int(before) or None
 
+    @_telling_loss
+    def weigh(self, weights: Mapping[str, Any], n_own: int, n_samples: int) -> None:
+        """Set how much each loss counts here, beside what the share of the batch does, so that their sum is exact.
+
+        Parameters
+        ----------
+        weights
+            What the means of some losses count in the share, where that is not its samples.
+        n_own, n_samples
+            Samples of the share, and of the whole batch.
+        """
+        self._factors = {}
+        if not weights:
+            return
+        counts = torch.stack([
+            torch.as_tensor(one, dtype=torch.float64, device=self._device).detach().reshape(())
+            for one in weights.values()
+        ])  # fmt: skip
+        total = counts.clone()
+        distributed.all_reduce(total)
+        self._factors = dict(zip(weights, counts / total * (n_samples / max(n_own, 1)), strict=True))
+
+    def weighed(self, losses: Mapping[str, Any]) -> dict[str, Any]:
+        """Return losses of the share as they count; one that counts nothing may be no number."""
+        changed = {
+            name: torch.where(factor > 0, losses[name] * factor.to(losses[name].dtype), 0.0)
+            for name, factor in self._factors.items()
+            if isinstance(losses.get(name), torch.Tensor)
+        }
+        return {**losses, **changed}
+
     # ------------------------------------------------------------------ gradients and weights
 
     @_telling_loss
@@ -167,6 +201,29 @@ class TorchGroup:
                     "numbers in on_backward; do it before the backward pass, or derive it from the epoch and the batch"
                 )
 
+    @contextlib.contextmanager
+    def normalising(self, network: torch.nn.Module) -> Iterator[None]:
+        """Scope in which layers that normalise by batches do it by the whole ones; GPUs alone can.
+
+        Parameters
+        ----------
+        network
+            Afterwards it has its own layers again, with the statistics of the others.
+        """
+        found = [
+            (parent, name, layer)
+            for parent in network.modules()
+            for name, layer in parent.named_children()
+            if isinstance(layer, batchnorm._BatchNorm) and not isinstance(layer, batchnorm.SyncBatchNorm)
+        ]
+        for parent, name, layer in found:  # both have the same weights and statistics
+            setattr(parent, name, batchnorm.SyncBatchNorm.convert_sync_batchnorm(layer))
+        try:
+            yield
+        finally:
+            for parent, name, layer in found:
+                setattr(parent, name, layer.train(getattr(parent, name).training))
+
     # ------------------------------------------------------------------ predictions
 
     def evaluates(self, network: torch.nn.Module) -> bool:
@@ -189,8 +246,13 @@ class TorchGroup:
         n_most = max(max(stop for _, stop in wanted), 1)
 
         def gathered(leaf: Any) -> Any:
-            if not isinstance(leaf, torch.Tensor) or leaf.ndim == 0 or len(leaf) != n_rows:
+            if not isinstance(leaf, (torch.Tensor, np.ndarray)) or leaf.ndim == 0 or len(leaf) != n_rows:
                 return leaf
+            if isinstance(leaf, np.ndarray):
+                if leaf.dtype.kind in "biufc":
+                    return gathered(torch.from_numpy(leaf.copy())).numpy()
+                told = self.exchange(leaf)  # such as names
+                return np.concatenate([part[start:stop] for part, (start, stop) in zip(told, wanted, strict=True)])
             own = leaf.detach().contiguous()
             if n_rows < n_most:
                 own = torch.cat([own, own.new_zeros((n_most - n_rows, *own.shape[1:]))])
@@ -251,15 +313,19 @@ def entered(
 
     Raises
     ------
+    ConfigError
+        If the script has brought processes together itself.
     WorkerLostError
         If the others do not come.
     """
     wait = datetime.timedelta(seconds=seconds)
+    if distributed.is_initialized():
+        raise ConfigError("delira brings the processes of a training together itself; leave init_process_group() out")
     group, before, hook = TorchGroup(rank, size, devices.input, seconds), _connections(), sys.excepthook
     try:
         store = distributed.TCPStore(_HERE, place, size, timeout=wait) if isinstance(place, int) else place
         _wait_for_others(store, rank, size, seconds, look)
-        with _on_loopback():
+        with _on_loopback(size):
             distributed.init_process_group(
                 "gloo" if devices.input.type == "cpu" else "cpu:gloo,cuda:nccl",
                 store=store, rank=rank, world_size=size, timeout=wait,
@@ -310,10 +376,10 @@ def _connections() -> set[int]:
 
 
 @contextlib.contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Scope in which gloo listens where no other machine hears it, unless it was told where."""
-    name = "GLOO_SOCKET_IFNAME"
-    if name in os.environ or sys.platform not in ("linux", "darwin"):
+def _on_loopback(size: int) -> Iterator[None]:
+    """Scope in which gloo listens where no other machine hears it, if none takes part and it was not told where."""
+    name, n_here = "GLOO_SOCKET_IFNAME", int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    if n_here < size or name in os.environ or sys.platform not in ("linux", "darwin"):
         yield
         return
     os.environ[name] = "lo" if sys.platform == "linux" else "lo0"

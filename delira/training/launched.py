@@ -1,0 +1,323 @@
+"""Processes that a launcher has started, as ``torchrun`` does: the first does what the script says, others help it.
+
+All of them run the same script. Where it calls delira, the first one works, and the others wait until it needs them for
+a training; then each returns, or raises, what the first one did. Only objects of live processes are pickled here.
+"""
+
+import atexit
+import contextlib
+import copy
+import dataclasses
+import functools
+import os
+import pickle
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from delira.errors import ConfigError, WorkerLostError
+
+if TYPE_CHECKING:
+    from delira.contract import Backend, DevicesRole
+
+#: of what is sent at a time, in bytes; stores hold messages of less than 2 GiB
+_PIECE = 1 << 26
+#: seconds between two looks: the first ones, and the longest
+_LOOK, _LONGEST = 0.005, 0.2
+_TASK, _DONE, _GONE = "task", "done", "gone"
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+@dataclasses.dataclass
+class Launch:
+    """One of the processes that a launcher has started.
+
+    Parameters
+    ----------
+    rank, size
+        Which of how many; the first one is 0.
+    local_rank, local_size
+        The same among those of this machine.
+    store
+        Where they leave messages for each other, as ``torch.distributed.Store``.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    store: Any
+    is_at_work: bool = False
+    """Whether a call of delira is at work, so that what it calls is part of it."""
+    is_broken: bool = False
+    """Whether one of them was lost, so that no further training can begin."""
+    _n_orders: int = 0
+    _n_meetings: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Return True if this process does what the script says."""
+        return self.rank == 0
+
+    # ------------------------------------------------------------------ the first
+
+    def lead(self, name: str, work: Callable[[], Any], tell: Callable[[Any], Any]) -> Any:
+        """Do some work; the others return, or raise, what comes of it.
+
+        Parameters
+        ----------
+        name
+            Of what the script calls.
+        work
+            What is done.
+        tell
+            Makes of its value what is sent.
+        """
+        self.is_at_work = True
+        try:
+            value = work()
+            told = self._dumps(value, tell)
+        except BaseException as error:
+            told = _failure(error)
+            raise
+        finally:
+            self.is_at_work = False
+            self._order(_DONE, (name, told))
+        return value
+
+    @staticmethod
+    def _dumps(value: Any, tell: Callable[[Any], Any]) -> Any:
+        from delira.execution.worker import dumps_task
+
+        try:
+            return dumps_task({})(tell(value))
+        except Exception as error:
+            return _failure(ConfigError(f"what the first process returned cannot be sent to the others: {error}"))
+
+    def start(self, task: Callable[[int], None]) -> "list[LaunchedHandle]":
+        """Have each of the others call ``task`` with its rank.
+
+        Raises
+        ------
+        ConfigError
+            If it cannot be sent, saying what is in its way.
+        WorkerLostError
+            If one of them was lost before.
+        """
+        from delira.execution.worker import dumps_task, refusing_what_cannot_travel
+
+        if self.is_broken:
+            raise WorkerLostError("a process of the launcher was lost; no further training can begin in this script")
+        with refusing_what_cannot_travel(task, "the training"):
+            packed = dumps_task({})(task)
+        number = self._order(_TASK, packed)
+        return [LaunchedHandle(self, f"answer/{number}/{rank}") for rank in range(1, self.size)]
+
+    def meet(self) -> int:
+        """Return the number of a new :meth:`meeting`."""
+        self._n_meetings += 1
+        return self._n_meetings
+
+    def meeting(self, number: int) -> Any:
+        """Return the place where all of them meet for a training."""
+        from torch import distributed
+
+        return distributed.PrefixStore(f"delira/meeting/{number}", self.store)
+
+    def _order(self, kind: str, value: Any) -> int:
+        from delira.execution.worker import dumps_task
+
+        self._n_orders += 1
+        self._put(f"order/{self._n_orders}", dumps_task({})((kind, value)))
+        return self._n_orders
+
+    def leave(self) -> None:
+        """Tell the others that this process ends: who still waits for it ends, too."""
+        with contextlib.suppress(Exception):  # the launcher may be gone
+            self._order(_GONE, None)
+
+    # ------------------------------------------------------------------ the others
+
+    def follow(self, name: str) -> Any:
+        """Help the first one until it has done what the script calls here as well; return what it says.
+
+        Parameters
+        ----------
+        name
+            Of what the script calls.
+
+        Raises
+        ------
+        ConfigError
+            If the first one has done something else.
+        WorkerLostError
+            If it has ended.
+        Exception
+            What it raised.
+        """
+        while True:
+            self._n_orders += 1
+            kind, value = pickle.loads(self._take(f"order/{self._n_orders}"))
+            if kind == _GONE:
+                raise WorkerLostError(
+                    f"the first process has ended, and process {self.rank} waits for it in {name}: all processes of a "
+                    "launcher run the same script"
+                )
+            if kind == _TASK:
+                self._put(f"answer/{self._n_orders}/{self.rank}", self._answer(value))
+                continue
+            done, told = value
+            if done != name:
+                raise ConfigError(
+                    f"the first process has called {done}, and process {self.rank} calls {name}: all processes of a "
+                    "launcher run the same script; have what only the first one does call nothing of delira"
+                )
+            return _unpacked(told)
+
+    def _answer(self, packed: bytes) -> bytes:
+        self.is_at_work = True
+        try:
+            pickle.loads(packed)(self.rank)
+            return pickle.dumps(pickle.dumps(None))
+        except BaseException as error:  # the first one decides
+            traceback.clear_frames(error.__traceback__)  # they hold what was trained
+            return pickle.dumps(_failure(error))
+        finally:
+            self.is_at_work = False
+
+    # ------------------------------------------------------------------ messages
+
+    def _put(self, key: str, content: bytes) -> None:
+        starts = range(0, len(content), _PIECE)
+        for number, start in enumerate(starts):
+            self.store.set(f"delira/{key}/{number}", content[start : start + _PIECE])
+        self.store.set(f"delira/{key}", str(len(starts)))  # last: then all is there
+
+    def has(self, key: str) -> bool:
+        """Return True if a message is there; waits for nothing."""
+        return bool(self.store.check([f"delira/{key}"]))
+
+    def _take(self, key: str) -> bytes:
+        seconds = _LOOK
+        while not self.has(key):
+            time.sleep(seconds)
+            seconds = min(_LONGEST, seconds * 1.5)
+        pieces = [f"delira/{key}/{number}" for number in range(int(self.store.get(f"delira/{key}")))]
+        content = b"".join(map(self.store.get, pieces))
+        # who reads last clears up: the launcher would hold all of it
+        if self.store.add(f"delira/{key}/read", 1) == (self.size - 1 if key.startswith("order") else 1):
+            for piece in pieces:
+                self.store.delete_key(piece)
+        return content
+
+    def answer(self, key: str) -> Any:
+        """Wait for an answer; raise what it says."""
+        return _unpacked(pickle.loads(self._take(key)))
+
+
+class LaunchedHandle:
+    """What one of the others does, as a :class:`delira.execution.Handle` has it."""
+
+    def __init__(self, launch: Launch, key: str):
+        self._launch, self._key = launch, key
+
+    def done(self) -> bool:
+        """Return True if it has answered."""
+        return self._launch.has(self._key)
+
+    def result(self) -> None:
+        """Wait for its end, or raise what it raised."""
+        self._launch.answer(self._key)
+
+
+def launched(devices: "DevicesRole") -> Launch | None:
+    """Return this process among those that ``torchrun`` has started; ``None`` if it was started alone.
+
+    Parameters
+    ----------
+    devices
+        Of the backend.
+
+    Raises
+    ------
+    ConfigError
+        If the backend does not train in several processes.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return None
+    if not devices.in_processes:
+        raise devices.lacking("trains in one process, and torchrun has started several; start the script with python")
+    return _launch(os.getpid())
+
+
+@functools.cache
+def _launch(process: int) -> Launch:
+    from torch import distributed
+
+    store, rank, size = next(iter(distributed.rendezvous("env://")))
+    local_rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    launch = Launch(rank, size, local_rank, local_size, store)
+    if launch.is_first:
+        atexit.register(launch.leave)
+    return launch
+
+
+def follows(backend: "Backend") -> bool:
+    """Return True if another process that a launcher has started does what scripts say, and this one helps it."""
+    launch = launched(backend.devices)
+    return launch is not None and not launch.is_first
+
+
+def on_cpu(owner: Any, network: Any) -> Any:
+    """Return a copy of a network that any process can have, whatever devices it has."""
+    devices = owner.backend.devices
+    return devices.place(copy.deepcopy(network), {}, devices.resolve([], "cpu"))
+
+
+def led(
+    tell: Callable[[Any, Any], Any] = lambda owner, value: value,
+    hear: Callable[[Any, Any], Any] = lambda owner, told: told,
+) -> Callable[[_Call], _Call]:
+    """A method that only the first of several launched processes does; the others help it, and return what it says.
+
+    Parameters
+    ----------
+    tell
+        Called in the first one with the owner and what the method returned; gives what is sent.
+    hear
+        Called in the others with the owner and what was sent; gives what is returned there.
+    """
+
+    def wrap(method: _Call) -> _Call:
+        @functools.wraps(method)
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            launch = launched(self.backend.devices)
+            if launch is None or launch.is_at_work:
+                return method(self, *args, **kwargs)
+            name = method.__qualname__
+            if launch.is_first:
+                return launch.lead(name, lambda: method(self, *args, **kwargs), functools.partial(tell, self))
+            return hear(self, launch.follow(name))
+
+        return called  # type: ignore[return-value]
+
+    return wrap
+
+
+def _failure(error: BaseException) -> Any:
+    from delira.data_loading.workers.process import Failure
+    from delira.execution.worker import dumps_answer
+
+    return Failure.of(error, dumps_answer)
+
+
+def _unpacked(told: Any) -> Any:
+    from delira.data_loading.workers.pool import WorkerTraceback
+    from delira.data_loading.workers.process import Failure
+
+    if not isinstance(told, Failure):
+        return pickle.loads(told)
+    error = told.unpacked()
+    error.__cause__ = WorkerTraceback(told.text)
+    raise error
