@@ -229,8 +229,8 @@ class Launch:
         return content
 
     def answer(self, key: str) -> Any:
-        """Wait for an answer; raise what it says."""
-        return _unpacked(pickle.loads(self._take(key)))
+        """Wait for an answer, and return it."""
+        return pickle.loads(self._take(key))
 
 
 class LaunchedHandle:
@@ -238,14 +238,17 @@ class LaunchedHandle:
 
     def __init__(self, launch: Launch, key: str):
         self._launch, self._key = launch, key
+        self._told: Any = None
 
     def done(self) -> bool:
         """Return True if it has answered."""
-        return self._launch.has(self._key)
+        return self._told is not None or self._launch.has(self._key)
 
     def result(self) -> None:
         """Wait for its end, or raise what it raised."""
-        self._launch.answer(self._key)
+        if self._told is None:  # it can be read once
+            self._told = self._launch.answer(self._key)
+        _unpacked(self._told)
 
 
 def launched(devices: "DevicesRole") -> Launch | None:

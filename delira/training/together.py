@@ -160,9 +160,11 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
             with devices.group(0, size, place, seconds, run.devices, look) as group, _joined(run, group):
                 yield
         except BaseException as error:
-            if launch is not None and isinstance(error, WorkerLostError):
-                launch.is_broken = True
-            _tell_cause(error, others)
+            try:
+                _tell_cause(error, others)
+            finally:
+                if launch is not None and isinstance(error, WorkerLostError):
+                    launch.is_broken = not all(other.done() for other in others)
             raise
         for other in others:
             other.result()
