@@ -83,6 +83,14 @@ def test_what_another_process_raises_is_raised_in_all(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_training_can_follow_one_that_failed(tmp_path):
+    told, printed = torchrun(tmp_path, "goes_on")
+    assert told[0] == told[1], printed
+    assert told[0]["first"] == "of the user's"
+    assert len(told[0]["epochs"]) == 3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "error"),
     [
