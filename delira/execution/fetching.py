@@ -328,27 +328,16 @@ def fetch(url: str | Path, out: str | Path = ".") -> Path:
 
 def _found(url: str) -> tuple[Place, str, str]:
     """Return the place that a URL means, the name of its experiment, and that of its run."""
-    above, last = _parent_of(url)
-    further, name = _parent_of(above)
-    if further and (place := Place(Store(further, "url"), f"{name}/{last}")).copies():
-        return place, name, last
-    homes = [(Store(above, "url"), last)] if above else []
-    store = Store(url, "url")
-    homes += [(store, each) for each in store.folders("")]
-    found = [
-        (run, name, fetching)
-        for home, name in homes
-        for fetching in [Fetching(home, name, Path())]
-        for run in fetching.runs()
-    ]
-    if not found:
-        raise ConfigError(f"there is no run at url={url!r}; it is <mirror>/<name of the experiment>/<name of the run>")
-    run, name, fetching = max(found, key=lambda each: each[0])
-    return fetching.place(run), name, run
-
-
-def _parent_of(url: str) -> tuple[str, str]:
-    """Return the folder of a URL, empty if it has none, and its name in that."""
     protocol, found, path = url.rpartition("://")
-    above, _, last = path.rpartition("/")
-    return (f"{protocol}{found}{above}" if above else "", last)
+    parts = [part for part in path.split("/") if part]
+    above, own = parts[:-2] or parts[:1], parts[len(parts[:-2] or parts[:1]) :]
+    start = "/" if path.startswith("/") else ""
+    store, key = Store(f"{protocol}{found}{start}{'/'.join(above)}", "url"), "/".join(own)
+    if own and (place := Place(store, key)).copies():
+        return place, own[-2] if len(own) > 1 else parts[-2], own[-1]
+    homes = [key, *(f"{key}/{each}".lstrip("/") for each in store.folders(key))]
+    runs = [(run, home) for home in homes if home for run in Fetching(store, home, Path()).runs()]
+    if not runs:
+        raise ConfigError(f"there is no run at url={url!r}; it is <mirror>/<name of the experiment>/<name of the run>")
+    run, home = max(runs)
+    return Place(store, f"{home}/{run}"), home.rpartition("/")[2], run
