@@ -184,7 +184,7 @@ class Copying:
         if is_over:
             return ""
         why = f" ({self._failure})" if self._failure else ""
-        return f"{self._told_left()} of {self._folder} not copied to {self._place.url} in {limit:g} s{why}"
+        return f"{self._told_left()} not copied from {self._folder} to {self._place.url} in {limit:g} s{why}"
 
     def _told_left(self) -> str:
         if self._left is None or not self._left[0]:
