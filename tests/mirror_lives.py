@@ -1,6 +1,6 @@
 """Programs with a mirror that are killed at random instants, each on an empty disk, until one comes to its end.
 
-It imports everything, has no threads, and forks each of them: ``python mirror_lives.py FOLDER MIRROR KILLS SEED``. The
+It imports everything, has no threads, and forks each of them: ``python mirror_lives.py FOLDER MIRROR KILLS SEED SECONDS``. The
 answer is one line of JSON.
 """
 
@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parent
 TIMEOUT = 120
 
 
-def main(folder, mirror, kills, seed):
+def main(folder, mirror, kills, seed, seconds):
     """Let programs live and die; what came of them."""
     sys.path[:0] = [str(TESTS / "experiments")]
     import test_mirroring as test
@@ -54,7 +54,7 @@ def main(folder, mirror, kills, seed):
             if kill_at is None:
                 with contextlib.suppress(OSError, ValueError):
                     if (test.only_folder(disk) / OWN / "owner.json").exists():
-                        kill_at = time.monotonic() + draw.random()
+                        kill_at = time.monotonic() + seconds * draw.random()
             elif time.monotonic() >= kill_at:
                 os.kill(pid, signal.SIGKILL)
                 n_kills += 1
@@ -70,4 +70,4 @@ def main(folder, mirror, kills, seed):
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))))

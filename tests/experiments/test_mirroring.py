@@ -115,7 +115,7 @@ def proxy(server, monkeypatch):
         files.rm(path, recursive=True)
     proxy = mirror_stores.Proxy(server.port)
     mirror_stores.configure(proxy.port, monkeypatch)
-    monkeypatch.setattr(fetching, "_PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(fetching, "_PAUSES", (0.01,))
     yield proxy
     proxy.down()
 
@@ -324,7 +324,7 @@ def test_what_is_not_copied_at_the_end_is_an_error_and_nothing_is_lost(tmp_path,
     assert check_whole(place_of(URL)) is not None  # an earlier state
     assert stamp(kfold(tmp_path, resume="auto")) == alone
     server.program.answer = None
-    result = kfold(tmp_path, resume="auto", mirror=mirror)
+    result = kfold(tmp_path, resume="auto", mirror=URL)
     assert stamp(result) == alone
     check_equal(place_of(URL), result.path)
 
@@ -477,13 +477,15 @@ def test_programs_that_are_killed_at_random_instants_end_in_the_same_bits(kind, 
     if kind == "s3":
         mirror, port = URL, request.getfixturevalue("proxy").port
         environment |= mirror_stores.environment(port)
-    command = [sys.executable, str(TESTS / "mirror_lives.py"), str(tmp_path), mirror, str(kills), str(seed)]
+    seconds = {"file": "1", "s3": "4"}[kind]  # most that one lives, once it has claimed its place
+    program = str(TESTS / "mirror_lives.py")
+    command = [sys.executable, program, str(tmp_path), mirror, str(kills), str(seed), seconds]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told.get("stamp") == alone, told
     assert told["kills"] >= 10
-    assert max(told["resumed"]) > 2  # they went on, one from the other
+    assert max(told["resumed"]) > 1  # they went on, one from the other
     check_whole(place_of(mirror))
 
 
