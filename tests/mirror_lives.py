@@ -1,7 +1,10 @@
 """Programs with a mirror that are killed at random instants, each on an empty disk, until one comes to its end.
 
-It imports everything, has no threads, and forks each of them: ``python mirror_lives.py FOLDER MIRROR KILLS SEED SECONDS``. The
-answer is one line of JSON.
+It imports everything, has no threads, and forks each of them::
+
+    python mirror_lives.py FOLDER MIRROR KILLS SEED SECONDS
+
+The answer is one line of JSON.
 """
 
 import contextlib

@@ -132,6 +132,8 @@ class Copying:
         self._stored: dict[str, int] = {}
         """Sizes of the contents that this copy has."""
         self._index: Index | None = None
+        self._orphans: set[str] = set()
+        """Checksums of contents that no index names, and that are to be deleted."""
         self._serials: list[int] = []
         """Of indexes of this copy that are to be deleted."""
         self._is_tidy = False
@@ -315,6 +317,7 @@ class Copying:
                 self._place.store.delete(key)
                 raise Unquiet(f"{staged.path} was written into")
             self._stored[digest] = sizes.pop(digest)
+            self._orphans.discard(digest)
         self._left = 0, 0
         self._snapshots.forget()
 
@@ -353,7 +356,10 @@ class Copying:
         named = {entry.sha256 for entry in index.all.values()}
         for digest in [digest for digest in self._stored if digest not in named]:
             del self._stored[digest]  # first: if it is needed again it is copied again
+            self._orphans.add(digest)
+        for digest in [*self._orphans]:
             self._place.store.delete(self._place.object(index.copy, digest))
+            self._orphans.remove(digest)
         if not self._is_tidy:
             for copy in self._place.copies():
                 if copy < index.copy:

@@ -26,7 +26,6 @@ from small_backends import toy_kit
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MirrorError, TrainingInterrupted
 from delira.execution import Mirror, fetch, fetching
-from delira.execution.snapshot import OWN
 from delira.runs.folder import RunFolder
 from delira.training.callbacks import AbstractCallback
 
@@ -364,7 +363,7 @@ def test_a_fetch_that_is_cut_goes_on_where_it_was(cuts, tmp_path, proxy, alone):
     result = kfold(tmp_path / "second", mirror=URL, resume="auto")
     assert stamp(result) == alone
     assert brought
-    assert not [path for path in (tmp_path / "second").rglob("*.partial-*")]
+    assert not list((tmp_path / "second").rglob("*.partial-*"))
 
 
 # ---- refused before anything is trained
@@ -415,7 +414,9 @@ def test_two_runs_at_one_place_are_refused_and_both_are_named(tmp_path):
     taken = other.with_name(first.name)
     if taken != other:
         other.rename(taken)
-    with pytest.raises(ConfigError, match=rf"two runs would be mirrored .*/{first.name}: there is the run {run}.*{taken}"):
+    with pytest.raises(
+        ConfigError, match=rf"two runs would be mirrored .*/{first.name}: there is the run {run}.*{taken}"
+    ):
         kfold(tmp_path / "other", mirror=mirror, resume=taken)
 
 
