@@ -174,9 +174,13 @@ def test_a_thread_that_hangs_is_left_and_what_it_writes_one_day_does_not_count(f
 
 
 def test_a_folder_that_is_deleted_does_not_delete_its_mirror(folder, place, caplog):
-    with pytest.raises(MirrorError), copied(place, folder, patience=0.3):
-        wait_for_index(place)
-        (folder / "manifest.json").unlink()
+    def delete():
+        with copied(place, folder, patience=0.3):
+            wait_for_index(place)
+            (folder / "manifest.json").unlink()
+
+    with pytest.raises(MirrorError, match=r"manifest\.json"):
+        delete()
     assert check_whole(place).files.keys() == {"manifest.json"}
 
 

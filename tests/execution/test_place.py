@@ -46,7 +46,7 @@ def test_an_index_that_was_changed_is_refused(place):
         with pytest.raises(ValueError, match=r"."):
             Index.from_bytes(json.dumps(changed).encode())
     place.store.write("name/run/00001-aaaaaaaa/index-00000001.json", b"{")
-    with pytest.raises(MirrorError, match="index-00000001.json is damaged"):
+    with pytest.raises(MirrorError, match=r"index-00000001\.json is damaged"):
         place.newest()
 
 
