@@ -13,9 +13,6 @@ from delira.runs.folder import RunFolder
 if TYPE_CHECKING:
     from delira.execution import Mirror
 
-#: what ``mirror=`` takes
-Given = "Mirror | str | os.PathLike[str] | None"
-
 
 def as_mirror(mirror: Any) -> "Mirror | None":
     """Return what a user gave as a mirror, or ``None``.

@@ -473,7 +473,7 @@ def program(folder, mirror, port, seconds=0.1, **options):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="programs are forked")
 @pytest.mark.parametrize("kind", ["file", "s3"])
 def test_programs_that_are_killed_at_random_instants_end_in_the_same_bits(kind, tmp_path, alone, request):
-    kills, seed = 12, int.from_bytes(os.urandom(3), "big")
+    kills, seed = 10, int.from_bytes(os.urandom(3), "big")
     mirror, environment = f"file://{tmp_path}/store", {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": MODULES}
     if kind == "s3":
         mirror, port = URL, request.getfixturevalue("proxy").port

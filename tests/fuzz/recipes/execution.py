@@ -58,7 +58,7 @@ ENTRIES = [
         wrong={
             "url": ["", 5, NAN, [], None, True, "s3://a:secret@bucket", "s3://bucket?key=secret"],
             "grace": NOT_NEGATIVE_OR_ZERO,
-            **{name: NOT_POSITIVE for name in ("every", "patience", "takeover_after")},
+            **dict.fromkeys(("every", "patience", "takeover_after"), NOT_POSITIVE),
         },
     ),
     # what is right begins a cluster: tests/experiments/test_ray.py, test_slurm.py
