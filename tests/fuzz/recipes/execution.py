@@ -56,7 +56,7 @@ ENTRIES = [
             "takeover_after": [1, 60.0],
         },
         wrong={
-            "url": ["", 5, NAN, [], None, True, "s3://a:secret@bucket", "s3://bucket?key=secret"],
+            "url": ["", 5, NAN, [], None, True],
             "grace": NOT_NEGATIVE_OR_ZERO,
             **dict.fromkeys(("every", "patience", "takeover_after"), NOT_POSITIVE),
         },
