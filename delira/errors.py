@@ -97,6 +97,10 @@ class LeaseLostError(FolderInUseError):
     """Another process has taken over what this one was at work on, which writes nothing more."""
 
 
+class MirrorError(DeliraError, RuntimeError):
+    """Files of a run could not be copied to its mirror, or not be fetched from it; what is on this disk is whole."""
+
+
 class TrainingInterrupted(SystemExit):
     """A signal ended the training after a checkpoint was written; not caught, it ends the program with 128 + signal.
 

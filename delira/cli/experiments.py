@@ -139,6 +139,6 @@ def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> Callabl
 
 
 def placed(options: argparse.Namespace) -> dict[str, Any]:
-    """Where folds run, if the command line says so."""
-    asked = {"executor": options.executor, "n_jobs": options.n_jobs}
+    """Where folds run, and where else their files go, if the command line says so."""
+    asked = {"executor": options.executor, "n_jobs": options.n_jobs, "mirror": options.mirror}
     return {name: value for name, value in asked.items() if value is not None}

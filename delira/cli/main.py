@@ -110,6 +110,7 @@ _PLACED = (
     _argument("--executor", choices=("here", "processes", "ray", "slurm"), help="where folds run"),
     _argument("--n-jobs", type=int, metavar="N", help="folds at the same time, in processes; -1: one a core"),
 )
+_MIRROR = _argument("--mirror", metavar="URL", help="copy the run there while it runs, and fetch what is there")
 #: commands that take further words: parameters of an experiment
 _TAKE_WORDS = ("train",)
 #: command, a module of this package with a function ``run`` -> what it does, examples, and its arguments
@@ -156,6 +157,7 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _IMPORTS,
         _argument("--only-folds", metavar="LIST", help="numbers of folds, from 0: 1,3; the others can follow"),
         *_PLACED,
+        _MIRROR,
         _argument("--resume", default="auto", metavar="RUN", help="'auto': go on if there is such a run; 'new'; a run"),
     ),
     "work": (
@@ -167,6 +169,7 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("--data", metavar="MODULE:FUNCTION", help="what gives the data, if the run does not name it"),
         _argument("--data-arguments", metavar="YAML", help="what it is called with: '{root: scans, size: 64}'"),
         *_PLACED,
+        _MIRROR,
         _argument(
             "--takeover-after",
             type=float,
@@ -174,6 +177,13 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
             metavar="SECONDS",
             help="without a sign of life a fold of another machine is taken over; 60",
         ),
+    ),
+    "fetch": (
+        "bring a run that was mirrored to this disk, with all of its files",
+        "  delira fetch s3://bucket/runs                              its newest run\n"
+        "  delira fetch s3://bucket/runs/digits/2026-11-28_10-00-00 --out runs",
+        _argument("url", metavar="URL", help="of a mirror, of an experiment in it, or of a run"),
+        _argument("--out", default=".", metavar="DIR", help="folder like save_path of an experiment; the present one"),
     ),
     "predict": (
         "predict new cases by a run into a folder; what is there is not done again",

@@ -16,8 +16,8 @@ def run(options: argparse.Namespace) -> Answer:
     Parameters
     ----------
     options
-        ``file``; ``imports``, modules and scripts; ``resume``, ``only_folds``, ``executor``, ``n_jobs``; ``words``, the
-        other words of the command line, which replace parameters.
+        ``file``; ``imports``, modules and scripts; ``resume``, ``only_folds``, ``executor``, ``n_jobs``, ``mirror``;
+        ``words``, the other words of the command line, which replace parameters.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def _run(experiment: BaseExperiment[Any], data: Any, resume: Any, options: argpa
                 "by experiment.save(data=…, kfold={…})"
             )
     train_data, val_data = data if isinstance(data, tuple) else (data, None)
-    experiment.run(train_data, val_data, resume=resume)
+    experiment.run(train_data, val_data, resume=resume, mirror=options.mirror)
     trainer = experiment.last_trainer
     history = trainer.state.history if trainer is not None else []
     values = {name: value for name, value in (history[-1] if history else {}).items() if name != "epoch"}

@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> Answer:
     ----------
     options
         ``run``, its folder; ``imports``, modules and scripts; ``data`` and ``data_arguments``, if the run does not say
-        how to get its data; ``executor``, ``n_jobs``, ``takeover_after``.
+        how to get its data; ``executor``, ``n_jobs``, ``mirror``, ``takeover_after``.
 
     Raises
     ------

@@ -112,16 +112,15 @@ class CrossValidation:
             )
         if launched(self.experiment.backend.devices) is not None and not self.placement.is_here:
             raise ConfigError("torchrun's processes train one fold after the other; leave executor and n_jobs out")
-        dataset = self.cases.dataset
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
         if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
             check_label_key(self.cases, self.split.label_key)  # a transform may make the entry
-        splitter = Splitter(dataset, self.split, seed)
+        splitter = Splitter(self.cases.dataset, self.split, seed)
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)
         splits = list(splitter)
         leaks = find_leaks(self.cases, self.split, splits, self.request.key_mapping)
-        if told := caveats_of_validation(dataset, splitter, splits):
+        if told := caveats_of_validation(self.cases.dataset, splitter, splits):
             leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
             warn_of_score(key, stacklevel=3)
@@ -133,6 +132,7 @@ class CrossValidation:
             resume,
             kind="kfold",
             allow_changes=allow_changes,
+            mirror=self.placement.mirror,
             num_threads=threads,
             num_splits=len(splits),
             split_type=self.split.describe(),

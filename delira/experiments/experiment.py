@@ -3,18 +3,26 @@
 import copy
 import dataclasses
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, Unpack
 
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import cross_validation, experiment_file, run_request, splits
+from delira.experiments import cross_validation, experiment_file, mirroring, run_request, splits
 from delira.experiments.kept_hashes import keep_of_run
+from delira.experiments.keywords import (
+    ExperimentKeywords,
+    KFoldKeywords,
+    PredictionKeywords,
+    ResumeKeywords,
+    RunKeywords,
+)
 from delira.experiments.parameters import Parameters
 from delira.experiments.placement import Placement
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
@@ -25,7 +33,7 @@ from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.runs.stored_run import read_run
 from delira.settings.config import SETTINGS, canonical, check_names
-from delira.settings.signatures import Entries, Functions, NetworkKeywords, keyword, show_settings
+from delira.settings.signatures import keyword, show_settings
 from delira.training import checks, evaluation
 from delira.training.epoch import close_workers, with_names
 from delira.training.keeping import Keeping
@@ -38,7 +46,7 @@ from delira.utils import files, references, yaml_codec
 from delira.utils.frameworks import find_backend
 
 if TYPE_CHECKING:
-    from delira.execution import Executor, Resources
+    from delira.execution import Executor, Mirror, Resources
 
 _log = logging.getLogger("delira")
 
@@ -47,60 +55,6 @@ _SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(splits.SplitConf
 
 #: the class of networks that an experiment trains
 NetworkT = TypeVar("NetworkT")
-
-
-class _OfRuns(NetworkKeywords, total=False):
-    losses: Functions | None
-    batch_size: int | None
-    callbacks: Iterable[Any] | None
-    start_epoch: int
-
-
-class ExperimentKeywords(_OfRuns, total=False):
-    """Settings of an experiment, for all of its runs."""
-
-    metrics: Mapping[str, Any] | None
-    metric_keys: Entries | None
-    num_epochs: int | None
-    fold: int
-
-
-class RunKeywords(ExperimentKeywords, total=False):
-    """Settings of one run."""
-
-    n_epochs: int | None
-    key_mapping: Mapping[str, str] | None
-
-
-class ResumeKeywords(RunKeywords, total=False):
-    """Settings of a run that continues another one."""
-
-    params: Parameters | Mapping[str, Any] | None
-    preprocessing: Preprocessing | Mapping[str, Any] | None
-    allow_changes: bool
-    data_keys: Sequence[str] | None
-
-
-class KFoldKeywords(_OfRuns, total=False):
-    """Settings of a cross-validation; those of a split have the types of ``SplitConfig``."""
-
-    n_epochs: int | None
-    key_mapping: Mapping[str, str] | None
-    split_type: Any
-    shuffle: bool
-    random_seed: int | None
-    val_split: float | None
-    label_key: str
-    groups_key: str | None
-    check_duplicates: bool
-
-
-class PredictionKeywords(TypedDict, total=False):
-    """What a test uses in place of the methods of the network and of the backend."""
-
-    prepare_batch: Callable[..., Any] | None
-    convert_fn: Callable[..., Any] | None
-    key_mapping: Mapping[str, str] | None
 
 
 class BaseExperiment(Generic[NetworkT]):
@@ -201,7 +155,7 @@ class BaseExperiment(Generic[NetworkT]):
     # ------------------------------------------------------------------ runs
 
     @led(tell=on_cpu)
-    def run(
+    def run(  # noqa: PLR0913 - what is trained on what, and where it goes on
         self,
         train_data: Any,
         val_data: Any = None,
@@ -211,6 +165,7 @@ class BaseExperiment(Generic[NetworkT]):
         resume: str | Path | None = None,
         allow_changes: bool = False,
         data_keys: Sequence[str] | None = None,
+        mirror: "Mirror | str | os.PathLike[str] | None" = None,
         **kwargs: Unpack[RunKeywords],
     ) -> NetworkT:
         """Train one network.
@@ -235,6 +190,9 @@ class BaseExperiment(Generic[NetworkT]):
         data_keys
             Names of the parts of batches that are tuples, as a ``DataLoader`` of PyTorch and a ``tf.data.Dataset`` give
             them, e.g. ``("data", "label")``.
+        mirror
+            A URL, e.g. ``"s3://bucket/folder"``, that the files of the run are copied to while it runs, and where
+            ``resume`` looks for what is not here; or a :class:`delira.execution.Mirror`.
         **kwargs
             Settings of the trainer for this run; also ``num_epochs``, ``fold``, ``callbacks``.
 
@@ -254,12 +212,18 @@ class BaseExperiment(Generic[NetworkT]):
             check_manager(val_data, "validation")
         fold = checkpoint = None
         if resume is not None and resume != "auto":
-            fold, checkpoint = locate_fold(resume)
+            fold, checkpoint = locate_fold(mirroring.located(mirror, self.save_path, self.name, resume))
             resume = fold.parent
         with self.open_folder(
-            request, train_data, resume, kind="run", allow_changes=allow_changes,
-            called=[getattr(val_data, "transforms", None)], validation=run_request.describe_validation(val_data),
-        ) as folder:  # fmt: skip
+            request,
+            train_data,
+            resume,
+            kind="run",
+            allow_changes=allow_changes,
+            mirror=mirror,
+            called=[getattr(val_data, "transforms", None)],
+            validation=run_request.describe_validation(val_data),
+        ) as folder:
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
                 raise CheckpointError(  # what a user asked to continue never begins anew
@@ -382,6 +346,7 @@ class BaseExperiment(Generic[NetworkT]):
         n_jobs: int | None = None,
         resources: "Resources | Mapping[str, Any] | None" = None,
         takeover_after: float = 60.0,
+        mirror: "Mirror | str | os.PathLike[str] | None" = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
         **options: Unpack[KFoldKeywords],
@@ -426,6 +391,9 @@ class BaseExperiment(Generic[NetworkT]):
             What each fold needs, as :class:`delira.execution.Resources` or its fields: ``{"cpus": 2, "gpus": 0.5}``.
         takeover_after
             Seconds without a sign of life after which a fold that another machine works at is taken over.
+        mirror
+            A URL, e.g. ``"s3://bucket/folder"``, that the files of the run are copied to while it runs, and where
+            ``resume`` looks for what is not here; or a :class:`delira.execution.Mirror`. It changes no bit.
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that folder; finished folds are read,
             others are shared with whoever works at it. ``"auto"``: continue, or join, the newest unfinished one with
@@ -450,7 +418,9 @@ class BaseExperiment(Generic[NetworkT]):
         check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
         expect(flag("allow_changes", allow_changes))
         chosen = splits.check_chosen(folds)
-        placement = Placement(executor=executor, n_jobs=n_jobs, resources=resources, takeover_after=takeover_after)
+        placement = Placement(
+            executor=executor, n_jobs=n_jobs, resources=resources, takeover_after=takeover_after, mirror=mirror
+        )
         keeping = Keeping(keep_predictions=keep_predictions, predictions_dtype=predictions_dtype)
         split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
         if num_epochs is not None:
@@ -518,6 +488,7 @@ class BaseExperiment(Generic[NetworkT]):
         *,
         kind: str,
         allow_changes: bool = False,
+        mirror: "Mirror | str | os.PathLike[str] | None" = None,
         called: Iterable[Any] = (),
         **facts: Any,
     ) -> AbstractContextManager[RunFolder]:
@@ -531,6 +502,8 @@ class BaseExperiment(Generic[NetworkT]):
             As of :meth:`run`, but a path is that of a run folder.
         kind
             ``"run"`` or ``"kfold"``.
+        mirror
+            Where else its files go.
         called
             Functions whose code counts besides that of losses, metrics and transforms of the training.
         **facts
@@ -547,7 +520,7 @@ class BaseExperiment(Generic[NetworkT]):
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }
-        return RunFolder.opened(self.save_path, request.params.save, stated, resume, allow_changes)
+        return mirroring.opened(mirror, self.save_path, request.params.save, stated, resume, allow_changes)
 
     # ------------------------------------------------------------------ on disk
 

@@ -3,16 +3,18 @@
 import contextlib
 import dataclasses
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, check_known, check_numbers, expect
+from delira.experiments.mirroring import as_mirror
 from delira.runs.leases import TAKEN_OVER_AFTER
 
 if TYPE_CHECKING:
     from delira.contract import Backend
-    from delira.execution import Executor, Resources
+    from delira.execution import Executor, Mirror, Resources
 
 _log = logging.getLogger("delira")
 
@@ -37,6 +39,9 @@ class Placement:
     takeover_after: float = TAKEN_OVER_AFTER
     """Seconds without a sign of life after which a fold that another process works at is taken over."""
 
+    mirror: "Mirror | str | os.PathLike[str] | None" = None
+    """Where else the files of the run go."""
+
     def __post_init__(self) -> None:
         from delira.execution import Executor, Resources
         from delira.execution.executor import is_job_count
@@ -55,6 +60,7 @@ class Placement:
             raise ConfigError(f"executor='here' runs one fold after the other; for n_jobs={n_jobs} say 'processes'")
         if isinstance(given, Executor) and n_jobs is not None:
             raise ConfigError("an executor of your own knows how many it runs at once; leave n_jobs out")
+        as_mirror(self.mirror)
         if isinstance(resources, Mapping):
             check_known(resources, [field.name for field in dataclasses.fields(Resources)], "resources has no")
             Resources(**resources)

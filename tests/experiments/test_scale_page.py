@@ -33,6 +33,7 @@ def on_a_cluster(name, *changes):
 
 
 def test_the_blocks_run(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec", reason="mirrors need fsspec, see requirements/remote.txt")
     monkeypatch.chdir(tmp_path)
     assert run(*(block for block in HERE if '"devices"' not in block))["joined"].folds
 

@@ -36,6 +36,7 @@ NOT_CALLED = {
     "delira.execution.Executor": "a base class of executors",
     "delira.execution.Handle": "a base class of handles",
     "delira.execution.Shared": "holds anything",
+    "delira.execution.fetch": "needs a run in a store: tests/experiments/test_mirroring.py",
     "delira.inference.Inference": "a base class of ways",
     "delira.inference.joined": "a part of predict, which checks both ways",
     "delira.prediction.Prediction": "a record that predict returns",

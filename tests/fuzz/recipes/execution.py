@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 from fuzz_cases import Entry
-from fuzz_values import NAN, NOT_NEGATIVE_OR_ZERO, NOT_POSITIVE_INT, STRANGE
+from fuzz_values import NAN, NOT_NEGATIVE_OR_ZERO, NOT_POSITIVE, NOT_POSITIVE_INT, STRANGE
 
 
 def at_once(executor, folder):
@@ -16,6 +16,9 @@ def at_once(executor, folder):
 
 #: -1 stands for one for each core
 NO_JOBS = [value for value in NOT_POSITIVE_INT if value is not None and not (type(value) is int and value == -1)]
+
+#: as they are if nobody says them
+MIRROR_TIMES = {"every": 5.0, "patience": 600.0, "grace": 20.0, "takeover_after": 60.0}
 
 ENTRIES = [
     Entry(
@@ -35,6 +38,27 @@ ENTRIES = [
         wrong={
             "n_jobs": NO_JOBS,
             "gpus": ["0,1", 2, NAN, {}, STRANGE, True, [None], [-1], [0.5], [""], [0, 0]],
+        },
+    ),
+    Entry(
+        name="delira.execution.Mirror",
+        good=lambda folder: {"url": str(folder / "store")},
+        use=lambda made, folder: [made.url, made.every, made.patience, made.grace, made.takeover_after],
+        expected=lambda arguments: [
+            str(arguments["url"]).rstrip("/"),
+            *(arguments.get(name, value) for name, value in MIRROR_TIMES.items()),
+        ],
+        right={
+            "url": ["s3://bucket/folder/", "memory://store"],
+            "every": [0.1, 5],
+            "patience": [1, 3600],
+            "grace": [0, 30],
+            "takeover_after": [1, 60.0],
+        },
+        wrong={
+            "url": ["", 5, NAN, [], None, True],
+            "grace": NOT_NEGATIVE_OR_ZERO,
+            **dict.fromkeys(("every", "patience", "takeover_after"), NOT_POSITIVE),
         },
     ),
     # what is right begins a cluster: tests/experiments/test_ray.py, test_slurm.py

@@ -1,0 +1,343 @@
+"""Runs that a mirror has: found, and brought to this disk, where they are then as if they had been begun here."""
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from delira.errors import ConfigError, FolderInUseError, LeaseLostError, MirrorError
+from delira.execution.place import Claim, Index, Place
+from delira.execution.store import Store, check_url
+from delira.runs.folder import LEDGER, RunFolder, events_in
+from delira.runs.leases import Leases
+from delira.utils import files, lock
+
+_log = logging.getLogger("delira")
+
+#: where a run lies until all of it is there
+FETCHING = ".fetching"
+_LEASE = "fetching"
+#: what tells which run it is
+FACTS = ("manifest.json", LEDGER)
+#: seconds between tries of what the store does not give
+_PAUSES = (0.5, 2.0, 5.0)
+_FOLD_CHECKPOINT = re.compile(r"fold_0*(\d+)/checkpoints/.+")
+_ASIDE = re.compile(r"\.(damaged|superseded)\d*$")
+#: made anew at the end of a run
+_MADE_AGAIN = "report/"
+
+
+def needed_of(place: Place, index: Index) -> list[str]:
+    """Return the files that a run needs to go on: all but checkpoints of folds that have finished, and the report.
+
+    Parameters
+    ----------
+    place, index
+        Of the run; its ledger is read in the store.
+    """
+    kind, finished = "kfold", set()
+    for name in FACTS:
+        if name in index.files:
+            content = place.store.read(place.object(index.copy, index.files[name].sha256))
+            if name == LEDGER:
+                entries = []
+                for line in content.splitlines():
+                    with contextlib.suppress(ValueError):
+                        entries.append(files.mapping(files.parse_json(line)))
+                told = events_in([dict(entry) for entry in entries])
+                finished = {str(each.get("fold")) for each in told if each["event"] == "fold_finished"}
+            else:
+                with contextlib.suppress(ValueError):
+                    manifest = files.mapping(files.parse_json(content))
+                    kind = str(files.mapping(manifest.get("fingerprint")).get("kind"))
+
+    def is_needed(name: str) -> bool:
+        found = _FOLD_CHECKPOINT.fullmatch(name)
+        is_over = found is not None and found[1] in finished and kind == "kfold"
+        return not (is_over or _ASIDE.search(name) or name.startswith(_MADE_AGAIN))
+
+    return [name for name in index.files if is_needed(name)]
+
+
+class Fetching:
+    """The runs of one experiment in a store, as seen from the folder that they are to be in.
+
+    Parameters
+    ----------
+    store
+        That they are mirrored to.
+    name
+        Of the experiment.
+    parent
+        Folder of its runs here.
+    """
+
+    def __init__(self, store: Store, name: str, parent: Path):
+        self._store, self._name, self._parent = store, Path(name).as_posix(), parent
+
+    def place(self, run: str) -> Place:
+        """Return where a run is, or will be, by the name of its folder."""
+        return Place(self._store, f"{self._name}/{run}")
+
+    def runs(self) -> list[str]:
+        """Names of the folders of runs, the newest first."""
+        return [run for run in reversed(self._store.folders(self._name)) if self.place(run).copies()]
+
+    def located(self, path: Path) -> Path:
+        """Bring the run of a path here, if it is not there or went on elsewhere; return the path that it has then.
+
+        Parameters
+        ----------
+        path
+            What ``resume`` was given: a folder of a run, of a fold or of its checkpoints, or a checkpoint file.
+        """
+        with self._alone():
+            if path.exists():
+                folder = next((each for each in (path, *path.parents) if Claim.of(each) is not None), None)
+                if folder is not None:
+                    self._renew(folder)
+                return path
+            there = self.runs()
+            for number, part in enumerate(path.parts):
+                if part in there:
+                    folder = self._parent / part
+                    if folder.is_dir():
+                        self._renew(folder)
+                    else:
+                        self._fetch(part)
+                    return folder.joinpath(*path.parts[number + 1 :])
+        return path
+
+    def bring_newest(self, is_meant: Callable[[RunFolder], bool]) -> None:
+        """Bring the newest unfinished run that is meant, else the newest finished one; renew those that are here.
+
+        Parameters
+        ----------
+        is_meant
+            Looks at manifest and ledger of a run.
+        """
+        with self._alone():
+            finished = None
+            for run in self.runs():
+                folder = self._parent / run
+                if folder.is_dir():
+                    if is_meant(RunFolder(folder)):
+                        self._renew(folder)
+                    continue
+                looked = self._fetch_facts(run)
+                if looked is None or not is_meant(looked):
+                    continue
+                if looked.is_unfinished():
+                    self._fetch(run)
+                    break
+                finished = finished or run
+            else:
+                here = [RunFolder(path) for path in self._parent.iterdir() if path.is_dir()]
+                if finished is not None and not any(is_meant(folder) for folder in here):
+                    self._fetch(finished)
+            shutil.rmtree(self._parent / FETCHING, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with Leases(files.writable_folder(self._parent)).waited_for(_LEASE):
+            yield
+
+    def _fetch_facts(self, run: str) -> RunFolder | None:
+        place, folder = self.place(run), self._parent / FETCHING / run
+        index = place.newest()
+        if index is None:
+            return None
+        bring(place, index, folder, [name for name in FACTS if name in index.files])
+        return RunFolder(folder)
+
+    def _fetch(self, run: str) -> None:
+        """Bring what a run needs to go on; what an earlier try has brought is not brought again."""
+        _fetch_new(self.place(run), self._parent / run, needed_of)
+
+    def _renew(self, folder: Path) -> None:
+        """Bring a run that went on elsewhere to its newest state, unless somebody is at work on it here."""
+        place, claim = self.place(folder.name), Claim.of(folder)
+        copies = place.copies()
+        if claim is None or not copies or place.run() != claim.run or copies[-1] in (claim.copy, claim.fetched):
+            return
+        if copies[-1] < claim.copy:
+            return
+        if lock.owner_of(folder) is not None or RunFolder(folder).workers() is not None:
+            return
+        _log.warning(
+            "%s went on elsewhere, by %s; what is here is brought to its newest state", folder,
+            place.describe(copies[-1]),
+        )  # fmt: skip
+        fetch_whole(place, folder, needed_of)
+
+
+def _fetch_new(place: Place, target: Path, wanted: Callable[[Place, Index], Collection[str]]) -> None:
+    """Bring a run that is not here: its folder is there when all of it is."""
+    folder = target.parent / FETCHING / target.name
+    fetch_whole(place, folder, wanted, is_new=True)
+    os.rename(folder, target)
+    files.sync_folder(target.parent)
+    _log.info("%s was fetched from %s", target, place.url)
+
+
+def fetch_whole(
+    place: Place, folder: Path, wanted: Callable[[Place, Index], Collection[str]], *, is_new: bool = False
+) -> Index:
+    """Make a folder the newest state of a run, as far as it is wanted; try again where it goes on meanwhile.
+
+    Checkpoints that are here and belong to no such state are set aside (``.superseded``).
+
+    Parameters
+    ----------
+    place, folder
+        From where, and where to.
+    wanted
+        Names of the files to bring.
+    is_new
+        Whether nobody has used the folder yet.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing to fetch.
+    MirrorError
+        If the store does not give it, or it is damaged.
+    """
+    for _ in range(len(_PAUSES) + 1):
+        copies = place.copies()
+        index = place.newest()
+        if index is None:
+            raise ConfigError(f"there is no run at {place.url}, or nothing of it was copied yet")
+        with contextlib.suppress(FileNotFoundError):
+            names = wanted(place, index)
+            Claim(index.run).write(folder)  # whoever comes after a crash sees that this is not all
+            for path in folder.glob("fold_*/checkpoints/checkpoint_*"):
+                name = path.relative_to(folder).as_posix()
+                if name not in index.all and not _ASIDE.search(name):
+                    if not is_new:
+                        files.publish_copy(path, path.with_name(f"{path.name}.superseded"))
+                    path.unlink()
+            bring(place, index, folder, names)
+            Claim(index.run, fetched=copies[-1]).write(folder)
+            return index
+    raise MirrorError(f"{place.url} changed all the time while it was fetched; try again")
+
+
+def bring(place: Place, index: Index, folder: Path, names: Collection[str]) -> None:
+    """Bring files into a folder, but those that are there; each completely or not at all.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the run goes on meanwhile, so that another index counts.
+    MirrorError
+        If the store does not give one, or it is damaged.
+    """
+    brought: dict[str, Path] = {}
+    for name in sorted(names, key=lambda name: (name in FACTS, name)):
+        entry, target = index.all[name], folder / name
+        if not _is_there(target, entry.sha256, entry.size):
+            if entry.sha256 in brought:
+                files.publish_copy(brought[entry.sha256], target)  # a link would be one file by two names
+            else:
+                _bring_one(place, index, name, folder)
+        brought[entry.sha256] = target
+
+
+def _bring_one(place: Place, index: Index, name: str, folder: Path) -> None:
+    pauses = [*_PAUSES]
+    while True:
+        try:
+            place.fetch(index, name, folder)
+            return
+        except FileNotFoundError:
+            if (newest := place.newest()) is not None and (newest.copy, newest.serial) != (index.copy, index.serial):
+                raise
+            raise MirrorError(f"{place.url} has no content of {name}, which its index names") from None
+        except Exception as error:  # of whatever store
+            if not pauses or isinstance(error, (FolderInUseError, LeaseLostError)):
+                raise MirrorError(
+                    f"{name} cannot be fetched from {place.url}: {type(error).__name__}: {error}; what was brought "
+                    "stays, and the same call goes on with the rest"
+                ) from error
+        time.sleep(pauses.pop(0))
+
+
+def _is_there(path: Path, digest: str, size: int) -> bool:
+    try:
+        if path.is_symlink() or path.stat().st_size != size:
+            return False
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except OSError:
+        return False
+
+
+def fetch(url: str | Path, out: str | Path = ".") -> Path:
+    """Bring a mirrored run to this disk, with all of its files.
+
+    Of a run that is here only what is missing is brought, such as checkpoints of folds that had finished when it went
+    on here.
+
+    Parameters
+    ----------
+    url
+        Of the run, of the experiment or of the mirror; of the two its newest run.
+    out
+        Folder like ``save_path`` of an experiment: the run will be in ``<out>/<name of the experiment>``.
+
+    Returns
+    -------
+    Path
+        Folder of the run.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, another one has its folder, or somebody is at work on it.
+    MirrorError
+        If the store does not give it, or it is damaged.
+    """
+    text = check_url(url, "url")
+    place, name, run = _found(text)
+    parent = files.writable_folder(files.as_path(out, "out") / name)
+    target = parent / run
+    with Leases(parent).waited_for(_LEASE):
+        if not target.exists():
+            _fetch_new(place, target, lambda _, index: index.all)
+            shutil.rmtree(parent / FETCHING, ignore_errors=True)
+            return target
+        claim, copies = Claim.of(target), place.copies()
+        if claim is None or claim.run != place.run():
+            raise ConfigError(
+                f"{str(target)!r} is there, and is another run than that of {place.url}; choose another out"
+            )
+        if copies[-1] not in (claim.copy, claim.fetched):
+            if (owner := lock.owner_of(target)) is not None:
+                raise FolderInUseError(f"{str(target)!r} is in use by {owner}; wait until that has ended")
+            fetch_whole(place, target, lambda _, index: index.all)
+        elif (index := place.newest()) is not None:
+            bring(place, index, target, [name for name in index.all if not (target / name).exists()])
+    return target
+
+
+def _found(url: str) -> tuple[Place, str, str]:
+    """Return the place that a URL means, the name of its experiment, and that of its run."""
+    protocol, found, path = url.rpartition("://")
+    parts = [part for part in path.split("/") if part]
+    above, own = parts[:-2] or parts[:1], parts[len(parts[:-2] or parts[:1]) :]
+    start = "/" if path.startswith("/") else ""
+    store, key = Store(f"{protocol}{found}{start}{'/'.join(above)}", "url"), "/".join(own)
+    if own and (place := Place(store, key)).copies():
+        return place, own[-2] if len(own) > 1 else parts[-2], own[-1]
+    homes = [key, *(f"{key}/{each}".lstrip("/") for each in store.folders(key))]
+    runs = [(run, home) for home in homes if home for run in Fetching(store, home, Path()).runs()]
+    if not runs:
+        raise ConfigError(f"there is no run at url={url!r}; it is <mirror>/<name of the experiment>/<name of the run>")
+    run, home = max(runs)
+    return Place(store, f"{home}/{run}"), home.rpartition("/")[2], run

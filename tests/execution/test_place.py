@@ -1,0 +1,112 @@
+"""The place of a run in a store: whose it is, and what it says that it has."""
+
+import dataclasses
+import json
+
+import pytest
+
+pytest.importorskip("fsspec", reason="stores need fsspec, see requirements/remote.txt")
+
+from delira.errors import ConfigError, MirrorError
+from delira.execution.place import Claim, Index, Place
+from delira.execution.snapshot import OWN, Entry
+from delira.execution.store import Store
+from delira.utils import files
+
+ONE = Entry("0" * 64, 5)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(Store(f"memory://{tmp_path.name}"), "name/run")
+
+
+def index(**changes):
+    return Index(**{"copy": "00001-aaaaaaaa", "serial": 3, "run": "r", "files": {"fold_00/a": ONE}, **changes})
+
+
+def test_an_index_is_read_as_it_was_written():
+    made = index(left={"b": ONE})
+    assert Index.from_bytes(made.to_bytes()) == made
+    assert made.all == {"fold_00/a": ONE, "b": ONE}
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "", ".mirror/owner.json", "a//b", "a\\b", "./a"])
+def test_an_index_that_leads_out_of_its_folder_is_refused(name):
+    with pytest.raises(ValueError, match="no file of a run"):
+        Index.from_bytes(index(files={name: ONE}).to_bytes())
+
+
+def test_an_index_that_was_changed_is_refused(place):
+    told = json.loads(index().to_bytes())
+    for changed in (
+        {**told, "serial": 4}, files.sealed({**told, "format": 2}), files.sealed({**told, "files": 5}),
+        files.sealed({**told, "files": {"a": {"sha256": "x", "size": 1}}}), [], "text",
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"."):
+            Index.from_bytes(json.dumps(changed).encode())
+    place.store.write("name/run/00001-aaaaaaaa/index-00000001.json", b"{")
+    with pytest.raises(MirrorError, match=r"index-00000001\.json is damaged"):
+        place.newest()
+
+
+def test_the_last_index_of_the_last_copy_that_has_one_counts(place):
+    assert place.newest() is None
+    for copy, serial in (("00001-aaaaaaaa", 1), ("00002-bbbbbbbb", 7), ("00002-bbbbbbbb", 8)):
+        place.write_index(index(copy=copy, serial=serial))
+    place.store.write("name/run/00003-cccccccc/owner.json", b"{}")
+    assert (place.newest().copy, place.newest().serial) == ("00002-bbbbbbbb", 8)
+    place.remove("00002-bbbbbbbb")
+    assert place.newest().copy == "00001-aaaaaaaa"
+    assert place.copies() == ["00001-aaaaaaaa", "00003-cccccccc"]
+
+
+def test_a_folder_claims_its_place_once(place, tmp_path):
+    claim = place.claim(tmp_path)
+    assert claim.copy.startswith("00001-")
+    assert Claim.of(tmp_path) == claim == place.claim(tmp_path)
+    assert place.copies() == [claim.copy]
+    assert place.run() == claim.run
+    assert "process" in place.describe(claim.copy)
+    # somebody emptied the store
+    place.store.remove("name")
+    assert place.claim(tmp_path) == claim
+    assert place.copies() == [claim.copy]
+
+
+def test_another_run_is_refused(place, tmp_path):
+    claim = place.claim(tmp_path / "one")
+    for other in (None, Claim("another run", "00001-ffffffff")):
+        if other is not None:
+            other.write(tmp_path / "two")
+        with pytest.raises(ConfigError, match=f"two runs would be mirrored .*the run {claim.run}.*{tmp_path / 'two'}"):
+            place.claim(tmp_path / "two")
+
+
+def test_who_fetched_the_newest_state_takes_over_and_nobody_else(place, tmp_path):
+    first = place.claim(tmp_path / "one")
+    Claim(first.run, fetched=first.copy).write(tmp_path / "two")
+    Claim(first.run, fetched=first.copy).write(tmp_path / "three")
+    second = place.claim(tmp_path / "two")
+    assert second.copy.startswith("00002-")
+    assert place.copies() == [first.copy, second.copy]
+    for late in ("one", "three"):
+        with pytest.raises(ConfigError, match="is not the newest state of its run"):
+            place.claim(tmp_path / late)
+
+
+def test_a_claim_that_cannot_be_read_is_said(tmp_path):
+    assert Claim.of(tmp_path) is None
+    Claim("r", "c").write(tmp_path)
+    path = tmp_path / OWN / "owner.json"
+    path.write_text(path.read_text().replace('"c"', '"d"'))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Claim.of(tmp_path)
+
+
+def test_what_is_damaged_is_not_fetched(place, tmp_path):
+    entry = dataclasses.replace(ONE, size=3)
+    place.store.write(place.object("00001-aaaaaaaa", ONE.sha256), b"abc")
+    with pytest.raises(MirrorError, match="is damaged: it is not what was copied from fold_00/a"):
+        place.fetch(index(files={"fold_00/a": entry}), "fold_00/a", tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -1,0 +1,153 @@
+"""What is seen of a folder is what was in it at one instant, and stays at hand until it is copied."""
+
+import contextlib
+import hashlib
+import os
+import threading
+
+import pytest
+
+from delira.execution import snapshot
+from delira.execution.snapshot import OWN, Entry, Snapshots, Unquiet
+from delira.utils.files import publish_text
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("manifest.json", "fold_00/result.zip", "fold_00/checkpoints/checkpoint_last.zip"):
+        publish_text(tmp_path / name, name)
+    return tmp_path
+
+
+def entry(text):
+    return Entry(hashlib.sha256(text.encode()).hexdigest(), len(text))
+
+
+def test_what_is_finished_is_seen(folder):
+    for name in (
+        ".lock",
+        "a.partial-01234567",
+        "slurm/job.pkl",
+        f"{OWN}/owner.json",
+        "fold_00/.leases/x",
+        "report/r.html",
+    ):
+        publish_text(folder / name, name)
+    (folder / "fold_00" / "link").symlink_to(folder / "manifest.json")
+    found = Snapshots(folder).take({})
+    names = ["manifest.json", "fold_00/result.zip", "fold_00/checkpoints/checkpoint_last.zip", "report/r.html"]
+    assert found == {name: entry(name) for name in names}
+
+
+def test_lines_are_whole(folder):
+    (folder / "ledger.jsonl").write_text('{"a": 1}\n{"b"')
+    (folder / "fold_00" / "history.csv").write_text("epoch")
+    found = Snapshots(folder).take({})
+    assert found["ledger.jsonl"] == entry('{"a": 1}\n')
+    assert found["fold_00/history.csv"] == entry("")
+
+
+def test_what_was_seen_stays_though_it_is_replaced(folder):
+    snapshots = Snapshots(folder)
+    found = snapshots.take({})
+    publish_text(folder / "fold_00" / "result.zip", "another")
+    staged = snapshots.pending[found["fold_00/result.zip"].sha256]
+    assert staged.path.read_text() == "fold_00/result.zip"
+    assert staged.is_same()
+    stored = {each.sha256: each.size for each in found.values()}
+    assert snapshots.take(stored)["fold_00/result.zip"] == entry("another")
+    assert snapshots.pending.keys() == {entry("another").sha256}
+    snapshots.forget()
+    assert not staged.path.exists()
+    # what was not copied is at hand again
+    snapshots.take(stored)
+    assert snapshots.pending.keys() == {entry("another").sha256}
+    # a content of which the store has a part is none that it has
+    snapshots.take({**stored, entry("another").sha256: 3})
+    assert snapshots.pending.keys() == {entry("another").sha256}
+
+
+def test_one_content_is_kept_once(folder):
+    os.link(folder / "fold_00/result.zip", folder / "fold_00/again.zip")
+    snapshots = Snapshots(folder)
+    found = snapshots.take({})
+    assert found["fold_00/again.zip"] == found["fold_00/result.zip"]
+    assert len(snapshots.pending) == 3
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_two_files_that_belong_together_are_seen_together(folder, has_links, monkeypatch):
+    if not has_links:
+
+        def refuse(*names, **more):
+            raise OSError("no links here")
+
+        monkeypatch.setattr(snapshot.os, "link", refuse)
+    is_over = threading.Event()
+
+    def write():
+        for number in range(100_000):
+            for name in ("data", "names_data"):  # the second one says which the first one is
+                (folder / "new").write_text(str(number))
+                os.replace(folder / "new", folder / "fold_00" / name)
+            if is_over.wait(0.002):
+                return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    numbers = set()
+    try:
+        snapshots = Snapshots(folder)
+        for _ in range(20):
+            with contextlib.suppress(Unquiet):
+                found = snapshots.take({})
+                if "fold_00/names_data" in found:
+                    data, names = (
+                        int(snapshots.pending[found[f"fold_00/{name}"].sha256].path.read_text())
+                        for name in ("data", "names_data")
+                    )
+                    assert data - names in (0, 1)
+                    numbers.add(data)
+    finally:
+        is_over.set()
+        thread.join()
+    assert len(numbers) > 3
+
+
+def test_a_folder_that_never_rests_is_left_for_later(folder, monkeypatch):
+    monkeypatch.setattr(snapshot, "_PAUSE", 0)
+    link, numbers = os.link, iter(range(10**6))
+
+    def disturb(source, target):
+        link(source, target)
+        publish_text(folder / "fold_00" / "busy", str(next(numbers)))
+
+    monkeypatch.setattr(snapshot.os, "link", disturb)
+    with pytest.raises(Unquiet, match="changed all the time"):
+        Snapshots(folder).take({})
+
+
+def test_who_writes_into_a_file_that_was_seen_is_noticed(folder):
+    snapshots = Snapshots(folder)
+    found = snapshots.take({})
+    with open(folder / "fold_00" / "result.zip", "a") as file:
+        file.write("more")
+    assert not snapshots.pending[found["fold_00/result.zip"].sha256].is_same()
+
+
+def test_logs_are_looked_at_now_and_then(folder):
+    publish_text(folder / "fold_00" / "logs" / "events", "one")
+    snapshots = Snapshots(folder)
+    found = snapshots.take({})
+    assert found["fold_00/logs/events"] == entry("one")
+    with open(folder / "fold_00" / "logs" / "events", "a") as file:
+        file.write(" two")
+    stored = {each.sha256: each.size for each in found.values()}
+    assert snapshots.take(stored)["fold_00/logs/events"] == entry("one")
+    assert snapshots.take(stored, with_logs=True)["fold_00/logs/events"] == entry("one two")
+
+
+def test_a_folder_that_was_deleted_is_none(folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(FileNotFoundError):
+        Snapshots(folder).take({})
