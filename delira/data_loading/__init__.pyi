@@ -27,6 +27,7 @@ from delira.data_loading.nii import load_nii as load_nii
 from delira.data_loading.nii import load_sample_nii as load_sample_nii
 from delira.data_loading.open_array import load_array as load_array
 from delira.data_loading.patches import Patches as Patches
+from delira.data_loading.remote import RemoteSettings as RemoteSettings
 from delira.data_loading.resampling import resample as resample
 from delira.data_loading.resampling import resample_like as resample_like
 from delira.data_loading.sampler import AbstractSampler as AbstractSampler
@@ -81,6 +82,7 @@ __all__ = [
     "RandomSampler",
     "RandomSamplerNoReplacement",
     "RandomSamplerWithReplacement",
+    "RemoteSettings",
     "SequentialSampler",
     "StoppingPrevalenceRandomSampler",
     "StoppingPrevalenceSequentialSampler",
