@@ -44,6 +44,7 @@ from delira.data_loading.sampler import StoppingPrevalenceRandomSampler as Stopp
 from delira.data_loading.sampler import StoppingPrevalenceSequentialSampler as StoppingPrevalenceSequentialSampler
 from delira.data_loading.sampler import WeightedPrevalenceRandomSampler as WeightedPrevalenceRandomSampler
 from delira.data_loading.sampler import WeightedRandomSampler as WeightedRandomSampler
+from delira.data_loading.shards import ShardDataset as ShardDataset
 from delira.data_loading.transforms import Compose as Compose
 from delira.data_loading.transforms import FittedPreprocessing as FittedPreprocessing
 from delira.data_loading.transforms import PerSampleTransform as PerSampleTransform
@@ -84,6 +85,7 @@ __all__ = [
     "RandomSamplerWithReplacement",
     "RemoteSettings",
     "SequentialSampler",
+    "ShardDataset",
     "StoppingPrevalenceRandomSampler",
     "StoppingPrevalenceSequentialSampler",
     "Subset",

@@ -318,11 +318,9 @@ class LoadSample:
                     f"but {shown(files[0])!r} has {arrays[0].shape}"
                 )
         stacked = np.stack(arrays)
-        return (
-            cast(stacked, self._dtype[key], f"entry {key!r} of {shown(os.fspath(path))!r}")
-            if key in self._dtype
-            else stacked
-        )
+        if key not in self._dtype:
+            return stacked
+        return cast(stacked, self._dtype[key], f"entry {key!r} of {shown(os.fspath(path))!r}")
 
     def _open(self, path: str, key: str, name: str) -> OpenArray:
         """Open a file, or load it where that is the only way to a part of it."""

@@ -258,6 +258,9 @@ class RemoteFile:
         Whether the block that was read last stays in memory, for the next sample in it.
     """
 
+    def __str__(self) -> str:
+        return str(self.address)
+
     def __init__(self, address: Address, size: int, stamp: str, keeps: bool = True) -> None:
         self.address, self.size, self.stamp, self._keeps = address, size, stamp, keeps
         self._name = f"{named_by(address.url)} {stamp}"
@@ -323,6 +326,14 @@ class RemoteFile:
         joined = b"".join(block or b"" for block in blocks.values()) if len(blocks) > 1 else blocks[last] or b""
         return joined[start - first : stop - first]
 
+    def kept(self, what: str) -> bytes | None:
+        """Return what was made of the file and kept beside its blocks; None if there is nothing."""
+        return self._cache.get(f"{self._name} {what}")
+
+    def keep(self, what: str, content: bytes) -> None:
+        """Keep what was made of the file; it goes as blocks go."""
+        self._cache.put(f"{self._name} {what}", content)
+
     def _kept(self, number: int) -> bytes | None:
         latest, block = self._latest
         if number == latest:
@@ -349,9 +360,15 @@ class RemoteFile:
 
 
 class RemoteStream(io.RawIOBase):
-    """A file elsewhere as readers of zip, tar and HDF5 want it: they jump, and read what they need."""
+    """A file elsewhere as readers of zip, tar and HDF5 want it: they jump, and read what they need.
 
-    def __init__(self, file: RemoteFile) -> None:
+    Parameters
+    ----------
+    file
+        A :class:`RemoteFile`, or what has ``size`` and ``read(start, stop)`` like it.
+    """
+
+    def __init__(self, file: Any) -> None:
         self._file, self._place = file, 0
 
     def readable(self) -> bool:
@@ -373,7 +390,8 @@ class RemoteStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read as much as the buffer takes."""
-        content = self._file.read(self._place, min(self._place + len(buffer), self._file.size))
+        stop = max(self._place, min(self._place + len(buffer), self._file.size))
+        content = self._file.read(self._place, stop) if stop > self._place else b""
         buffer[: len(content)] = content
         self._place += len(content)
         return len(content)
