@@ -49,6 +49,7 @@ from delira.data_loading.sampler import (
     WeightedRandomSampler,
 )
 from delira.data_loading.shards import ShardDataset
+from delira.data_loading.stream import DataStream
 from delira.data_loading.transforms import Compose, FittedPreprocessing, PerSampleTransform
 from delira.data_loading.workers import WorkerSettings
 from delira.utils.lazy import public_names

@@ -45,6 +45,7 @@ from delira.data_loading.sampler import StoppingPrevalenceSequentialSampler as S
 from delira.data_loading.sampler import WeightedPrevalenceRandomSampler as WeightedPrevalenceRandomSampler
 from delira.data_loading.sampler import WeightedRandomSampler as WeightedRandomSampler
 from delira.data_loading.shards import ShardDataset as ShardDataset
+from delira.data_loading.stream import DataStream as DataStream
 from delira.data_loading.transforms import Compose as Compose
 from delira.data_loading.transforms import FittedPreprocessing as FittedPreprocessing
 from delira.data_loading.transforms import PerSampleTransform as PerSampleTransform
@@ -65,6 +66,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "DataManager",
+    "DataStream",
     "DictDataset",
     "FittedPreprocessing",
     "GroupRandomSampler",
