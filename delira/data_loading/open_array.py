@@ -79,8 +79,9 @@ def load_array(path: str | os.PathLike[str], remote: RemoteSettings | Mapping[st
 
 def open_array(path: str | os.PathLike[str], remote: RemoteSettings | Mapping[str, Any] | None = None) -> OpenArray:
     """Open what :func:`load_array` loads; parameters and errors as there."""
+    settings = as_remote_settings(remote)
     if isinstance(path, str) and is_url(path):
-        return _open_url(path, as_remote_settings(remote))
+        return _open_url(path, settings)
     name = os.path.normpath(os.fspath(path))
     file, inner = _divided(name)
     os.stat(file)  # the system's own error for what is missing

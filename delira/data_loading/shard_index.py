@@ -156,7 +156,7 @@ def _index(shard: Shard) -> dict[str, Any]:
 def _samples(archive: tarfile.TarFile, shard: Shard) -> list[tuple[str, dict[str, list[int]]]]:
     samples: list[tuple[str, dict[str, list[int]]]] = []
     for member in archive:
-        archive.members = []  # else it keeps them all  # type: ignore[assignment]
+        archive.members = []  # type: ignore[attr-defined]  # else it keeps them all
         match = _NAME.fullmatch(member.name)
         is_meta = "/" not in member.name and member.name.startswith("__") and member.name.endswith("__")
         if not member.isfile() or match is None or is_meta:
