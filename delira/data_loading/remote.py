@@ -267,6 +267,11 @@ class RemoteFile:
         self._cache = address.settings.cache
         self._latest: tuple[int, bytes] = (-1, b"")
 
+    @property
+    def _fingerprint(self) -> str:
+        """What a cache of samples knows it by: not how it is reached, nor what was read of it."""
+        return self._name
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_latest": (-1, b"")}
 

@@ -112,7 +112,7 @@ def open_remote_zarr(address: Address) -> Any:
     MissingBackendError
         If zarr is not installed.
     """
-    zarr = import_optional("zarr", f"{str(address)!r}, taken for a zarr store,", "zarr")
+    zarr = import_optional("zarr", f"{str(address)!r}, taken for a zarr store,", "zarr>=3")
     try:
         return zarr.open(store=store_at(address.url, address.settings), mode="r")
     except (DataError, UnreadableError, MissingBackendError):
@@ -143,7 +143,7 @@ def stamps_of(array: Any) -> list[tuple[str, str | None]]:
 
 @functools.cache
 def _store_class() -> type:
-    store = import_optional("zarr.abc.store", "a zarr store at a URL", "zarr").Store
+    store = import_optional("zarr.abc.store", "a zarr store at a URL", "zarr>=3").Store
     return type("RemoteStore", (_RemoteObjects, store), {})
 
 

@@ -94,11 +94,11 @@ class ShardDataset(AbstractDataset):
         remote: RemoteSettings | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._settings = as_remote_settings(remote)
+        self._delira_settings = as_remote_settings(remote)
         names = expanded(shards)
         expect(("decoders", decoders, _are_functions(decoders), "a dict {ending: function}"))
         self._decoders = {ending.lower(): function for ending, function in (decoders or {}).items()}
-        self._shards, self._members = open_shards(names, self._settings)
+        self._shards, self._members = open_shards(names, self._delira_settings)
         self._keys, self._takes_all = _check_keys(keys, self._members), keys is None
         for ending in {ending for endings in self._keys.values() for ending in endings}:
             self._decoder(ending)  # refuses it
@@ -218,7 +218,7 @@ class ShardDataset(AbstractDataset):
 
     def _elsewhere(self) -> tuple[int, int]:
         size = sum(shard.size for shard in self._shards if isinstance(shard, RemoteFile))
-        return size, self._settings.cache_size if size else 0
+        return size, self._delira_settings.cache_size if size else 0
 
 
 def _check_keys(keys: object, members: Members) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Data that can only be read from beginning to end: batches of a stream, and where in it a training stands."""
 
 import copy
+import inspect
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,7 +77,7 @@ class DataStream:
         self.n_batches = None if n_batches is None else check_count(n_batches, "n_batches", 1)
         self._drop_last = check_flag(drop_last, "drop_last")
         expect(("resume", resume, resume in (None, "state", "skip"), "'state', 'skip' or None"))
-        has_state = hasattr(stream, "state_dict") and hasattr(stream, "load_state_dict")
+        has_state = _has_state(stream)
         if resume == "state" and not has_state:
             raise ConfigError(
                 f"resume='state' needs state_dict and load_state_dict, which a {self._name} does not have; write them, "
@@ -261,6 +262,19 @@ def _check_stream(stream: Any) -> Any:
     if not hasattr(stream, "__iter__") and not callable(stream):
         raise ConfigError(f"a stream must be iterable, or a function that returns an iterator; got {stream!r:.100}")
     return stream
+
+
+def _has_state(stream: Any) -> bool:
+    """Return True if it tells its position by itself; a ``StreamingDataset`` must be told it, and its loader not."""
+    if not (hasattr(stream, "state_dict") and hasattr(stream, "load_state_dict")):
+        return False
+    try:
+        inspect.signature(stream.state_dict).bind()
+    except TypeError:
+        return False
+    except ValueError:  # written in C
+        return True
+    return True
 
 
 def _has_shuffle_buffer(stream: Any) -> bool:

@@ -13,7 +13,7 @@ pytest.importorskip("aiohttp")
 
 from served import s3_server, serving
 
-from delira.data_loading import BaseDataManager, ShardDataset, default_load_fn_2d
+from delira.data_loading import BaseDataManager, CachedDataset, ShardDataset, default_load_fn_2d
 from delira.data_loading.case_hashes import too_far_away
 from delira.data_loading.shard_index import expanded
 from delira.errors import ConfigError, DataError, MissingKeyError
@@ -153,6 +153,27 @@ def test_shards_at_a_url_give_the_same(method, shards, server, tmp_path):
     with pytest.raises(DataError, match=r"train-000000.tar has changed") as caught:
         pickle.loads(pickle.dumps(small))[0]
     assert any("the member 0000.png of http" in note for note in caught.value.__notes__)
+
+
+def test_a_cached_dataset_knows_shards_however_they_are_reached(server, tmp_path):
+    members = [(f"{number}.npy", npy(ARRAYS[number])) for number in range(4)]
+    server.files["a.tar"] = tar(tmp_path / "a.tar", members).read_bytes()
+
+    def cached(url, **remote):
+        dataset = ShardDataset(url, {"data": "npy"}, remote=remote)
+        dataset[3]
+        return CachedDataset(dataset, tmp_path / "samples")
+
+    def files():
+        return {path for path in (tmp_path / "samples").rglob("*") if path.is_file()}
+
+    np.testing.assert_array_equal(cached(f"{server.url}/a.tar")[1]["data"], ARRAYS[1])
+    before = files()
+    assert cached(f"{server.url}/a.tar?X-Amz-Signature=abc", cache_dir=tmp_path / "other", retries=1)[1]
+    assert files() == before
+    server.files["a.tar"] = tar(tmp_path / "a.tar", [(name, npy(ARRAYS[5])) for name, _ in members]).read_bytes()
+    np.testing.assert_array_equal(cached(f"{server.url}/a.tar")[1]["data"], ARRAYS[5])
+    assert files() > before
 
 
 def test_shards_in_s3_give_the_same(shards, tmp_path):

@@ -219,6 +219,16 @@ def test_a_shuffle_buffer_of_hugging_face_is_not_believed(caplog):
     assert not caplog.records
 
 
+def test_a_state_that_must_be_told_the_position_is_none():
+    class Mosaic(Plain):
+        def state_dict(self, num_samples, from_beginning):
+            raise AssertionError
+
+    assert len(labels(DataStream(Mosaic(), 4, resume="skip"))) == len(labels(DataStream(Mosaic(), 4))) == 6
+    with pytest.raises(ConfigError, match="needs state_dict and load_state_dict"):
+        DataStream(Mosaic(), 4, resume="state")
+
+
 def test_a_stream_that_became_shorter_is_refused():
     stream = DataStream(lambda: zip(X[:3], Y[:3], strict=True), 4, resume="skip")
     stream.load_state_dict({"pass": 0, "batches": 2, "samples": 8, "in_epoch": 2, "is_over": False, "stream": None})
