@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from delira.data_loading import WorkerSettings, sampler
+from delira.data_loading import RemoteSettings, WorkerSettings, sampler
 from delira.experiments.splits import SplitConfig
 from delira.settings import config
 from delira.settings.signatures import settings_signature
@@ -179,6 +179,12 @@ def test_every_recipe_is_short(page):
 def test_the_table_of_worker_settings_has_every_one_with_its_default():
     defaults = {field.name: repr(field.default) for field in dataclasses.fields(WorkerSettings)}
     assert table_of("Workers", "data.md") == defaults
+
+
+def test_the_table_of_settings_of_data_elsewhere_has_every_one_with_its_default():
+    made = RemoteSettings()
+    defaults = {field.name: repr(getattr(made, field.name)) for field in dataclasses.fields(RemoteSettings)}
+    assert table_of("Data elsewhere", "data.md") == defaults
 
 
 @pytest.mark.parametrize("sampler", [name for name in sampler.__all__ if name != "AbstractSampler"])

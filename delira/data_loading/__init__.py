@@ -30,6 +30,7 @@ from delira.data_loading.mapped_dataset import MappedDataset
 from delira.data_loading.nii import load_nii, load_sample_nii
 from delira.data_loading.open_array import load_array
 from delira.data_loading.patches import Patches
+from delira.data_loading.remote import RemoteSettings
 from delira.data_loading.resampling import resample, resample_like
 from delira.data_loading.sampler import (
     AbstractSampler,
@@ -47,6 +48,8 @@ from delira.data_loading.sampler import (
     WeightedPrevalenceRandomSampler,
     WeightedRandomSampler,
 )
+from delira.data_loading.shards import ShardDataset
+from delira.data_loading.stream import DataStream
 from delira.data_loading.transforms import Compose, FittedPreprocessing, PerSampleTransform
 from delira.data_loading.workers import WorkerSettings
 from delira.utils.lazy import public_names

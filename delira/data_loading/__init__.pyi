@@ -27,6 +27,7 @@ from delira.data_loading.nii import load_nii as load_nii
 from delira.data_loading.nii import load_sample_nii as load_sample_nii
 from delira.data_loading.open_array import load_array as load_array
 from delira.data_loading.patches import Patches as Patches
+from delira.data_loading.remote import RemoteSettings as RemoteSettings
 from delira.data_loading.resampling import resample as resample
 from delira.data_loading.resampling import resample_like as resample_like
 from delira.data_loading.sampler import AbstractSampler as AbstractSampler
@@ -43,6 +44,8 @@ from delira.data_loading.sampler import StoppingPrevalenceRandomSampler as Stopp
 from delira.data_loading.sampler import StoppingPrevalenceSequentialSampler as StoppingPrevalenceSequentialSampler
 from delira.data_loading.sampler import WeightedPrevalenceRandomSampler as WeightedPrevalenceRandomSampler
 from delira.data_loading.sampler import WeightedRandomSampler as WeightedRandomSampler
+from delira.data_loading.shards import ShardDataset as ShardDataset
+from delira.data_loading.stream import DataStream as DataStream
 from delira.data_loading.transforms import Compose as Compose
 from delira.data_loading.transforms import FittedPreprocessing as FittedPreprocessing
 from delira.data_loading.transforms import PerSampleTransform as PerSampleTransform
@@ -63,6 +66,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "DataManager",
+    "DataStream",
     "DictDataset",
     "FittedPreprocessing",
     "GroupRandomSampler",
@@ -81,7 +85,9 @@ __all__ = [
     "RandomSampler",
     "RandomSamplerNoReplacement",
     "RandomSamplerWithReplacement",
+    "RemoteSettings",
     "SequentialSampler",
+    "ShardDataset",
     "StoppingPrevalenceRandomSampler",
     "StoppingPrevalenceSequentialSampler",
     "Subset",

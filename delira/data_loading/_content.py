@@ -24,6 +24,7 @@ import numpy as np
 
 from delira.errors import ConfigError
 from delira.utils import frameworks, references, user_code
+from delira.utils.urls import shown
 
 _CHUNK = 2**24  # bytes hashed at once, so that memory-mapped arrays need not fit into memory
 HashFunctions = Mapping[type, Callable[[Any], Any] | None]
@@ -192,7 +193,7 @@ def _first_path(source: Any) -> str:
     """The path that names a sample: of the files in a dict like ``{"img": [...], "label": ...}`` their folder."""
     is_flat = isinstance(source, Mapping) and all(isinstance(place, tuple) for place in source)  # of a cached dataset
     texts = source if is_flat else strings_in(source)
-    paths = [text for text in texts.values() if os.sep in text or os.path.splitext(text)[1]]
+    paths = [shown(text) for text in texts.values() if os.sep in text or os.path.splitext(text)[1]]
     folders = {os.path.dirname(path) for path in paths}
     if len(folders) == 1 and any(place and isinstance(place[0], str) for place in texts):
         return folders.pop()

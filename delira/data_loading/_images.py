@@ -1,5 +1,6 @@
 """Images as arrays, channels first, and numbers as text."""
 
+import io
 import os
 import warnings
 from collections.abc import Iterable
@@ -22,22 +23,24 @@ def check_size(owner: object, img_shape: object) -> tuple[int, int]:
     return int(sizes[0]), int(sizes[1])
 
 
-def read_image(file: str, n_channels: int = 0) -> np.ndarray:
+def read_image(file: str, n_channels: int = 0, content: bytes | None = None) -> np.ndarray:
     """Return the values of an image, upright, shape (H, W) or (H, W, C).
 
     Channels are gray, colours (red, green, blue), and after these opacity; where ``n_channels`` are as many as the
-    four of CMYK, these. Integers are in the byte order of this machine.
+    four of CMYK, these. Integers are in the byte order of this machine. With ``content`` these bytes are read, and the
+    file need not be there.
     """
-    with open(file, "rb"):  # the system's own error for what is missing or forbidden
-        pass
+    if content is None:
+        with open(file, "rb"):  # the system's own error for what is missing or forbidden
+            pass
     name = os.fspath(file)
     try:
         if name.lower().endswith(".npy"):
             image = np.load(file)
         else:
             read = import_optional("imageio.v3", "reading an image", "delira[images]").imread
-            seen = _seen_by_pillow(name, n_channels)
-            image = np.asarray(read(file)) if seen is None else seen
+            seen = _seen_by_pillow(name, n_channels, content)
+            image = np.asarray(read(file if content is None else content)) if seen is None else seen
         return image.astype(image.dtype.newbyteorder("="), copy=False)
     except DataError:
         raise
@@ -72,7 +75,7 @@ def to_channels_first(image: np.ndarray, img_shape: tuple[int, ...], n_channels:
     return np.ascontiguousarray(image.transpose(2, 0, 1), dtype=np.float32)
 
 
-def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
+def _seen_by_pillow(name: str, n_channels: int, content: bytes | None) -> np.ndarray | None:
     """Read an image with what its values alone do not tell: inks, palettes, transparent colours, the way up.
 
     None if Pillow does not know the format, or reads less of it than imageio.
@@ -81,7 +84,7 @@ def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        picture = Image.open(name)
+        picture = Image.open(name if content is None else io.BytesIO(content))
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError):  # another format
         return None
     with picture:
@@ -105,12 +108,12 @@ def _seen_by_pillow(name: str, n_channels: int) -> np.ndarray | None:
         if is_white_zero and image.dtype == np.uint16:  # of 1 and 8 bit it has done that itself
             image = np.iinfo(np.uint16).max - image
         if clear is not None and mode != "P":
-            image = _with_opacity(image, clear, name)
+            image = _with_opacity(image, clear, name, content)
         # of TIFF files it has been applied already, and the tag is gone
         return _upright(image, picture.getexif().get(_ORIENTATION, 1))
 
 
-def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str) -> np.ndarray:
+def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str, content: bytes | None) -> np.ndarray:
     """Add a last channel of opacity: none where the image has the colour ``clear``."""
     if image.ndim == 2:
         image = image[..., np.newaxis]
@@ -119,7 +122,7 @@ def _with_opacity(image: np.ndarray, clear: int | tuple[int, ...], name: str) ->
     if image.dtype == bool:
         image = image.astype(np.uint8) * np.uint8(255)
     colour = np.array(clear, dtype=np.int64)
-    with open(name, "rb") as file:
+    with open(name, "rb") if content is None else io.BytesIO(content) as file:
         header = file.read(25)
     bits = header[24] if header.startswith(b"\x89PNG") else 8
     if bits < 8:  # the values have been spread over 8 bit, the colour has not

@@ -332,6 +332,11 @@ class AbstractDataset(abc.ABC):
         """Return the files that the samples are loaded from, each once; they need not exist."""
         return paths_of(self._source(index) for index in range(len(self)))
 
+    def _elsewhere(self) -> tuple[int, int]:
+        """Return the bytes of all samples that lie at a URL, and those that the cache of them may take."""
+        found = [part._elsewhere() for part in self._label_parts()]
+        return sum(size for size, _ in found), min((cache for size, cache in found if size), default=0)
+
     def is_deterministic(self) -> bool:
         """Return True if it is certain that reading a sample draws no random numbers."""
         return bool(vars(_reader(type(self), "get_batch")).get("_draws_nothing"))

@@ -78,6 +78,10 @@ class WrappedDataset(AbstractDataset):
         except Exception as error:
             error.add_note(f"while sample {index} was read from the wrapped {type(self.data).__name__}")
             raise
+        return self.converted(sample, index)
+
+    def converted(self, sample: object, index: int) -> dict[str, Any]:
+        """Return what a dataset of another library gave as ``index`` under its names, as arrays."""
         return {name: convert_entry(value, name, index) for name, value in self._named(sample, index).items()}
 
     def get_sample_from_index(self, index: int) -> Any:
@@ -371,6 +375,12 @@ def as_dataset(data: object) -> AbstractDataset:
     """
     if isinstance(data, AbstractDataset):
         return data
+    if hasattr(data, "is_stream_of_batches"):
+        raise ConfigError(
+            f"a {type(data).__name__} is read from beginning to end and has no samples by number, so that it is "
+            "neither managed nor divided into folds; train on it by itself, experiment.run(stream, validation), or "
+            "make a data set of samples: ShardDataset, MappedDataset, or IterableDataset of those that fit into memory"
+        )
     if isinstance(data, Mapping):
         return DictDataset(data)
     if is_wrappable(data):

@@ -105,6 +105,28 @@ def hashes_of(data: BaseDataManager, entries: Sequence[str], epoch: int = 0) -> 
         given.close()
 
 
+def too_far_away(data: BaseDataManager) -> str:
+    """Say why the cases are not to be read for their hashes alone: they lie at a URL, and the cache cannot keep them.
+
+    Parameters
+    ----------
+    data
+        As of :func:`hashes_of`.
+
+    Returns
+    -------
+    str
+        Empty where they lie here, or what is fetched for the hashes is there for the training.
+    """
+    size, cache = data.whole_cases().dataset._elsewhere()
+    if size <= cache:
+        return ""
+    return (
+        f"its data lie elsewhere, {size / 1e9:.1f} GB, more than the {cache / 1e9:.1f} GB that their cache may take, "
+        "and were not fetched for their hashes alone; a larger cache_size keeps them"
+    )
+
+
 def are_alike_again(data: BaseDataManager, entries: Sequence[str], hashes: Sequence[str]) -> bool:
     """Whether cases have the same contents when they are read again; of a dataset that may draw, a few are.
 

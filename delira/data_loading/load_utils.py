@@ -17,6 +17,7 @@ from delira.data_loading.abstract_dataset import cut_array
 from delira.data_loading.file_dataset import ending_of, to_endings
 from delira.data_loading.nii import geometry_of, load_nii, open_nii
 from delira.data_loading.open_array import OpenArray, load_array, open_array
+from delira.data_loading.remote import as_remote_settings
 from delira.errors import (
     ConfigError,
     DataError,
@@ -31,6 +32,7 @@ from delira.errors import (
     noting,
 )
 from delira.utils.lazy import old_names
+from delira.utils.urls import shown
 
 _RANGES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
 
@@ -222,8 +224,8 @@ class LoadSample:
 
     Notes
     -----
-    With ``load_nii`` or ``load_array``, and without ``**kwargs``, patches read of an entry their part alone; an entry
-    that is normalised is read whole.
+    With ``load_nii`` or ``load_array``, and without ``**kwargs`` but ``remote``, patches read of an entry their part
+    alone; an entry that is normalised is read whole.
     """
 
     def __init__(
@@ -249,6 +251,8 @@ class LoadSample:
         self._dtype = {key: _to_dtype(value, key) for key, value in (dtype or {}).items()}
         check_names(type(self).__name__, normalize=normalize)
         self._normalize = [normalize] if isinstance(normalize, str) else list(normalize)
+        if sample_fn is load_array and "remote" in kwargs:  # as a dict it would show keys
+            kwargs = kwargs | {"remote": as_remote_settings(kwargs["remote"])}
         self._sample_fn, self._norm_fn, self._kwargs = sample_fn, norm_fn, kwargs
         expect(
             ("sample_fn", sample_fn, callable(sample_fn), "a function"),
@@ -279,7 +283,9 @@ class LoadSample:
         known = [*self._files, *(_GEOMETRY if self._geometry else ())]
         wanted = known if keys is None else [*keys]
         if missing := [key for key in {*wanted, *parts} if key not in known]:
-            raise MissingKeyError(f"the sample in {path!r} has no entries {sorted(missing)}; it has {sorted(known)}")
+            raise MissingKeyError(
+                f"the sample in {shown(os.fspath(path))!r} has no entries {sorted(missing)}; it has {sorted(known)}"
+            )
         entries = {key: self._load_entry(path, key, parts.get(key, ())) for key in self._files if key in wanted}
         where = self._where(path) if _GEOMETRY.intersection(wanted) else {}
         return {key: entries[key] if key in entries else where[key] for key in wanted}
@@ -308,22 +314,28 @@ class LoadSample:
         for file, array in zip(files, arrays, strict=True):
             if array.shape != arrays[0].shape:
                 raise DataError(
-                    f"the files of entry {key!r} differ in shape: {file!r} has {array.shape}, "
-                    f"but {files[0]!r} has {arrays[0].shape}"
+                    f"the files of entry {key!r} differ in shape: {shown(file)!r} has {array.shape}, "
+                    f"but {shown(files[0])!r} has {arrays[0].shape}"
                 )
         stacked = np.stack(arrays)
-        return cast(stacked, self._dtype[key], f"entry {key!r} of {path!r}") if key in self._dtype else stacked
+        if key not in self._dtype:
+            return stacked
+        return cast(stacked, self._dtype[key], f"entry {key!r} of {shown(os.fspath(path))!r}")
 
     def _open(self, path: str, key: str, name: str) -> OpenArray:
         """Open a file, or load it where that is the only way to a part of it."""
         file, open_file = os.path.join(path, name), _OPENERS.get(self._sample_fn)
-        if open_file is None or self._kwargs or {key, name}.intersection(self._normalize):
+        if self._sample_fn is load_array and self._kwargs.keys() == {"remote"}:
+            open_file, is_plain = functools.partial(open_array, **self._kwargs), True
+        else:
+            is_plain = not self._kwargs
+        if open_file is None or not is_plain or {key, name}.intersection(self._normalize):
             return OpenArray(self._load_file(file, {key, name}))
-        with noting(f"while {file!r} was loaded"):
+        with noting(f"while {shown(file)!r} was loaded"):
             return open_file(file)
 
     def _load_file(self, file: str, names: set[str]) -> np.ndarray:
-        with noting(f"while {file!r} was loaded"):
+        with noting(f"while {shown(file)!r} was loaded"):
             array = as_array(self._sample_fn(file, **self._kwargs))
             return np.asarray(self._norm_fn(array)) if names.intersection(self._normalize) else array
 
@@ -397,7 +409,7 @@ class LoadSampleLabel(LoadSample):
     def _labels(self, path: str, sample: Mapping[str, Any]) -> dict[str, Any]:
         """Load the labels; ``sample`` has the entries that they must not have."""
         file = os.path.join(path, self._label_ext)
-        with noting(f"while {file!r} was loaded"):
+        with noting(f"while {shown(file)!r} was loaded"):
             labels = self._label_fn(file, **self._label_kwargs)
         if not isinstance(labels, Mapping):
             raise DataError(

@@ -1,5 +1,6 @@
-"""Arrays larger than memory: mapped files and zarr stores."""
+"""Arrays larger than memory: mapped files and zarr stores, here or at a URL."""
 
+import math
 import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +10,10 @@ import numpy as np
 
 from delira.data_loading import _content, _exact
 from delira.data_loading.abstract_dataset import AbstractDataset, cut_array
+from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, as_remote_settings
+from delira.data_loading.remote_arrays import RemoteNpy, open_remote_zarr, stamps_of
 from delira.errors import ConfigError, DataError, MissingKeyError, import_optional, noting
+from delira.utils.urls import is_url
 
 _WHOLE = 2**24  # bytes; what is larger is only glanced at
 _N_BLOCKS = 64
@@ -25,8 +29,11 @@ class MappedDataset(AbstractDataset):
     ----------
     arrays
         ``{key: source of shape (n, ...)}``. A source is the path of a ``.npy`` file; the path of an array in a
-        zarr store, e.g. ``"scans.zarr/images"``; an open zarr array; a ``numpy.memmap``; or, for what is small,
-        an array in memory, which is pickled with its values.
+        zarr store, e.g. ``"scans.zarr/images"``; a URL of either, e.g. ``"s3://bucket/scans.zarr/images"``, of any
+        protocol of fsspec; an open zarr array; a ``numpy.memmap``; or, for what is small, an array in memory, which is
+        pickled with its values.
+    remote
+        How data at a URL are reached and kept: a :class:`RemoteSettings` or a dict of its settings.
 
     Notes
     -----
@@ -49,12 +56,13 @@ class MappedDataset(AbstractDataset):
     (3, (8, 8))
     """
 
-    def __init__(self, arrays: Mapping[str, Any]) -> None:
+    def __init__(self, arrays: Mapping[str, Any], remote: RemoteSettings | Mapping[str, Any] | None = None) -> None:
         super().__init__()
         if not isinstance(arrays, Mapping) or not arrays:
             got = "an empty dict" if isinstance(arrays, Mapping) else f"a {type(arrays).__name__}"
             raise DataError(f"MappedDataset needs a dict of paths and arrays, got {got}")
-        self.data: dict[str, Rows] = {key: open_rows(key, source) for key, source in arrays.items()}
+        settings = as_remote_settings(remote)
+        self.data: dict[str, Rows] = {key: open_rows(key, source, settings) for key, source in arrays.items()}
         self._length = _exact.common_length({key: rows.shape[0] for key, rows in self.data.items()}, "MappedDataset")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,6 +118,10 @@ class MappedDataset(AbstractDataset):
     def _files(self) -> list[str]:
         return files_of_arrays(self)
 
+    def _elsewhere(self) -> tuple[int, int]:
+        found = [rows.elsewhere for rows in self.data.values() if rows.elsewhere[0]]
+        return sum(size for size, _ in found), min((cache for _, cache in found), default=0)
+
 
 def content_of_arrays(dataset: MappedDataset) -> dict[str, tuple[str, tuple[int, ...], Any]]:
     """Return what tells the arrays from others, without reading all of a large one."""
@@ -129,6 +141,8 @@ class Rows:
 
     path: str | None = None
     """The file or store, None if there is none that others could open."""
+    elsewhere: tuple[int, int] = (0, 0)
+    """Bytes that lie at a URL, and those that the cache of it may take."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -254,7 +268,54 @@ class ZarrRows(Rows):
             return read()
 
 
-def open_rows(key: str, source: object) -> Rows:
+class RemoteRows(Rows):
+    """A ``.npy`` file at a URL; pickled without its values, and it must stay the file that it was."""
+
+    def __init__(self, array: RemoteNpy) -> None:
+        super().__init__(array)
+        self.elsewhere = (math.prod(self.shape) * self.dtype.itemsize, array.file.address.settings.cache_size)
+
+    def row(self, index: int) -> Any:
+        """Read one sample."""
+        return self.take(np.array([index]))[0]
+
+    def part(self, index: int, slices: tuple[slice, ...]) -> np.ndarray:
+        """Read one sample from the first value of a part of it to the last one."""
+        whole = [slice(0, length) for length in self.shape[1 : len(self.shape) - len(slices)]]
+        with noting(lambda: f"while sample {index} of {self._array.file.address} was read"):
+            return self._array.box([slice(index, index + 1), *whole, *slices])[0]  # type: ignore[no-any-return]
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """Read samples, those that lie together at once."""
+        with noting(lambda: f"while samples {indices.tolist()} of {self._array.file.address} were read"):
+            return self._array.rows(np.asarray(indices))  # type: ignore[no-any-return]
+
+    def whole(self) -> np.ndarray:
+        """Read everything."""
+        return self.take(np.arange(self.shape[0]))
+
+    def glance(self) -> Any:
+        """Return what the store says of the file."""
+        return ["elsewhere", self._array.file.stamp]
+
+
+class RemoteZarrRows(ZarrRows):
+    """An array in a zarr store at a URL."""
+
+    def __init__(self, array: Any, settings: RemoteSettings) -> None:
+        super().__init__(array, None)
+        self.elsewhere = (math.prod(self.shape) * self.dtype.itemsize, settings.cache_size)
+
+    def glance(self) -> Any:
+        """Return what the store says of the metadata and of some chunks."""
+        return ["elsewhere", stamps_of(self._array)]
+
+    def digest(self) -> str:
+        """Return a sha256 (hex) of what the store says; nothing is read."""
+        return _content.fingerprint_of(self.glance())
+
+
+def open_rows(key: str, source: object, remote: RemoteSettings) -> Rows:
     """Open what a user names as an array; parameters as the items of ``MappedDataset``'s ``arrays``.
 
     Raises
@@ -266,11 +327,13 @@ def open_rows(key: str, source: object) -> Rows:
     MissingBackendError
         If it is a zarr store and zarr is not installed.
     """
-    if isinstance(source, (str, os.PathLike)):
+    if isinstance(source, str) and is_url(source):
+        rows: Rows = _open_url(key, Address(source, remote))
+    elif isinstance(source, (str, os.PathLike)):
         path = os.path.abspath(os.fsdecode(source))
         if not os.path.exists(path):
             raise DataError(f"there is no {path!r}, which entry {key!r} of a MappedDataset should be read from")
-        rows: Rows = _open_zarr(key, path) if os.path.isdir(path) else _open_npy(key, path)
+        rows = _open_zarr(key, path) if os.path.isdir(path) else _open_npy(key, path)
     elif isinstance(source, np.memmap) and isinstance(_exact.owner_of_memory(source), mmap.mmap):
         rows = _of_memmap(key, source)
     elif type(source).__module__.partition(".")[0] == "zarr":
@@ -281,6 +344,20 @@ def open_rows(key: str, source: object) -> Rows:
     if not rows.shape:
         raise DataError(f"entry {key!r} is a single value without a first axis that counts samples, got {source!r}")
     return rows
+
+
+def _open_url(key: str, address: Address) -> Rows:
+    if not address.path.lower().endswith(".npy"):
+        array = open_remote_zarr(address)
+        _refuse_group(key, array)
+        return RemoteZarrRows(array, address.settings)
+    array = RemoteNpy(RemoteFile.open(address, f"which entry {key!r} of a MappedDataset should be read from"))
+    if array.is_fortran and len(array.shape) > 1:
+        raise DataError(
+            f"{str(address)!r} is in Fortran order, where the values of a sample lie all over the file; save it anew: "
+            "numpy.save(file, numpy.ascontiguousarray(array))"
+        )
+    return RemoteRows(array)
 
 
 def _open_npy(key: str, path: str) -> FileRows:
@@ -324,7 +401,11 @@ def _open_zarr(key: str, path: str) -> ZarrRows:
 
 
 def _of_zarr(key: str, array: object, path: str | None) -> ZarrRows:
+    _refuse_group(key, array)
+    return ZarrRows(array, path)
+
+
+def _refuse_group(key: str, array: object) -> None:
     if not hasattr(array, "shape"):
         names: Sequence[str] = sorted(array.array_keys()) if hasattr(array, "array_keys") else []
         raise DataError(f"entry {key!r} of a MappedDataset is a group of zarr arrays, {array}; pass one of {names}")
-    return ZarrRows(array, path)

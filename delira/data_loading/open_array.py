@@ -1,6 +1,8 @@
 """Arrays in files, of which a part can be read: ``load_array`` and what opens a file without reading it."""
 
+import io
 import os
+import posixpath
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
@@ -9,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from delira.data_loading.abstract_dataset import cut_array
+from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, RemoteStream, as_remote_settings
+from delira.data_loading.remote_arrays import HEADERS, RemoteNpy, open_remote_zarr
 from delira.errors import DataError, check_paths, import_optional, listed, noting
+from delira.utils.urls import is_url, shown
 
 _HOLDS_SEVERAL = (".npz", ".zarr", ".h5", ".hdf5")
-_NPY_HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 _LOCAL_HEADER = struct.Struct("<26xHH")  # of a zip: lengths of name and extra field, which the values follow
 
 
@@ -40,7 +41,7 @@ class OpenArray:
         return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def load_array(path: str | os.PathLike[str]) -> np.ndarray:
+def load_array(path: str | os.PathLike[str], remote: RemoteSettings | Mapping[str, Any] | None = None) -> np.ndarray:
     """Load an array from a file; as ``sample_fn`` of :class:`LoadSample` it lets patches read their part alone.
 
     ==============================  =======================================================================
@@ -53,8 +54,10 @@ def load_array(path: str | os.PathLike[str]) -> np.ndarray:
     Parameters
     ----------
     path
-        The file or store. Behind what holds several arrays follows the name of one; it may be left out if there is
-        but one.
+        The file or store, or its URL. Behind what holds several arrays follows the name of one; it may be left out if
+        there is but one.
+    remote
+        How data at a URL are reached and kept: a :class:`RemoteSettings` or a dict of its settings.
 
     Returns
     -------
@@ -66,28 +69,62 @@ def load_array(path: str | os.PathLike[str]) -> np.ndarray:
     DataError
         If the file has another ending, cannot be understood, or holds no such array.
     OSError
-        If it is missing or may not be read.
+        If it is missing or may not be read, or a URL does not answer; what is missing at a URL is a ``DataError``.
     MissingBackendError
-        If zarr or h5py is needed and not installed.
+        If zarr, h5py, fsspec or the package of a protocol is needed and not installed.
     """
     check_paths("load_array", path=path)
-    return open_array(path).read()
+    return open_array(path, remote).read()
 
 
-def open_array(path: str | os.PathLike[str]) -> OpenArray:
+def open_array(path: str | os.PathLike[str], remote: RemoteSettings | Mapping[str, Any] | None = None) -> OpenArray:
     """Open what :func:`load_array` loads; parameters and errors as there."""
+    settings = as_remote_settings(remote)
+    if isinstance(path, str) and is_url(path):
+        return _open_url(path, settings)
     name = os.path.normpath(os.fspath(path))
     file, inner = _divided(name)
     os.stat(file)  # the system's own error for what is missing
-    ending = os.path.splitext(file)[1].lower()
+    return _opened(name, os.path.splitext(file)[1].lower(), lambda ending: _OPENERS[ending](file, inner))
+
+
+def _opened(name: str, ending: str, open_: Callable[[str], OpenArray]) -> OpenArray:
     if ending not in _OPENERS:
         raise DataError(f"{name!r} is no array that load_array knows, which are {', '.join(_OPENERS)}")
     try:
-        return _OPENERS[ending](file, inner)
+        return open_(ending)
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, struct.error) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{name!r} cannot be read as an array ({error}); is it damaged?") from error
+
+
+def _open_url(url: str, settings: RemoteSettings) -> OpenArray:
+    address = Address(url, settings)
+    scheme, separator, path = address.path.partition("://")
+    file, inner = _divided(posixpath.normpath(path))
+    ending = os.path.splitext(file)[1].lower()
+    if inner and ending != ".zarr":  # of a store every array has an address of its own
+        address = Address(url.replace(address.path, f"{scheme}{separator}{file}", 1), settings)
+    return _opened(shown(url), ending, lambda ending: _open_at(address, ending, inner))
+
+
+def _open_at(address: Address, ending: str, inner: str) -> OpenArray:
+    if ending == ".zarr":
+        opened = open_remote_zarr(address)
+        if hasattr(opened, "shape"):
+            return OpenArray(opened)
+        return OpenArray(opened[_only_one(str(address), "", dict.fromkeys(opened.array_keys()))])
+    file = RemoteFile.open(address, "which an array should be read from")
+    if ending == ".npy":
+        return OpenArray(RemoteNpy(file))
+    if ending == ".npz":
+        with zipfile.ZipFile(io.BufferedReader(RemoteStream(file))) as archive:
+            name = _only_one(str(address), inner, {entry.removesuffix(".npy"): None for entry in archive.namelist()})
+            with archive.open(f"{name}.npy") as member:
+                return OpenArray(np.lib.format.read_array(member, allow_pickle=False))
+    h5py = import_optional("h5py", f"reading {str(address)!r}", "h5py")
+    return _of_hdf5(lambda: h5py.File(io.BufferedReader(RemoteStream(file)), "r"), str(address), inner)
 
 
 def _divided(path: str) -> tuple[str, str]:
@@ -111,7 +148,7 @@ def _open_npz(file: str, inner: str) -> OpenArray:
         with archive.open(entry) as member:
             if entry.compress_type != zipfile.ZIP_STORED:
                 return OpenArray(np.lib.format.read_array(member, allow_pickle=False))
-            read_header = _NPY_HEADERS[np.lib.format.read_magic(member)]
+            read_header = HEADERS[np.lib.format.read_magic(member)]
             shape, is_fortran, dtype = read_header(member)
             offset = member.tell()
     if dtype.hasobject:
@@ -138,24 +175,28 @@ def _open_zarr(file: str, inner: str) -> OpenArray:
 
 def _open_hdf5(file: str, inner: str) -> OpenArray:
     h5py = import_optional("h5py", f"reading {file!r}", "h5py")
+    return _of_hdf5(lambda: h5py.File(file, "r"), file, inner)
+
+
+def _of_hdf5(open_: Callable[[], Any], file: str, inner: str) -> OpenArray:
     try:
-        with h5py.File(file, "r") as opened:
+        with open_() as opened:
             arrays = {name: None for name, value in opened.items() if hasattr(value, "shape")}
             name = inner if inner in opened else _only_one(file, inner, arrays)
             shape = tuple(opened[name].shape)
     except OSError as error:
         raise DataError(f"{file!r} cannot be read as HDF5 ({error}); is it damaged?") from error
-    return OpenArray(_Hdf5(h5py, file, name), shape)
+    return OpenArray(_Hdf5(open_, name), shape)
 
 
 class _Hdf5:
     """An array in an HDF5 file, which is open only while something is read: open ones do not outlive a fork."""
 
-    def __init__(self, h5py: Any, file: str, name: str) -> None:
-        self._h5py, self._file, self._name = h5py, file, name
+    def __init__(self, open_: Callable[[], Any], name: str) -> None:
+        self._open, self._name = open_, name
 
     def __getitem__(self, slices: Any) -> np.ndarray:
-        with self._h5py.File(self._file, "r") as opened:
+        with self._open() as opened:
             return np.asarray(opened[self._name][slices])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from delira.data_loading import BaseDataManager
 from delira.data_loading._content import with_progress
-from delira.data_loading.case_hashes import are_alike_again, hashes_of, names_of_cases
+from delira.data_loading.case_hashes import are_alike_again, hashes_of, names_of_cases, too_far_away
 from delira.errors import noting
 from delira.runs.folder import loss_tolerated
 from delira.runs.seen_cases import ROLES, SeenCases
@@ -88,6 +88,8 @@ def _read(data: Sequence[Any], entries: Sequence[str], is_shown: bool) -> tuple[
     for one in data:
         if not isinstance(one, BaseDataManager):
             return [], [], f"its data were a {type(one).__name__}, whose cases cannot be read one by one"
+        if reason := too_far_away(one):
+            return [], [], reason
         start = len(hashes)
         names += names_of_cases(one)
         hashes += [""] * (len(names) - start)

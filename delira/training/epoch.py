@@ -254,6 +254,8 @@ class Feed:
             Seed, fold and epoch, which random loading and transforms depend on.
         """
         if not has_epochs(data):
+            if hasattr(data, "in_order"):  # of a stream, which goes on in its training
+                data = data.in_order()
             if batchsize is not None:
                 raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
             return data if self.preprocessing is None else map(self.preprocessing, data)  # type: ignore[no-any-return]

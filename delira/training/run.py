@@ -367,6 +367,8 @@ class Run:
     def enter(self, data: Data, epoch: int) -> Any:
         """Return the training batches of an epoch from where the run stands in it."""
         state = self.state
+        if is_foreign_loader(data) and hasattr(data, "set_epoch"):
+            data.set_epoch(epoch - 1)
         if state.loader and is_foreign_loader(data) and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
         how: dict[str, Any] = {"shuffle": self.backend.step.shuffles(self.network)}

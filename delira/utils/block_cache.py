@@ -1,0 +1,142 @@
+"""Blocks of bytes on the local disk, of bounded size: what was fetched once need not be fetched again."""
+
+import contextlib
+import hashlib
+import logging
+import os
+from pathlib import Path
+from typing import IO
+
+from delira.utils.files import make_folder, publish, sweep_partials
+from delira.utils.lock import of_file
+
+_log = logging.getLogger("delira")
+_SUM = 16  # bytes of the checksum in front of a block
+_KEPT = 0.9
+"""Share of the bound that is left when blocks are removed: to look through all of them takes its time."""
+_LOCK = "size"
+#: folders that cannot be written, as far as was said, with the process that found it out
+_broken: set[tuple[int, str]] = set()
+
+
+class BlockCache:
+    """A folder of blocks; those that nobody has read for the longest time go first.
+
+    Any number of processes may share it. All blocks together, and what is being written, take at most ``size`` bytes:
+    who writes holds a lock of the folder and makes room first. Where the file system has no locks, each process may
+    be one block above. A block that is removed while it is being read is read to its end.
+
+    Parameters
+    ----------
+    folder
+        Made when the first block is written.
+    size
+        Bytes that the files may take together; 0 keeps nothing.
+    """
+
+    def __init__(self, folder: str | Path, size: int) -> None:
+        self.folder, self.size = Path(folder), size
+
+    def get(self, name: str) -> bytes | None:
+        """Return a block; None if it is not there, or not as it was written: then it is removed.
+
+        Parameters
+        ----------
+        name
+            Tells it from all others.
+        """
+        if not self.size:
+            return None
+        path = self._path(name)
+        try:
+            with open(path, "rb") as file:
+                stored = file.read()
+        except OSError:
+            return None
+        content = stored[_SUM:]
+        if _sum(name, content) != stored[:_SUM]:
+            _log.warning("a block of the cache in %s is damaged; it is fetched again", self.folder)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):  # only says when it was read
+            os.utime(path)
+        return content
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keep a block, and remove others for it; where it cannot be written there is a warning, once.
+
+        Parameters
+        ----------
+        name
+            See :meth:`get`.
+        content
+            One larger than the whole cache is not kept.
+        """
+        n_bytes = len(content) + _SUM
+        broken = (os.getpid(), str(self.folder))
+        if n_bytes > self.size or broken in _broken:
+            return
+        try:
+            if not self.folder.is_dir():
+                make_folder(self.folder)
+                os.chmod(self.folder, 0o700)  # data may be confidential
+            with open(self.folder / _LOCK, "a+b") as lock, of_file(lock):
+                self._publish(self._path(name), _sum(name, content) + content, lock)
+        except OSError as error:
+            _broken.add(broken)
+            _log.warning(
+                "blocks cannot be kept in the cache %s any more (%s); what is not there is fetched each time",
+                self.folder, error,
+            )  # fmt: skip
+
+    def _publish(self, path: Path, stored: bytes, lock: IO[bytes]) -> None:
+        if path.exists():
+            return
+        used = _number_in(lock)
+        if used is None or used + len(stored) > self.size:
+            used = self._make_room(len(stored))
+        # before the block: a process that ends in between leaves a sum that is too large, which is counted again
+        lock.truncate(0)
+        lock.write(b"%d\n" % (used + len(stored)))
+        lock.flush()
+        publish(path, lambda file: file.write(stored), durable=False)
+
+    def _make_room(self, n_bytes: int) -> int:
+        """Remove the blocks that were not read for the longest time; returns the bytes of those that stay."""
+        found, used = [], 0
+        for folder in self._folders():
+            sweep_partials(folder)
+            for entry in os.scandir(folder):
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat()
+                    found.append((status.st_mtime_ns, entry.path, status.st_size))
+                    used += status.st_size
+        wanted = max(0, min(int(self.size * _KEPT), self.size - n_bytes))
+        for _, path, size in sorted(found):
+            if used <= wanted:
+                break
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            used -= size
+        return used
+
+    def _folders(self) -> list[Path]:
+        return [Path(entry.path) for entry in os.scandir(self.folder) if entry.is_dir()]
+
+    def _path(self, name: str) -> Path:
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        return self.folder / digest[:2] / digest[2:]
+
+
+def _sum(name: str, content: bytes) -> bytes:
+    """The checksum of a block, which no other block has, nor a part of it."""
+    digest = hashlib.blake2b(len(content).to_bytes(8, "little") + name.encode(), digest_size=_SUM)
+    digest.update(content)
+    return digest.digest()
+
+
+def _number_in(file: IO[bytes]) -> int | None:
+    file.seek(0)
+    text = file.read(32)
+    return int(text) if text.endswith(b"\n") and text[:-1].isdigit() else None
