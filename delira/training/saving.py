@@ -155,6 +155,7 @@ class Saver:
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             self.folder.save(tree, *names)
             self.prune(tree["state"])
+            self.folder.sweep_shards()
         except OSError as error:
             self._failure = self._explained(error, names)
         except Exception as error:
@@ -287,7 +288,8 @@ class RunFiles:
             backend.checkpoint_suffix,
             backend.checkpoints.write,
             backend.checkpoints.read,
-            backend.checkpoints.further_files(run.network),
+            read_index=backend.checkpoints.read_index,
+            beside=backend.checkpoints.further_files(run.network),
         )
         own = folder if writes else None
         inspect = functools.partial(checks.refuse_nonfinite, run)
