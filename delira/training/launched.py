@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _PIECE = 1 << 26
 #: seconds between two looks: the first ones, and the longest
 _LOOK, _LONGEST = 0.005, 0.2
-_TASK, _DONE, _GONE = "task", "done", "gone"
+#: seconds in which the first one has called something of delira, if all run the same script
+_SIGNS_IN_WITHIN = 600.0
+_TASK, _DONE, _GONE, _HERE = "task", "done", "gone", "here"
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
@@ -132,6 +134,10 @@ class Launch:
         self._put(f"order/{self._n_orders}", dumps_task({})((kind, value)))
         return self._n_orders
 
+    def sign_in(self) -> None:
+        """Tell the others that this process is there."""
+        self.store.set(f"delira/{_HERE}", "")
+
     def leave(self) -> None:
         """Tell the others that this process ends: who still waits for it ends, too."""
         with contextlib.suppress(Exception):  # the launcher may be gone
@@ -156,6 +162,7 @@ class Launch:
         Exception
             What it raised.
         """
+        self._wait_for_first(name)
         while True:
             self._n_orders += 1
             kind, value = pickle.loads(self._take(f"order/{self._n_orders}"))
@@ -174,6 +181,16 @@ class Launch:
                     "launcher run the same script; have what only the first one does call nothing of delira"
                 )
             return _unpacked(told)
+
+    def _wait_for_first(self, name: str) -> None:
+        deadline = time.monotonic() + _SIGNS_IN_WITHIN
+        while not self.has(_HERE):
+            time.sleep(_LOOK)
+            if time.monotonic() > deadline:
+                raise WorkerLostError(
+                    f"the first process has called nothing of delira in {_SIGNS_IN_WITHIN:g} s, and process "
+                    f"{self.rank} waits for it in {name}: all processes of a launcher run the same script"
+                )
 
     def _answer(self, packed: bytes) -> bytes:
         self.is_at_work = True
@@ -259,6 +276,7 @@ def _launch(process: int) -> Launch:
     local_rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     launch = Launch(rank, size, local_rank, local_size, store)
     if launch.is_first:
+        launch.sign_in()
         atexit.register(launch.leave)
     return launch
 

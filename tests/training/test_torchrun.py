@@ -103,7 +103,8 @@ def test_what_cannot_be_is_said_in_all_processes(tmp_path, what, error):
     ("what", "error"),
     [
         ("different", "the first process has called BaseExperiment.run, and process 1 calls BaseExperiment.kfold"),
-        ("leaves", "the first process has ended, and process 1 waits for it in BaseExperiment.run"),
+        ("leaves", "the first process has called nothing of delira in 3 s, and process 1 waits for it in "),
+        ("leaves_later", "the first process has ended, and process 1 waits for it in BaseExperiment.run"),
     ],
 )
 def test_processes_that_run_different_scripts_do_not_wait_for_ever(tmp_path, what, error):

@@ -144,6 +144,8 @@ class TorchGroup:
             torch.as_tensor(one, dtype=torch.float64, device=self._device).detach().reshape(())
             for one in weights.values()
         ])  # fmt: skip
+        if not n_own:  # the first sample of the batch, which is another one's, too
+            counts.zero_()
         total = counts.clone()
         distributed.all_reduce(total)
         self._factors = dict(zip(weights, counts / total * (n_samples / max(n_own, 1)), strict=True))
