@@ -46,10 +46,6 @@ class CheckpointsRole(Role):
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
 
-    def read_index(self, path: Path) -> Mapping[str, Any]:
-        """Read a checkpoint of several files without those that it names; nothing of a damaged one."""
-        return {}
-
     def arguments(self, tree: ByName, given: ByName, trusted: Iterable[Any] = ()) -> dict[str, Any]:
         """Arguments of a network that is made for a checkpoint.
 

@@ -47,8 +47,6 @@ class CheckpointFolder:
     """Serialises a tree."""
     read: Callable[[Path], dict[str, Any]]
     """Reads a tree back."""
-    read_index: Callable[[Path], Mapping[str, Any]] = lambda path: {}
-    """Reads one of several parts without the others; nothing of a file that is damaged."""
     beside: Mapping[str, Write] = dataclasses.field(default_factory=dict)
     """Files that are written, linked and deleted with each checkpoint, though none is read: ending -> writer."""
 
@@ -271,8 +269,7 @@ class CheckpointFolder:
     def sweep_shards(self) -> None:
         """Delete parts of checkpoints that are gone; those that were set aside keep theirs."""
         if (self.folder / shards.FOLDER).is_dir():
-            names = [name for name in self._names() if self.suffix in name]
-            shards.sweep(self.folder, [self.read_index(self.folder / name) for name in names])
+            shards.sweep(self.folder, [self.folder / name for name in self._names() if self.suffix in name])
 
 
 def _is_ending(name: object) -> bool:

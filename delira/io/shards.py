@@ -9,17 +9,22 @@ import functools
 import hashlib
 import itertools
 import os
+import pickletools
+import re
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from delira.errors import CheckpointError
+from delira.io.container import BROKEN_ZIP
 from delira.utils.arrays import iterate_leaves, map_leaves
 from delira.utils.files import publish, read_patiently, sync_folder
 
 #: entry of an index: names of the files of its parts, in the order of the processes; their folder, and their ending
 SHARDS, FOLDER, ENDING = "shards", "shards", ".shard"
 _LEAF = "$shard"
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class DamagedShardError(CheckpointError):
@@ -120,21 +125,47 @@ def read(
 
 def names_in(index: Mapping[str, Any]) -> list[str]:
     """Return the names of the parts of an index, without anything that could lead out of their folder."""
-    names = index.get(SHARDS, ())
-    return [name for name in names if isinstance(name, str) and len(name) == 64 and name.isalnum()]
+    return [name for name in index.get(SHARDS, ()) if isinstance(name, str) and _DIGEST.fullmatch(name)]
 
 
-def sweep(folder: Path, indices: Iterable[Mapping[str, Any]]) -> None:
+def names_in_file(path: Path) -> list[str]:
+    """Return the names of the parts of an index as they stand in its file, which needs no framework.
+
+    Parameters
+    ----------
+    path
+        As ``torch.save`` writes it; nothing in it is executed. Of any other file there are none.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            record = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+            texts = [text for _, text, _ in pickletools.genops(archive.read(record)) if isinstance(text, str)]
+    except (StopIteration, *BROKEN_ZIP):
+        return []
+    start = max((place for place, text in enumerate(texts) if text == SHARDS), default=len(texts))
+    return [text for text in texts[start:] if _DIGEST.fullmatch(text)]
+
+
+def wrong_parts(path: Path) -> str:
+    """Return what is wrong with the parts of an index; nothing of a checkpoint that is one file."""
+    for name in names_in_file(path):
+        file = path.parent / FOLDER / f"{name}{ENDING}"
+        if not file.is_file() or digest_of(file) != name:
+            return f"its part {FOLDER}/{file.name} is {'damaged' if file.exists() else 'missing'}"
+    return ""
+
+
+def sweep(folder: Path, checkpoints: Iterable[Path]) -> None:
     """Delete the files of parts that no index names.
 
     Parameters
     ----------
     folder
         Of the checkpoints.
-    indices
-        Of all checkpoints that are there, those that were set aside, too.
+    checkpoints
+        All that are there, those that were set aside, too.
     """
-    named = {f"{name}{ENDING}" for index in indices for name in names_in(index)}
+    named = {f"{name}{ENDING}" for path in checkpoints for name in names_in_file(path)}
     for file in (folder / FOLDER).glob(f"*{ENDING}"):
         if file.name not in named:
             file.unlink(missing_ok=True)

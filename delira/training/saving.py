@@ -288,8 +288,7 @@ class RunFiles:
             backend.checkpoint_suffix,
             backend.checkpoints.write,
             backend.checkpoints.read,
-            read_index=backend.checkpoints.read_index,
-            beside=backend.checkpoints.further_files(run.network),
+            backend.checkpoints.further_files(run.network),
         )
         own = folder if writes else None
         inspect = functools.partial(checks.refuse_nonfinite, run)

@@ -1,4 +1,4 @@
-"""Weights that are spread over processes: the numbers of one, and checkpoints of several parts that any number reads."""
+"""Weights that are spread over processes: the numbers of one, and checkpoints that any number of them reads."""
 
 import sys
 
@@ -10,6 +10,7 @@ from problems import linear_problem
 import delira
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, WorkerLostError
+from delira.io.shards import wrong_parts
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import (  # noqa: E402
@@ -123,6 +124,8 @@ def test_a_damaged_part_is_told_and_the_checkpoint_before_it_is_taken(tmp_path, 
     last = torch.load(folder / "checkpoint_last.pt", weights_only=True)["shards"][1]
     file = folder / "shards" / f"{last}.shard"
     file.write_bytes(file.read_bytes()[:-9]) if harm == "cut" else file.unlink()
+    part = f"shards/{last}.shard is {'damaged' if harm == 'cut' else 'missing'}"
+    assert wrong_parts(folder / "checkpoint_last.pt") == f"its part {part}"
     with pytest.warns(RuntimeWarning, match="an earlier checkpoint is looked for"):
         again = train(tmp_path / "run", data(), epochs=3, save_freq=1, **how)
     for name, weight in weights_of(quiet).items():

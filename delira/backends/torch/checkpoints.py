@@ -250,12 +250,6 @@ class TorchCheckpoints(CheckpointsRole):
     write = staticmethod(write_checkpoint)
     read = staticmethod(read_checkpoint)
 
-    def read_index(self, path: Path) -> dict[str, Any]:
-        try:
-            return read_patiently(path, lambda: _read_file(path, "cpu"))
-        except CheckpointError:
-            return {}
-
     writes_plain_weights = True
 
     def state_tree(self, network: torch.nn.Module, optimizers: ByName) -> dict[str, Any]:
