@@ -16,6 +16,7 @@ import numpy as np
 from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments import result, stored_result
+from delira.io import shards
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.metrics.per_class import means_of
 from delira.runs import folder as run_folder
@@ -241,7 +242,7 @@ def _wrong_checkpoint(path: Path) -> str:
         verify_zip(path, compressed=path.suffix == ".ptj")
     except (CheckpointError, UnreadableError) as error:
         return _without_path(path, str(error))
-    return ""
+    return shards.wrong_parts(path)
 
 
 def _check_weights(run: StoredRun, number: int, place: str, stored: results.StoredFold | None) -> Iterator[Check]:

@@ -3,7 +3,6 @@
 import dataclasses
 import fnmatch
 import functools
-import hashlib
 import itertools
 import os
 import re
@@ -13,7 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from delira.errors import CheckpointError, UnreadableError, check_functions, check_that
+from delira.io import shards
 from delira.io.container import verify_zip
+from delira.io.shards import digest_of
 from delira.utils.files import as_path, publish, publish_copy, publish_link, read_patiently, sweep_partials, sync_folder
 
 #: what a checkpoint may say of itself that it was saved under
@@ -111,6 +112,8 @@ class CheckpointFolder:
             for ending, write in self.beside.items()
         }
         whole = {**tree, BESIDE: digests} if digests else tree
+        if shards.spread(whole):
+            whole = shards.write(self.folder, whole, self.write)
         return publish(path, lambda file: self.write(file, whole))
 
     def _beside(self, path: Path, ending: str) -> Path:
@@ -245,16 +248,28 @@ class CheckpointFolder:
         try:
             verify_zip(path)
         except CheckpointError as error:
-            aside = self._rename(path, "damaged")
-            where = "left out" if aside is None else f"set aside as {aside.name}"
-            text = f"{error}; it is {where} and an earlier checkpoint is looked for"
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            self._warn_of_damage(path, error)
             return None
-        tree = self.read(path)
+        try:
+            tree = self.read(path)
+        except shards.DamagedShardError as error:
+            self._warn_of_damage(path, error)
+            return None
         if not all(isinstance(tree.get(name, 0), int) for name in ("epoch", "step")):
             raise CheckpointError(f"{path} is no checkpoint of a training: its epoch or step is no number")
         check_name(path, tree, self.suffix)
         return tree
+
+    def _warn_of_damage(self, path: Path, error: CheckpointError) -> None:
+        aside = self._rename(path, "damaged")
+        where = "left out" if aside is None else f"set aside as {aside.name}"
+        text = f"{error}; it is {where} and an earlier checkpoint is looked for"
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+    def sweep_shards(self) -> None:
+        """Delete parts of checkpoints that are gone; those that were set aside keep theirs."""
+        if (self.folder / shards.FOLDER).is_dir():
+            shards.sweep(self.folder, [self.folder / name for name in self._names() if self.suffix in name])
 
 
 def _is_ending(name: object) -> bool:
@@ -285,16 +300,6 @@ def is_there(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-
-    def read() -> str:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    return read_patiently(path, read)
 
 
 def check_format(path: Path | str, tree: Mapping[str, Any]) -> None:

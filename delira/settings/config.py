@@ -106,6 +106,10 @@ class TrainerConfig:
     """How many devices train the network together, each with its share of every batch: GPUs, or parts of the CPU with
     ``device="cpu"``. Of PyTorch each has a process of its own."""
 
+    shard: bool = False
+    """Whether each of several processes holds a part of the weights and of what the optimizer keeps of them, by FSDP2;
+    layers are put together as they compute."""
+
     shard_transforms: bool = False
     """Whether each of several processes loads and transforms only its share of every batch, with random numbers of its
     own; else all have the same batch, as one process has."""
@@ -165,6 +169,7 @@ class TrainerConfig:
         expect(
             positive("val_freq", self.val_freq, "epoch"),
             positive("devices", self.devices, "device"),
+            flag("shard", self.shard),
             flag("shard_transforms", self.shard_transforms),
             flag("sync_batchnorm", self.sync_batchnorm),
             *(() if self.num_threads is None else (positive("num_threads", self.num_threads, "thread"),)),

@@ -124,6 +124,7 @@ class _Everywhere(TypedDict, total=False):
     gpu_ids: Sequence[int] | None
     device: str | None
     devices: int | None
+    shard: bool | None
     shard_transforms: bool | None
     sync_batchnorm: bool | None
     num_threads: int | None

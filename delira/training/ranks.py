@@ -154,8 +154,8 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     ConfigError
         If there are not as many devices as are asked for.
     """
-    if not devices.in_processes and (config.shard_transforms or config.sync_batchnorm):
-        raise devices.lacking("has one process for all devices; leave shard_transforms and sync_batchnorm out")
+    if not devices.in_processes and (config.shard or config.shard_transforms or config.sync_batchnorm):
+        raise devices.lacking("has one process for all devices; leave shard, shard_transforms and sync_batchnorm out")
     number, ids, device, launch = config.devices, [*config.gpu_ids], config.device, launched(devices)
     if launch is not None:
         number, rank = launch.local_size, launch.local_rank

@@ -155,6 +155,7 @@ class Saver:
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             self.folder.save(tree, *names)
             self.prune(tree["state"])
+            self.folder.sweep_shards()
         except OSError as error:
             self._failure = self._explained(error, names)
         except Exception as error:

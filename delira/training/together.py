@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delira import state as keys
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError, listed
 from delira.settings.config import TrainerConfig
@@ -57,7 +58,8 @@ def _take_part(shared: "Shared[_Training]", rank: int) -> None:
     with _silent(), backend.devices.group(*place, int) as group:
         trainer = cls(
             training.network, training.save_path, training.key_mapping, fold=training.fold,
-            callbacks=training.callbacks, ranks=_ranks(group), config=training.config, **training.settings,
+            callbacks=training.callbacks, ranks=_ranks(group, training.config), config=training.config,
+            **training.settings,
         )  # fmt: skip
         if training.state is not None:
             trainer.saving.take(training.state)
@@ -96,8 +98,24 @@ def _take_over(trainer: "BaseNetworkTrainer", tree: Mapping[str, Any]) -> Any:
 led_training = led(lambda trainer, network: trainer.saving.copy(), _take_over)
 
 
-def _ranks(group: Any) -> Ranks:
-    return Ranks(group.rank, group.size, agree=group.agree, group=group)
+def _ranks(group: Any, config: TrainerConfig) -> Ranks:
+    parts = {"gather": group.gather} if config.shard else {}
+    return Ranks(group.rank, group.size, agree=group.agree, group=group, **parts)
+
+
+@contextlib.contextmanager
+def _spread(run: "Run", group: Any) -> Iterator[None]:
+    """Scope in which the weights are spread over the processes, if that is wanted."""
+    if not run.config.shard:
+        yield
+        return
+    network = run.network
+    try:
+        with group.spread(network, run.optimizers) as run.network:
+            run.hook_state[keys.MODEL] = run.network
+            yield
+    finally:
+        run.network = run.hook_state[keys.MODEL] = network
 
 
 @contextlib.contextmanager
@@ -192,13 +210,13 @@ def _others(
 @contextlib.contextmanager
 def _joined(run: "Run", group: Any) -> Iterator[None]:
     """Scope in which a run is that of one of several processes."""
-    run.ranks = _ranks(group)
+    run.ranks = _ranks(group, run.config)
     together = group.normalising(run.network) if run.config.sync_batchnorm else contextlib.nullcontext()
     run.stop_signals.is_shared = True
     for optimizer in run.optimizers.values():
         optimizer.join(group)
     try:
-        with together:
+        with together, _spread(run, group):
             yield
     finally:
         run.stop_signals.is_shared = False
@@ -221,6 +239,8 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             "shard_transforms=True has each process make its share of a batch, for which training data are a "
             f"BaseDataManager, got {type(plan.train_data).__name__}; leave it out"
         )
+    if run.config.shard:
+        _check_spread(trainer)
     if run.config.guards.micro_batches != 1:
         raise ConfigError(
             f"micro_batches={run.config.guards.micro_batches!r} is for one process; with {size} use a smaller "
@@ -233,6 +253,23 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             raise ConfigError(
                 f"the optimizer {name!r} evaluates the loss itself, which works in one process; leave devices out"
             )
+
+
+def _check_spread(trainer: "BaseNetworkTrainer") -> None:
+    """Refuse what does not work with weights of which no process has all."""
+    run, config = trainer.run, trainer.run.config
+    compiled = config.compiling.compiled
+    wanted = {
+        "a closure of one's own": not run.has_default_closure,
+        "averaged weights": trainer.weight_average is not None,
+        "compile": compiled is not None and compiled is not False,
+        "mixed_precision='fp16'": config.update.precision == "fp16",
+        "nonfinite='rollback'": config.guards.nonfinite == "rollback",
+        "save_in_background": config.saving.background,
+        "save_freq_minutes": config.saving.minutes is not None,
+    }
+    if found := [name for name, is_wanted in wanted.items() if is_wanted]:
+        raise ConfigError(f"shard=True spreads the weights over the processes, which excludes {listed(found, 3)}")
 
 
 def _tell_cause(error: BaseException, others: "Sequence[Handle[None] | LaunchedHandle]") -> None:

@@ -46,6 +46,7 @@ WRONG: dict[str, list[Any]] = {
     "gpu_ids": ["x", 5, NAN, [1.5], [-1], ["a"], STRANGE],
     "device": [5, 1.5, NAN, [], {}, STRANGE, "nonsense", ""],
     "devices": [value for value in NOT_POSITIVE_INT if value is not None],
+    "shard": NOT_A_BOOL,
     "shard_transforms": NOT_A_BOOL,
     "sync_batchnorm": NOT_A_BOOL,
     "num_threads": [value for value in NOT_POSITIVE_INT if value is not None],

@@ -141,6 +141,7 @@ def settings_of(kit) -> dict[str, Any]:
         "gpu_ids": [0],
         "device": "cuda:0",
         "devices": 2,
+        "shard": True,
         "shard_transforms": True,
         "sync_batchnorm": True,
         "num_threads": 2,

@@ -37,6 +37,19 @@ class Classes(AbstractPyTorchNetwork):
         return {"pred": self.linear(x)}
 
 
+class Deep(AbstractPyTorchNetwork):
+    """Layers in a container, of which some have fewer rows than there are processes."""
+
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout=dropout, batchnorm=batchnorm)
+        torch.manual_seed(0)
+        self.layers = torch.nn.Sequential(torch.nn.Linear(3, 7), torch.nn.Tanh(), torch.nn.Linear(7, 5))
+        self.last = torch.nn.Linear(5, 1)
+
+    def forward(self, x):
+        return {"pred": self.last(self.layers(x).tanh())}
+
+
 class Gan(AbstractPyTorchNetwork):
     """Two parts, two optimizers, two backward passes, of which the second goes through both parts."""
 

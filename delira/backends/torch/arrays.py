@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from delira.contract import ArraysRole
+from delira.io.shards import Shards
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 
@@ -61,13 +62,24 @@ class TorchArrays(ArraysRole):
         return copied
 
     def nonfinite(self, weights: Mapping[str, torch.Tensor]) -> list[str]:
-        if not weights:
+        # of what is spread over processes each part is looked at
+        parts = {
+            (name, number): part
+            for name, weight in weights.items()
+            for number, part in enumerate(weight.parts if isinstance(weight, Shards) else [_local(weight)])
+        }
+        if not parts:
             return []
         # a sum is fast, and finite only if all of it is
-        device = next(iter(weights.values())).device
-        sums = torch.stack([weight.detach().sum().abs().float().to(device) for weight in weights.values()])
-        suspects = [name for name, ok in zip(weights, torch.isfinite(sums).tolist(), strict=True) if not ok]
-        return [name for name in suspects if not bool(torch.isfinite(weights[name]).all())]
+        device = next(iter(parts.values())).device
+        sums = torch.stack([weight.detach().sum().abs().float().to(device) for weight in parts.values()])
+        suspects = [place for place, ok in zip(parts, torch.isfinite(sums).tolist(), strict=True) if not ok]
+        return [*dict.fromkeys(place[0] for place in suspects if not bool(torch.isfinite(parts[place]).all()))]
+
+
+def _local(weight: torch.Tensor) -> torch.Tensor:
+    """Return what this process has of a weight that is spread over several."""
+    return weight.to_local() if hasattr(weight, "to_local") else weight
 
 
 def convert_torch_tensor_to_npy(*args: Any, **kwargs: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from delira.contract import ByName, CheckpointsRole, Network, Tree
 from delira.contract.checkpoints import check_fit, optimizer_states
 from delira.errors import CheckpointError, ConfigError
+from delira.io import shards
 from delira.io.container import DEEPEST, check_model, check_saved, stored_records, verify_zip
 from delira.utils.files import as_path, as_target, open_regular, publish, read_patiently
 
@@ -58,10 +59,15 @@ def read_checkpoint(path: str | Path, map_location: object = "cpu") -> dict[str,
     UnreadableError
         If the system cannot read it now.
     """
-    return read_patiently(path, lambda: _read_checkpoint(path, map_location))
+
+    def read(file: str | Path) -> dict[str, Any]:
+        return read_patiently(file, lambda: _read_file(file, map_location))
+
+    index = read(path)
+    return shards.read(Path(path), index, read, torch.cat) if shards.SHARDS in index else index
 
 
-def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
+def _read_file(path: str | Path, map_location: Any) -> dict[str, Any]:
     try:
         with open_regular(path) as file:
             size = sum(record.size for record in stored_records(file).values())
@@ -69,7 +75,7 @@ def _read_checkpoint(path: str | Path, map_location: Any) -> dict[str, Any]:
         if not isinstance(tree, Mapping):
             raise CheckpointError(f"{path} is no checkpoint: it holds a {type(tree).__name__}, not a dictionary")
         _check_entries(tree, size)
-        return _restored(tree)
+        return _restored(tree)  # type: ignore[no-any-return]
     except CheckpointError:
         raise
     except pickle.UnpicklingError as error:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import distributed
+from torch.distributed.tensor import DTensor
 from torch.nn.modules import batchnorm
 
 from delira.contract import Devices
@@ -163,7 +164,8 @@ class TorchGroup:
     @_telling_loss
     def add_gradients(self, parameters: Sequence[torch.Tensor]) -> None:
         """Add up the gradients of all of them, in place; a parameter that nobody has one of stays without."""
-        learned = [parameter for parameter in parameters if parameter.requires_grad]
+        # those of weights that are spread are added up where each is computed
+        learned = [one for one in parameters if one.requires_grad and not isinstance(one, DTensor)]
         for bucket in _buckets(learned):
             missing = [parameter.grad is None for parameter in bucket]
             parts = [_dense(parameter) for parameter in bucket]
@@ -189,7 +191,9 @@ class TorchGroup:
         """
         for buffer in network.buffers():
             distributed.broadcast(buffer, src=0)
-        named = [(name, weight.detach()) for name, weight in network.named_parameters()]
+        named = [(name, one.detach()) for name, one in network.named_parameters() if not isinstance(one, DTensor)]
+        if not named:
+            return
         own = torch.stack([part for _, one in named for part in (one.double().sum(), one.double().abs().sum())])
         told = [torch.empty_like(own) for _ in range(self.size)]
         distributed.all_gather(told, own)
@@ -225,6 +229,19 @@ class TorchGroup:
         finally:
             for parent, name, layer in found:
                 setattr(parent, name, layer.train(getattr(parent, name).training))
+
+    def spread(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> Any:
+        """Scope in which each process has a part of the weights; it gives the network to train."""
+        from delira.backends.torch import sharding
+
+        return sharding.spread(network, optimizers, self._device)
+
+    @_telling_loss
+    def gather(self, tree: Mapping[str, Any]) -> list[Any]:
+        """Return a tree with all parts of what is spread over processes; the first one alone has them."""
+        from delira.backends.torch import sharding
+
+        return [sharding.gathered(tree)]
 
     # ------------------------------------------------------------------ predictions
 

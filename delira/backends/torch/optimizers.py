@@ -198,7 +198,8 @@ class TorchOptimizer:
 
     def _has_finite_gradients(self) -> bool:
         gradients = [parameter.grad for parameter in self._parameters() if parameter.grad is not None]
-        dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+        own = [gradient.to_local() if hasattr(gradient, "to_local") else gradient for gradient in gradients]
+        dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in own]
         finite = [torch.isfinite(gradient).all() for gradient in dense]
         return not finite or bool(torch.stack([value.to(finite[0].device) for value in finite]).all())
 
