@@ -166,10 +166,8 @@ class EpochData:
     ----------
     data
         A data manager or another iterable of batches.
-    counters
-        Seed, fold and epoch.
-    state
-        Where the run stands.
+    counters, state
+        Seed, fold and epoch; where the run stands.
     **how
         What a data manager is told: whether to ``shuffle`` without a sampler, and ``ranks``, if each makes its shares.
 

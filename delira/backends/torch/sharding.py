@@ -4,6 +4,7 @@ import collections
 import contextlib
 import copy
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,11 +15,13 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parameter import is_lazy
 
 from delira.contract import ByName, Tree
-from delira.errors import ConfigError, TrainingInterrupted
+from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError
 from delira.io.shards import Shards
 from delira.utils.arrays import map_leaves
 
 _log = logging.getLogger("delira")
+#: what collectives say when another process is gone or does not answer, inside of layers
+_LOST = re.compile(r"gloo|NCCL|Connection (closed|reset)|[Tt]imed? ?out")
 _CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
@@ -40,6 +43,8 @@ def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -
     ------
     ConfigError
         If weights have two names, or no shape yet.
+    WorkerLostError
+        If another process is gone.
 
     Yields
     ------
@@ -55,6 +60,8 @@ def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -
     made = copy.deepcopy(network)
     for layer in _blocks(made):
         fsdp.fully_shard(layer, mesh=mesh)
+    # checkpoints name the class that the network has without this
+    type(made).__module__, type(made).__qualname__ = type(network).__module__, type(network).__qualname__
     for layer in made.modules():
         if isinstance(layer, fsdp.FSDPModule):  # gradients are those of shares, which are weighed before
             layer.set_gradient_divide_factor(1.0)
@@ -68,7 +75,7 @@ def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -
     except (KeyboardInterrupt, TrainingInterrupted):  # all of them stop after the same step
         _take_back(network, made, optimizers, pairs, device)
         raise
-    except BaseException:
+    except BaseException as error:
         for optimizer in optimizers.values():
             optimizer.optimizer.state.clear()
         _exchange(optimizers, {part: weight for weight, part in pairs.items()}, lambda value, part: value)
@@ -77,6 +84,8 @@ def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -
             "the training ended by an error while its weights were spread over processes: the network has those from "
             "before this training; its last checkpoint has later ones"
         )
+        if isinstance(error, distributed.DistError) or (isinstance(error, RuntimeError) and _LOST.search(str(error))):
+            raise WorkerLostError(f"another of the processes that train the network has ended: {error}") from error
         raise
     _take_back(network, made, optimizers, pairs, device)
 
