@@ -35,6 +35,16 @@ class DevicesRole(Role):
         """
         raise self.lacking("cannot train one network in several processes; leave devices out")
 
+    def launch_store(self, prefix: str) -> Any:
+        """Where processes that a launcher has started leave messages for each other, under names that begin so.
+
+        Parameters
+        ----------
+        prefix
+            Of the names.
+        """
+        raise self.lacking("knows no launcher; start the script with python")
+
     def group(
         self, rank: int, size: int, meeting: Any, seconds: float, devices: Devices, look: Callable[[], object]
     ) -> contextlib.AbstractContextManager[Any]:

@@ -35,7 +35,6 @@ from delira.runs.folder import RunFolder, loss_tolerated
 from delira.training import checks, predictor
 from delira.training.epoch import batch_length
 from delira.training.keeping import Keeper, Keeping, tell_size
-from delira.training.launched import launched
 from delira.training.outputs import computed_anew, settle
 from delira.training.ranks import number_of_processes
 from delira.training.run import own_generators, seed_generators, warn_of_score
@@ -110,8 +109,6 @@ class CrossValidation:
             raise ConfigError(
                 f"kfold divides the data itself, so it needs a BaseDataManager, got {type(self.data).__name__}"
             )
-        if launched(self.experiment.backend.devices) is not None and not self.placement.is_here:
-            raise ConfigError("torchrun's processes train one fold after the other; leave executor and n_jobs out")
         seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
         if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
             check_label_key(self.cases, self.split.label_key)  # a transform may make the entry

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from delira.errors import ConfigError, check_known, check_numbers, expect
 from delira.experiments.mirroring import as_mirror
 from delira.runs.leases import TAKEN_OVER_AFTER
+from delira.training.launched import launched
 
 if TYPE_CHECKING:
     from delira.contract import Backend
@@ -123,10 +124,17 @@ class Placement:
             Of the cross-validation.
         n_processes
             That train a fold together.
+
+        Raises
+        ------
+        ConfigError
+            If folds are to run elsewhere than in processes that a launcher has started.
         """
         from delira.execution import Resources
         from delira.execution.executor import usable_cores
 
+        if not self.is_here and launched(backend.devices) is not None:
+            raise ConfigError("torchrun's processes train one fold after the other; leave executor and n_jobs out")
         have = backend.devices.thread_count()
         if stated is not None or (self.is_here and n_processes == 1):
             return stated or have

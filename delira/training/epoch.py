@@ -179,7 +179,7 @@ class EpochData:
 
     def __init__(self, data: Data, counters: tuple[int, int, int], state: "TrainingState", **how: Any):
         self._first_step, self._is_shared_out = state.step_in_epoch, "ranks" in how
-        self.batches = _enter(data, counters, state, how)
+        self.batches = _enter(data, counters, state, {"shuffle": True, **how})
 
     def n_samples(self, step: int) -> int | None:
         """Samples of the whole batch of a step, of which a share was made; ``None``: whole batches are made."""

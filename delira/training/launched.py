@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import functools
 import os
-import pickle
 import time
 import traceback
 from collections.abc import Callable
@@ -27,6 +26,7 @@ _PIECE = 1 << 26
 _LOOK, _LONGEST = 0.005, 0.2
 #: seconds in which the first one has called something of delira, if all run the same script
 _SIGNS_IN_WITHIN = 600.0
+_PREFIX = "delira"
 _TASK, _DONE, _GONE, _HERE = "task", "done", "gone", "here"
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
@@ -41,21 +41,24 @@ class Launch:
         Which of how many; the first one is 0.
     local_rank, local_size
         The same among those of this machine.
-    store
-        Where they leave messages for each other, as ``torch.distributed.Store``.
+    devices
+        Of the backend, which know where they leave messages for each other.
     """
 
     rank: int
     size: int
     local_rank: int
     local_size: int
-    store: Any
+    devices: "DevicesRole"
     is_at_work: bool = False
     """Whether a call of delira is at work, so that what it calls is part of it."""
     is_broken: bool = False
     """Whether one of them was lost, so that no further training can begin."""
     _n_orders: int = 0
     _n_meetings: int = 0
+
+    def __post_init__(self) -> None:
+        self.store = self.devices.launch_store(_PREFIX)
 
     @property
     def is_first(self) -> bool:
@@ -90,10 +93,8 @@ class Launch:
 
     @staticmethod
     def _dumps(value: Any, tell: Callable[[Any], Any]) -> Any:
-        from delira.execution.worker import dumps_task
-
         try:
-            return dumps_task({})(tell(value))
+            return _dumps(tell(value))
         except Exception as error:
             return _failure(ConfigError(f"what the first process returned cannot be sent to the others: {error}"))
 
@@ -107,12 +108,12 @@ class Launch:
         WorkerLostError
             If one of them was lost before.
         """
-        from delira.execution.worker import dumps_task, refusing_what_cannot_travel
+        from delira.execution.worker import refusing_what_cannot_travel
 
         if self.is_broken:
             raise WorkerLostError("a process of the launcher was lost; no further training can begin in this script")
         with refusing_what_cannot_travel(task, "the training"):
-            packed = dumps_task({})(task)
+            packed = _dumps(task)
         number = self._order(_TASK, packed)
         return [LaunchedHandle(self, f"answer/{number}/{rank}") for rank in range(1, self.size)]
 
@@ -123,20 +124,16 @@ class Launch:
 
     def meeting(self, number: int) -> Any:
         """Return the place where all of them meet for a training."""
-        from torch import distributed
-
-        return distributed.PrefixStore(f"delira/meeting/{number}", self.store)
+        return self.devices.launch_store(f"{_PREFIX}/meeting/{number}")
 
     def _order(self, kind: str, value: Any) -> int:
-        from delira.execution.worker import dumps_task
-
         self._n_orders += 1
-        self._put(f"order/{self._n_orders}", dumps_task({})((kind, value)))
+        self._put(f"order/{self._n_orders}", _dumps((kind, value)))
         return self._n_orders
 
     def sign_in(self) -> None:
         """Tell the others that this process is there."""
-        self.store.set(f"delira/{_HERE}", "")
+        self.store.set(_HERE, "")
 
     def leave(self) -> None:
         """Tell the others that this process ends: who still waits for it ends, too."""
@@ -165,7 +162,7 @@ class Launch:
         self._wait_for_first(name)
         while True:
             self._n_orders += 1
-            kind, value = pickle.loads(self._take(f"order/{self._n_orders}"))
+            kind, value = _loads(self._take(f"order/{self._n_orders}"))
             if kind == _GONE:
                 raise WorkerLostError(
                     f"the first process has ended, and process {self.rank} waits for it in {name}: all processes of a "
@@ -195,11 +192,11 @@ class Launch:
     def _answer(self, packed: bytes) -> bytes:
         self.is_at_work = True
         try:
-            pickle.loads(packed)(self.rank)
-            return pickle.dumps(pickle.dumps(None))
+            _loads(packed)(self.rank)
+            return _dumps(_dumps(None))
         except BaseException as error:  # the first one decides
             traceback.clear_frames(error.__traceback__)  # they hold what was trained
-            return pickle.dumps(_failure(error))
+            return _dumps(_failure(error))
         finally:
             self.is_at_work = False
 
@@ -208,29 +205,29 @@ class Launch:
     def _put(self, key: str, content: bytes) -> None:
         starts = range(0, len(content), _PIECE)
         for number, start in enumerate(starts):
-            self.store.set(f"delira/{key}/{number}", content[start : start + _PIECE])
-        self.store.set(f"delira/{key}", str(len(starts)))  # last: then all is there
+            self.store.set(f"{key}/{number}", content[start : start + _PIECE])
+        self.store.set(key, str(len(starts)))  # last: then all is there
 
     def has(self, key: str) -> bool:
         """Return True if a message is there; waits for nothing."""
-        return bool(self.store.check([f"delira/{key}"]))
+        return bool(self.store.check([key]))
 
     def _take(self, key: str) -> bytes:
         seconds = _LOOK
         while not self.has(key):
             time.sleep(seconds)
             seconds = min(_LONGEST, seconds * 1.5)
-        pieces = [f"delira/{key}/{number}" for number in range(int(self.store.get(f"delira/{key}")))]
+        pieces = [f"{key}/{number}" for number in range(int(self.store.get(key)))]
         content = b"".join(map(self.store.get, pieces))
         # who reads last clears up: the launcher would hold all of it
-        if self.store.add(f"delira/{key}/read", 1) == (self.size - 1 if key.startswith("order") else 1):
+        if self.store.add(f"{key}/read", 1) == (self.size - 1 if key.startswith("order") else 1):
             for piece in pieces:
                 self.store.delete_key(piece)
         return content
 
     def answer(self, key: str) -> Any:
         """Wait for an answer, and return it."""
-        return pickle.loads(self._take(key))
+        return _loads(self._take(key))
 
 
 class LaunchedHandle:
@@ -264,24 +261,28 @@ def launched(devices: "DevicesRole") -> Launch | None:
     ConfigError
         If the backend does not train in several processes.
     """
-    if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+    if not _is_launched():
         return None
     if not devices.in_processes:
         raise devices.lacking("trains in one process, and torchrun has started several; start the script with python")
-    return _launch(os.getpid())
+    process = os.getpid()
+    if process not in _here:
+        _here[process] = launch = Launch(
+            rank=int(os.environ["RANK"]), size=int(os.environ["WORLD_SIZE"]), devices=devices,
+            local_rank=int(os.environ["LOCAL_RANK"]), local_size=int(os.environ["LOCAL_WORLD_SIZE"]),
+        )  # fmt: skip
+        if launch.is_first:
+            launch.sign_in()
+            atexit.register(launch.leave)
+    return _here[process]
 
 
-@functools.cache
-def _launch(process: int) -> Launch:
-    from torch import distributed
+#: this process among those of a launcher, by its number: not that of one that was forked
+_here: dict[int, Launch] = {}
 
-    store, rank, size = next(iter(distributed.rendezvous("env://")))
-    local_rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    launch = Launch(rank, size, local_rank, local_size, store)
-    if launch.is_first:
-        launch.sign_in()
-        atexit.register(launch.leave)
-    return launch
+
+def _is_launched() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def follows(backend: "Backend") -> bool:
@@ -311,6 +312,9 @@ def led(
     """
 
     def wrap(method: _Call) -> _Call:
+        if not _is_launched():  # nobody else has to pass through this
+            return method
+
         @functools.wraps(method)
         def called(self: Any, *args: Any, **kwargs: Any) -> Any:
             launch = launched(self.backend.devices)
@@ -326,6 +330,18 @@ def led(
     return wrap
 
 
+def _dumps(value: Any) -> bytes:
+    from delira.execution.worker import dumps_task
+
+    return dumps_task({})(value)
+
+
+def _loads(body: bytes) -> Any:
+    from delira.execution.worker import loads_task
+
+    return loads_task({})(body)
+
+
 def _failure(error: BaseException) -> Any:
     from delira.data_loading.workers.process import Failure
     from delira.execution.worker import dumps_answer
@@ -338,7 +354,7 @@ def _unpacked(told: Any) -> Any:
     from delira.data_loading.workers.process import Failure
 
     if not isinstance(told, Failure):
-        return pickle.loads(told)
+        return _loads(told)
     error = told.unpacked()
     error.__cause__ = WorkerTraceback(told.text)
     raise error

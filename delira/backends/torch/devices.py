@@ -61,6 +61,11 @@ class TorchDevices(DevicesRole):
 
         return group.meeting(size, seconds)
 
+    def launch_store(self, prefix: str) -> Any:
+        from delira.backends.torch import group
+
+        return group.launch_store(prefix, os.getpid())
+
     def group(
         self, rank: int, size: int, meeting: Any, seconds: float, devices: Devices, look: Callable[[], object]
     ) -> contextlib.AbstractContextManager[Any]:

@@ -311,6 +311,17 @@ def meeting(size: int, seconds: float) -> distributed.TCPStore:
     return distributed.TCPStore(_HERE, 0, size, is_master=True, timeout=wait, wait_for_workers=False)
 
 
+def launch_store(prefix: str, process: int) -> distributed.Store:
+    """Return where the processes that torchrun has started leave messages, under names that begin so."""
+    return distributed.PrefixStore(prefix, _store_of_launcher(process))
+
+
+@functools.cache
+def _store_of_launcher(process: int) -> distributed.Store:
+    store, _, _ = next(iter(distributed.rendezvous("env://")))
+    return store
+
+
 @contextlib.contextmanager
 def entered(
     rank: int, size: int, place: Any, seconds: float, devices: Devices, look: Callable[[], object]
