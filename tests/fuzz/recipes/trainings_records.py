@@ -37,6 +37,7 @@ NO_PARAMETERS = ["x", 5, NAN, [1], STRANGE, True, {"model": 5}, {"training": "x"
 PARTS = ("optimizer", "schedule", "update", "compiling", "logging", "saving", "guards")
 PLAIN = (
     "losses", "loss_keys", "train_metrics", "val_metrics", "metrics", "metric_keys", "gpu_ids", "device", "devices",
+    "shard", "shard_transforms", "sync_batchnorm",
     "num_threads", "val_freq", "val_score_key", "val_score_mode", "val_inference", "val_tta", "output", "reduce_mode",
     "seed", "convert_batch_to_npy_fn", "extra",
 )  # fmt: skip
