@@ -56,6 +56,7 @@ def alone(folder, what):
     return json.loads((folder / "0.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_script_trains_and_tests_in_all_processes(tmp_path):
     told, printed = torchrun(tmp_path / "torchrun", "run")
     assert told[0] is not None, printed
