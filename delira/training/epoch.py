@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from delira.contract import Array, Backend, Data, Tree
-from delira.data_loading import data_loader, data_manager, transforms
+from delira.data_loading import data_loader, data_manager, stream, transforms
 from delira.data_loading._content import with_progress
 from delira.errors import CheckpointError, ConfigError, DataError, NonFiniteLossError, expect
 from delira.metrics import MetricSet, kind_of
@@ -252,7 +252,7 @@ class Feed:
             Seed, fold and epoch, which random loading and transforms depend on.
         """
         if not has_epochs(data):
-            if hasattr(data, "in_order"):  # of a stream, which goes on in its training
+            if isinstance(data, stream.DataStream):  # it goes on in its training
                 data = data.in_order()
             if batchsize is not None:
                 raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
