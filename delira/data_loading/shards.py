@@ -69,7 +69,7 @@ class ShardDataset(AbstractDataset):
     ``json``, ``jsn``; ``txt``, ``text``      what it says; a text
     ``jpg``, ``jpeg``, ``png``, ``ppm``,
     ``pgm``, ``bmp``, ``tif``, ``webp``, ...  float32, shape (C, H, W), 0 to 1, upright, as :func:`default_load_fn_2d`
-    ``nii``, ``nii.gz``                       shape (*spatial,), as :func:`load_nii`
+    ``nii``, ``nii.gz``                       shape ``(*spatial,)``, as :func:`load_nii`
     ========================================  ============================================================
 
     Of ``seg.png`` what stands behind the last dot counts. Pickles (``pyd``, ``pth``, ...) are never read, as they can
