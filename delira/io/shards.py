@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from delira.errors import CheckpointError
 from delira.io.container import BROKEN_ZIP
 from delira.utils.arrays import iterate_leaves, map_leaves
-from delira.utils.files import publish, read_patiently, sync_folder
+from delira.utils.files import publish, publish_copy, read_patiently, sync_folder
 
 #: entry of an index: names of the files of its parts, in the order of the processes; their folder, and their ending
 SHARDS, FOLDER, ENDING = "shards", "shards", ".shard"
@@ -153,6 +153,23 @@ def wrong_parts(path: Path) -> str:
         if not file.is_file() or digest_of(file) != name:
             return f"its part {FOLDER}/{file.name} is {'damaged' if file.exists() else 'missing'}"
     return ""
+
+
+def copy(path: Path, folder: Path) -> Path:
+    """Copy a checkpoint into another folder, and before it the parts that it names; returns the copy.
+
+    Parameters
+    ----------
+    path
+        Of the checkpoint, which may be one file.
+    folder
+        Where the copy goes.
+    """
+    for name in names_in_file(path):
+        part = Path(FOLDER) / f"{name}{ENDING}"
+        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        publish_copy(path.parent / part, folder / part)
+    return publish_copy(path, folder / path.name)
 
 
 def sweep(folder: Path, checkpoints: Iterable[Path]) -> None:

@@ -10,6 +10,7 @@ import delira
 from delira.errors import CheckpointError, ConfigError, check_mappings, check_that, if_given, is_count
 from delira.experiments.result import KFoldResult
 from delira.inference import Inference
+from delira.io import shards
 from delira.io.export import write_program
 from delira.prediction.model import Combined
 from delira.prediction.networks import MANIFEST, fold_folders, model_params, read_network
@@ -166,7 +167,7 @@ class Ensemble(Combined):
             make_folder(own)
             for name in (PREPROCESSING, CASES, MANIFEST):  # of another ensemble, whose saving was broken off
                 (own.parent / name).unlink(missing_ok=True)
-            publish_copy(source, own / source.name)
+            shards.copy(source, own)
             before = source.parent.parent if source.parent.name == "checkpoints" else source.parent
             if (before / PREPROCESSING).is_file():
                 publish_copy(before / PREPROCESSING, own.parent / PREPROCESSING)

@@ -1,5 +1,6 @@
 """Weights that are spread over processes: the numbers of one, and checkpoints that any number of them reads."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -173,6 +174,13 @@ def test_the_folds_of_a_cross_validation(tmp_path):
     several = kfold(tmp_path / "several", data(), devices=2, device="cpu", shard=True)
     for one, two in zip(alone.folds, several.folds, strict=True):
         np.testing.assert_allclose(two.means()["squares"], one.means()["squares"], rtol=1e-5)
+    # an ensemble has the parts of its members
+    ensemble = several.ensemble()
+    ensemble.save(tmp_path / "ensemble")
+    expected = ensemble.predict(data())["pred"]
+    shutil.rmtree(several.path)
+    found = delira.load_ensemble(tmp_path / "ensemble").predict(data())["pred"]
+    np.testing.assert_array_equal(found, expected)
 
 
 class Tied(Net):
