@@ -142,6 +142,7 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     devices, size = run.backend.devices, number_of_processes(run.config, run.backend.devices)
     is_done = run.state.epoch >= plan.num_epochs and not run.state.step_in_epoch
     if size == 1 or run.ranks.size > 1 or is_done:
+        _tell_what_is_idle(run, size)
         yield
         return
     from delira.execution import Shared
@@ -253,6 +254,12 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             raise ConfigError(
                 f"the optimizer {name!r} evaluates the loss itself, which works in one process; leave devices out"
             )
+
+
+def _tell_what_is_idle(run: "Run", size: int) -> None:
+    idle = [name for name in ("shard", "shard_transforms", "sync_batchnorm") if size == 1 and getattr(run.config, name)]
+    if idle:
+        run.warn_once(f"{listed(idle, 3)}: nothing changes, as one process trains the network; set devices=2 or more")
 
 
 def _check_spread(trainer: "BaseNetworkTrainer") -> None:

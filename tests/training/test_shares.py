@@ -126,6 +126,11 @@ def test_what_cannot_be_shared_out_is_refused(tmp_path, how, error, text):
         train(tmp_path, data, **how)
 
 
+def test_what_does_nothing_in_one_process_says_so(tmp_path, caplog):
+    train(tmp_path, plain(), epochs=1, shard_transforms=True, shard=True)
+    assert "shard, shard_transforms: nothing changes, as one process trains the network" in caplog.text
+
+
 # ---- normalisation by whole batches
 
 
