@@ -196,8 +196,9 @@ def test_the_others_finish_when_one_fails_and_a_second_call_runs_what_is_missing
 
 def test_where_nothing_works_nothing_more_is_begun(tmp_path, manager):
     with pytest.raises(Full, match="is full"):
-        kfold(toy_kit(), tmp_path, manager(24), Fail(tmp_path, 0, 1, 2, 3), n_jobs=2)
-    assert len(named(only_folder(tmp_path), "fold_failed")) == 2
+        kfold(toy_kit(), tmp_path, manager(24), Fail(tmp_path, *range(12)), n_jobs=2, num_splits=12)
+    # a process takes its next fold before it is known that the other's failed, too
+    assert 2 <= len(named(only_folder(tmp_path), "fold_failed")) <= 4
 
 
 def test_a_metric_that_cannot_be_computed_is_refused_before_any_fold_is_trained(tmp_path, manager):
