@@ -151,8 +151,9 @@ docs: .venv/.stamp-docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# torchbearer's wheel also holds a package "tests": it stays out of the environment
+# torchbearer's wheel also holds a package "tests": it stays out of the environment, as do peers that nothing else needs
 bench: .venv/.stamp-dev
+	@test -d .venv/peers || $(BIN)/python $(INSTALL) --no-deps --target .venv/peers skorch==1.4.0 lightning==2.6.6 pytorch-lightning==2.6.6
 	@test -d .venv/torchbearer || $(BIN)/python $(INSTALL) --no-deps --target .venv/torchbearer torchbearer==0.5.5
 	@set -e; for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file; done
 

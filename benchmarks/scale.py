@@ -2,7 +2,9 @@
 
 Ten folds of a perceptron, one thread a process in all, each in an interpreter of its own whose start counts, as does
 that of the processes; the start of Ray's cluster is stated, and left out of its ratio. The results are compared first:
-they are the same bits.
+they are the same bits. Then the two processes again beside what users of scikit-learn and of Lightning write, on the
+same folds, if skorch and Lightning are there (``make bench`` installs them): ``cross_val_score(n_jobs=2)`` and a loop
+over trainers. Neither writes checkpoints or logs there, and skorch does not validate its epochs: delira does all that.
 """
 
 import argparse
@@ -20,6 +22,8 @@ N_FOLDS = 10
 LIMIT = 0.58
 #: most of the time of two processes that is allowed with Ray, its start aside
 LIMIT_OF_RAY = 1.15
+#: most of the time of the faster peer that is allowed with two processes
+LIMIT_OF_PEERS = 0.6
 
 PROGRAM = """
 import hashlib, sys, time
@@ -61,12 +65,89 @@ if place == "ray":
 print(bits.hexdigest(), begun)
 """
 
+SKORCH = """
+import sys
+import torch
+from skorch import NeuralNetClassifier
+from sklearn.datasets import load_digits
+from sklearn.model_selection import KFold, cross_val_score
 
-def run(place: str, num_epochs: int) -> tuple[float, float, str]:
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+
+    def forward(self, x):
+        return self.layers(x)
+
+num_epochs, n_folds = map(int, sys.argv[3:])
+pixels, digits = load_digits(return_X_y=True)
+net = NeuralNetClassifier(
+    Net, criterion=torch.nn.CrossEntropyLoss, optimizer=torch.optim.Adam, lr=1e-3, max_epochs=num_epochs, batch_size=32,
+    iterator_train__shuffle=True, train_split=None, verbose=0,
+)
+splits = KFold(n_folds, shuffle=True, random_state=0)
+scores = cross_val_score(net, pixels.astype("float32") / 16, digits, cv=splits, n_jobs=2, error_score="raise")
+print(scores.mean(), 0.0)
+"""
+
+LIGHTNING = """
+import logging, sys, warnings
+import lightning
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import KFold
+from torch.utils.data import DataLoader, TensorDataset
+
+class Net(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+
+    def training_step(self, batch, number):
+        x, y = batch
+        return torch.nn.functional.cross_entropy(self.layers(x), y)
+
+    def validation_step(self, batch, number):
+        x, y = batch
+        self.log("accuracy", (self.layers(x).argmax(1) == y).float().mean(), batch_size=len(y))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+warnings.simplefilter("ignore")
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+num_epochs, n_folds = map(int, sys.argv[3:])
+pixels, digits = load_digits(return_X_y=True)
+data = TensorDataset(torch.from_numpy(pixels.astype("float32") / 16), torch.from_numpy(digits))
+scores = []
+for train, test in KFold(n_folds, shuffle=True, random_state=0).split(pixels):
+    trainer = lightning.Trainer(
+        max_epochs=num_epochs, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, num_sanity_val_steps=0,
+    )
+    loaders = [
+        DataLoader(torch.utils.data.Subset(data, train.tolist()), batch_size=32, shuffle=True),
+        DataLoader(torch.utils.data.Subset(data, test.tolist()), batch_size=32),
+    ]
+    trainer.fit(Net(), *loaders)
+    scores.append(float(trainer.callback_metrics["accuracy"]))
+print(sum(scores) / len(scores), 0.0)
+"""
+
+#: where "make bench" puts them, beside the environment
+PEERS_FOLDER = Path(__file__).parents[1] / ".venv" / "peers"
+#: by module: what is told, and the program
+PEERS = {"skorch": ("skorch, two jobs", SKORCH), "lightning": ("Lightning, a loop", LIGHTNING)}
+
+
+def run(program: str, place: str, num_epochs: int) -> tuple[float, float, str]:
     """Seconds of a whole program, those in which a cluster began, and what its result is known by."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    if place in PEERS:
+        environment["PYTHONPATH"] = str(PEERS_FOLDER)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", PROGRAM, folder, place, *map(str, (num_epochs, N_FOLDS))]
+        command = [sys.executable, "-c", program, folder, place, *map(str, (num_epochs, N_FOLDS))]
         started = time.perf_counter()
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         bits, begun = done.stdout.split()[-2:]
@@ -74,12 +155,29 @@ def run(place: str, num_epochs: int) -> tuple[float, float, str]:
 
 
 def tell(name: str, seconds: float, ratio: float, limit: float) -> None:
-    print(f"{name:<15} {seconds:7.1f} s   {ratio:.3f}   target <= {limit}: {'kept' if ratio <= limit else 'MISSED'}")
+    print(f"{name:<17} {seconds:7.1f} s   {ratio:.3f}   target <= {limit}: {'kept' if ratio <= limit else 'MISSED'}")
+
+
+def beside_peers(num_epochs: int) -> dict[str, float]:
+    """Tell what two processes take beside those peers that are there; their seconds, by name."""
+    peers = [name for name in PEERS if (PEERS_FOLDER / name).is_dir()]
+    seconds: dict[str, float] = {}
+    if peers:
+        print(f"{N_FOLDS} folds of {num_epochs} epochs, beside peers")
+        for name in peers:
+            told, program = PEERS[name]
+            seconds[name], _, score = run(program, name, num_epochs)
+            print(f"{told:<17} {seconds[name]:7.1f} s   accuracy {float(score):.3f}")
+        fastest = min(seconds.values())
+        seconds["delira"] = run(PROGRAM, "processes", num_epochs)[0]
+        tell("two processes", seconds["delira"], seconds["delira"] / fastest, LIMIT_OF_PEERS)
+    return seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=350, help="of each fold (default 350: two minutes in all)")
+    parser.add_argument("--peer-epochs", type=int, default=100, help="of each fold beside the peers (default 100)")
     parser.add_argument("--repeats", type=int, default=1, help="how often each is run (default 1)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     given = parser.parse_args()
@@ -90,7 +188,7 @@ def main() -> None:
     for _ in range(given.repeats):
         bits = set()
         for place in places:
-            taken, begun[place], said = run(place, given.epochs)
+            taken, begun[place], said = run(PROGRAM, place, given.epochs)
             seconds[place].append(taken - begun[place])
             bits.add(said)
         if len(bits) != 1:
@@ -98,14 +196,16 @@ def main() -> None:
     best = {place: min(taken) for place, taken in seconds.items()}
     ratios = {"processes": best["processes"] / best["here"]}
     print(f"{N_FOLDS} folds of {given.epochs} epochs, one thread a process, start-up included; the same bits")
-    print(f"here            {best['here']:7.1f} s")
+    print(f"here              {best['here']:7.1f} s")
     tell("two processes", best["processes"], ratios["processes"], LIMIT)
     if "ray" in best:
         ratios["ray"] = best["ray"] / best["processes"]
         tell("two of Ray", best["ray"], ratios["ray"], LIMIT_OF_RAY)
-        print(f"Ray's cluster   {begun['ray']:7.1f} s   to begin, left out above")
+        print(f"Ray's cluster     {begun['ray']:7.1f} s   to begin, left out above")
+    peers = beside_peers(given.peer_epochs)
     if given.json:
-        given.json.write_text(json.dumps({"seconds": seconds, "ratios": ratios, "begun": begun}, indent=2))
+        figures = {"seconds": seconds, "ratios": ratios, "begun": begun, "peers": peers}
+        given.json.write_text(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from delira.experiments.experiment_file import Plan, read
 from delira.experiments.result import KFoldResult
 from delira.frameworks import NAMES, homes_in
 from delira.utils.frameworks import find_backend
-from delira.utils.references import Unresolved, class_on_disk, name_of, record
+from delira.utils.references import Unresolved, class_on_disk, module_today, name_of, record
 from delira.utils.yaml_codec import find_unresolved
 
 
@@ -98,8 +98,8 @@ def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
 def _module_of(entry: Unresolved) -> str:
     told = record(entry)
     name = next((told[key] for key in ("$object", "$call", "$partial") if isinstance(told.get(key), str)), "MODULE:")
-    module = name.partition(":")[0]
-    return "SCRIPT.py" if module == "__main__" else module
+    module, _, name = name.partition(":")
+    return "SCRIPT.py" if module == "__main__" else module_today(module, name)
 
 
 def _class_of(plan: Plan, model_cls: Any, objects: Mapping[str, Any]) -> type[BaseExperiment[Any]]:

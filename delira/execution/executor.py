@@ -8,7 +8,7 @@ import numbers
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from delira.errors import expect
 
@@ -73,6 +73,7 @@ class Executor(abc.ABC):
 
     A task is a function without arguments. It can be pickled by cloudpickle, may hold large arrays behind
     :class:`Shared`, and writes what it computes into the folder of the run, which must be the same one everywhere.
+    In a ``with`` statement it is shut down at the end.
     """
 
     #: tasks that run at the same time, as far as that is known; ``None``: others decide
@@ -98,6 +99,12 @@ class Executor(abc.ABC):
     @abc.abstractmethod
     def shutdown(self) -> None:
         """End at once what still runs, and give everything back. Does nothing the second time."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
 
 
 class Shared(Generic[T]):

@@ -256,6 +256,15 @@ def module_on_disk(module: str, name: str = "") -> str:
     return known
 
 
+def module_today(module: str, name: str) -> str:
+    """Return the module that has what files know by this module and name: the other way round."""
+    for place in _places(module):
+        today, _, moved = place.partition(":")
+        if place != module and moved in ("", name.partition(".")[0]):
+            return today
+    return module
+
+
 def class_on_disk(cls: type) -> str:
     """Return ``module:qualname`` of a class, as files know it."""
     return f"{module_on_disk(cls.__module__, cls.__qualname__)}:{cls.__qualname__}"
@@ -280,11 +289,16 @@ def walk(module: str, qualname: str) -> Any:
 
     Neither lazy modules nor module-level ``__getattr__`` are triggered: nothing is imported.
     """
-    places = [module, *(today.partition(":")[0] for today, before in _ON_DISK.items() if before == module)]
+    found = (_walk(place.partition(":")[0], qualname) for place in _places(module))
+    return next((each for each in found if each is not NOTHING), NOTHING)
+
+
+def _places(module: str) -> list[str]:
+    """Where what files know by this module may be: there, in others as a whole, or single names (``module:name``)."""
+    places = [module, *(today for today, before in _ON_DISK.items() if before == module)]
     if module.startswith(_CALLBACKS_ON_DISK):
         places.append(_CALLBACKS + module.removeprefix(_CALLBACKS_ON_DISK))
-    found = (_walk(place, qualname) for place in places)
-    return next((each for each in found if each is not NOTHING), NOTHING)
+    return places
 
 
 def _walk(module: str, qualname: str) -> Any:

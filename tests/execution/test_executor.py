@@ -2,10 +2,11 @@
 
 import os
 
+import psutil
 import pytest
 
 from delira.errors import ConfigError
-from delira.execution import Resources
+from delira.execution import ProcessExecutor, Resources
 from delira.execution.executor import usable_cores
 
 
@@ -32,3 +33,11 @@ def test_a_container_may_have_fewer_cores_than_its_machine(tmp_path, content, mo
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
     (tmp_path / "sys/fs/cgroup/cpu.max").write_text(content)
     assert usable_cores(tmp_path) == min(most, usable_cores(tmp_path / "elsewhere"))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memory of Linux that has no name")
+def test_a_with_statement_gives_everything_back():
+    with ProcessExecutor(n_jobs=1) as executor:
+        pid = executor.submit(os.getpid, Resources()).result()
+        assert psutil.pid_exists(pid)
+    assert not psutil.pid_exists(pid)
