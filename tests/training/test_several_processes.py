@@ -287,6 +287,15 @@ def test_weights_that_come_apart_are_refused(tmp_path):
         train(tmp_path, data(), devices=2, device="cpu", callbacks=[Noise()], epochs=2)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("how", [{}, {"gradient_accumulation_steps": 3}, {"shard": True}], ids=str)
+def test_two_gpus_learn_what_one_does(tmp_path, how):
+    one = train(tmp_path / "one", data(), gpu_ids=[0], epochs=4, **({} if "shard" in how else how))
+    two = train(tmp_path / "two", data(), gpu_ids=[0, 1], epochs=4, **how)
+    check_same(one, two, rtol=1e-4)
+
+
 # ---- refused
 
 
