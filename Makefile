@@ -17,7 +17,7 @@ TENSORFLOW ?= tensorflow-cpu
 CONSTRAINTS ?= requirements/constraints.txt
 
 BIN := .venv/bin
-INSTALL := -m pip --disable-pip-version-check install -qq --constraint $(CONSTRAINTS)
+INSTALL := -m pip --disable-pip-version-check install -qq --no-compile --constraint $(CONSTRAINTS)
 FAST := not slow and not gpu
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 DEV := jax sklearn logging export cli remote dev

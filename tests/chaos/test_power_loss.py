@@ -291,7 +291,7 @@ def kfolds_after_power_loss(kit, tmp_path, monkeypatch, every):
 
 @pytest.mark.slow_cases("toy")
 def test_a_cross_validation_goes_on_after_a_power_loss(kit, tmp_path, monkeypatch):
-    kfolds_after_power_loss(kit, tmp_path, monkeypatch, every=100)
+    kfolds_after_power_loss(kit, tmp_path, monkeypatch, every=250)
 
 
 @pytest.mark.slow

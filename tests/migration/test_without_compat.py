@@ -38,6 +38,7 @@ def test_a_copy_without_it_works_but_for_old_names(tmp_path):
     assert done.stdout.strip() == str(tmp_path / "delira" / "__init__.py"), done.stderr
 
 
+@pytest.mark.slow
 def test_what_only_old_scripts_use_says_what_is_missing(tmp_path):
     pytest.importorskip("torch", reason="a trainer of the package 'torch', which is not installed")
     script = (

@@ -206,6 +206,7 @@ def scaled(tmp_path_factory):
 # ------------------------------------------------------------------ every backend
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("has_scaler", [False, True])
 @pytest.mark.parametrize("backend", ["torch", *(pytest.param(one, marks=pytest.mark.slow) for one in [*FILES][1:])])
@@ -216,6 +217,7 @@ def test_the_program_of_an_ensemble_says_what_the_ensemble_says(backend, has_sca
     assert_same(path, ensemble, spread=spread)
 
 
+@pytest.mark.sampled("values")
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
 @pytest.mark.parametrize("combine", ["probabilities", "logits", "votes", "mean"])
 def test_every_way_to_combine_is_in_the_program(scaled, combine, suffix, tmp_path):
@@ -343,6 +345,7 @@ def criterion(kind, output):
     return Criterion("loss", kind, output=output)
 
 
+@pytest.mark.sampled("pairs")
 @pytest.mark.parametrize("package", ["torch", "tensorflow", "jax"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("way", ["probabilities", "logits", "votes", "mean", "labels"])

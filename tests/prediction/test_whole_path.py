@@ -104,7 +104,8 @@ def brain() -> tuple[np.ndarray, np.ndarray]:
     return np.float32(4 * noisy - 2), tissue
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_slices_of_a_brain_are_segmented_by_patches_windows_and_folds(framework, tmp_path):
     pytest.importorskip(PACKAGES.get(framework, framework))
     images, tissue = brain()
