@@ -301,6 +301,37 @@ def test_a_file_that_changes_while_it_is_read_ends_it(kind, server, cache, tmp_p
         pickle.loads(pickle.dumps(dataset))[0] if kind == "npy" else dataset[1]
 
 
+def test_a_block_of_a_new_file_is_not_kept_as_one_of_the_old(server, cache, monkeypatch):
+    url = server.save("a.npy", LARGE)
+    dataset, fetch = opened(url, **cache), remote.Address.fetch
+
+    def change(self, *limits):
+        server.save("a.npy", LARGE + 1)
+        return fetch(self, *limits)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remote.Address, "fetch", change)
+        with pytest.raises(DataError, match=r"a.npy has changed since it was opened"):
+            dataset[0]
+    server.save("a.npy", LARGE)
+    np.testing.assert_array_equal(opened(url, **cache)[0]["data"], LARGE[0])
+
+
+def test_an_answer_that_is_too_short_is_none(server, cache, monkeypatch):
+    file = remote.RemoteFile.open(remote.Address(server.save("a.npy", LARGE), RemoteSettings(**cache)))
+    ask, cuts = remote.Address._ask, [7, 7, 7, 7]
+
+    def cut(self, what, **arguments):
+        content = ask(self, what, **arguments)
+        return content[: -cuts.pop()] if cuts and what == "cat_file" else content
+
+    monkeypatch.setattr(remote.Address, "_ask", cut)
+    with pytest.raises(UnreadableError, match=r"in 3 tries: OSError: \d+ of \d+ bytes came"):
+        file.read(0, file.size)
+    assert file.read(0, file.size) == server.files["a.npy"]
+    assert not cuts
+
+
 def test_a_chunk_of_a_store_that_fails_is_no_empty_chunk(server, cache, tmp_path):
     url = server.save_folder(zarr_folder(tmp_path / "a.zarr"), "a.zarr")
     dataset = opened(url, **cache)

@@ -176,6 +176,18 @@ def test_a_cached_dataset_knows_shards_however_they_are_reached(server, tmp_path
     assert files() > before
 
 
+def test_an_index_that_is_kept_is_that_of_the_shard_as_it_is(server, tmp_path):
+    members = [(f"{number}.npy", npy(ARRAYS[number])) for number in range(3)]
+    sizes = set()
+    for order in (members, [("0.txt", b"more"), *members], members[::-1]):
+        server.files["a.tar"] = tar(tmp_path / "a.tar", order).read_bytes()
+        sizes.add(len(server.files["a.tar"]))
+        dataset = ShardDataset(f"{server.url}/a.tar", {"data": "npy"})
+        expected = [ARRAYS[int(name[0])].tolist() for name, _ in order if name.endswith("npy")]
+        assert [sample["data"].tolist() for sample in dataset] == expected
+    assert len(sizes) == 1  # so that the size tells nothing
+
+
 def test_shards_in_s3_give_the_same(shards, tmp_path):
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")

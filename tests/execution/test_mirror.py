@@ -111,6 +111,24 @@ def test_whatever_is_refused_once_it_is_whole_and_complete(refused, folder, plac
     assert [text for text in told if "again" in text][1:] == [] or len(told) % 2 == 0
 
 
+def test_what_is_written_into_while_it_is_copied_is_not_stored_as_what_it_was(folder, place, monkeypatch, caplog):
+    publish_text(folder / "fold_00" / "own", "seen")
+    put = place.store.put
+
+    def write_into(file, key):
+        if file.read_bytes() == b"seen":
+            with open(folder / "fold_00" / "own", "a") as opened:  # in place, as callbacks of a user may
+                opened.write(" and more")
+        put(file, key)
+
+    monkeypatch.setattr(place.store, "put", write_into)
+    watch(place, monkeypatch)
+    with copied(place, folder):
+        wait_for_index(place)
+    assert check_equal(place, folder).files["fold_00/own"].size == len("seen and more")
+    assert not caplog.records  # what is not whole is told there
+
+
 def test_what_is_missing_at_the_end_is_named(folder, place, monkeypatch):
     publish_text(folder / "fold_00" / "result.zip", "x" * 2_000_000)
     watch(place, monkeypatch, lambda number, name: name == "put")

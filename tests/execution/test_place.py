@@ -1,6 +1,7 @@
 """The place of a run in a store: whose it is, and what it says that it has."""
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 pytest.importorskip("fsspec", reason="stores need fsspec, see requirements/remote.txt")
 
 from delira.errors import ConfigError, MirrorError
+from delira.execution import fetch
+from delira.execution.fetching import fetch_whole
 from delira.execution.place import Claim, Index, Place
 from delira.execution.snapshot import OWN, Entry
 from delira.execution.store import Store
@@ -23,6 +26,17 @@ def place(tmp_path):
 
 def index(**changes):
     return Index(**{"copy": "00001-aaaaaaaa", "serial": 3, "run": "r", "files": {"fold_00/a": ONE}, **changes})
+
+
+def store(place, contents):
+    """Let a place have files; their keys."""
+    keys, entries = {}, {}
+    for name, content in contents.items():
+        entries[name] = Entry(hashlib.sha256(content).hexdigest(), len(content))
+        keys[name] = place.object(index().copy, entries[name].sha256)
+        place.store.write(keys[name], content)
+    place.write_index(index(files=entries))
+    return keys
 
 
 def test_an_index_is_read_as_it_was_written():
@@ -110,3 +124,27 @@ def test_what_is_damaged_is_not_fetched(place, tmp_path):
     with pytest.raises(MirrorError, match="is damaged: it is not what was copied from fold_00/a"):
         place.fetch(index(files={"fold_00/a": entry}), "fold_00/a", tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_run_that_is_fetched_has_its_folder_when_all_of_it_is_there(place, tmp_path):
+    contents = {"fold_00/result.zip": b"result", "manifest.json": b"{}"}
+    keys = store(place, contents)
+    place.store.delete(keys["manifest.json"])  # which comes last
+    with pytest.raises(MirrorError, match=r"has no content of manifest\.json"):
+        fetch(place.url, tmp_path)
+    assert not (tmp_path / "name" / "run").exists()
+    place.store.write(keys["manifest.json"], b"{}")
+    run = fetch(place.url, tmp_path)
+    assert run == tmp_path / "name" / "run"
+    assert {name: (run / name).read_bytes() for name in contents} == contents
+
+
+def test_checkpoints_of_another_state_are_set_aside(place, tmp_path):
+    checkpoints = tmp_path / "fold_00" / "checkpoints"
+    for name in ("last", "epoch_9"):
+        files.publish_text(checkpoints / f"checkpoint_{name}.zip", "old")
+    store(place, {"fold_00/checkpoints/checkpoint_last.zip": b"new"})
+    fetch_whole(place, tmp_path, lambda _, newest: newest.all)
+    assert {path.name: path.read_bytes() for path in checkpoints.iterdir()} == {
+        "checkpoint_last.zip": b"new", "checkpoint_epoch_9.zip.superseded": b"old",
+    }  # fmt: skip

@@ -114,6 +114,25 @@ def test_two_files_that_belong_together_are_seen_together(folder, has_links, mon
     assert len(numbers) > 3
 
 
+def test_what_a_ledger_names_is_seen_with_it(folder, monkeypatch):
+    snapshots, names = Snapshots(folder), []
+    look, ledger = snapshots._group, folder / "ledger.jsonl"
+
+    def train_on(*arguments):
+        found = look(*arguments)
+        names.append(f"fold_00/result_{len(names)}")
+        publish_text(folder / names[-1], names[-1])
+        publish_text(ledger, "".join(f"{name}\n" for name in names))
+        return found
+
+    monkeypatch.setattr(snapshots, "_group", train_on)
+    for _ in range(2):
+        found = snapshots.take({})
+        told = snapshots.pending[found["ledger.jsonl"].sha256].path.read_text() if "ledger.jsonl" in found else ""
+        assert {*told.split()} <= found.keys()
+    assert len(told.split()) == 2
+
+
 def test_a_folder_that_never_rests_is_left_for_later(folder, monkeypatch):
     monkeypatch.setattr(snapshot, "_PAUSE", 0)
     link, numbers = os.link, iter(range(10**6))

@@ -188,6 +188,14 @@ def test_the_position_is_that_of_the_batch_that_was_given():
         assert labels(again) == whole[number + 1 :]
 
 
+def test_a_validation_leaves_a_stream_where_it_was():
+    stream, whole = DataStream(Plain(), 4), labels(DataStream(Plain(), 4))
+    batches = iter(stream)
+    assert [np.ravel(next(batches)["label"]).tolist() for _ in range(2)] == whole[:2]
+    assert labels(stream.in_order()) == whole
+    assert labels(batches) == whole[2:]
+
+
 def test_skipping_reads_up_to_the_place_and_says_so_once(caplog):
     first = Epochs()
     stream = DataStream(first, 4)
