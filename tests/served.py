@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import threading
 import time
+import urllib.request
 
 import numpy as np
 
@@ -119,6 +120,8 @@ def s3_server(bucket="bucket"):
     try:
         import s3fs
 
+        reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset).close()  # moto's stores are those of the process
         s3fs.S3FileSystem(**options, skip_instance_cache=True).mkdir(bucket)
         yield options
     finally:

@@ -280,6 +280,7 @@ class Copying:
         self._stored = self._place.objects(self._claim.copy)
         self._index = self._place.index_of(self._claim.copy)
         self._serials = self._place.serials(self._claim.copy)
+        self._orphans.clear()  # who copied meanwhile may need them
         self._is_tidy = False
         return True
 
@@ -297,7 +298,9 @@ class Copying:
         if not newest:  # somebody emptied the store
             self._claim = self._place.renew(self._folder, self._claim.run)
             self._stored, self._index, self._serials = {}, None, []
-        elif newest[0] != self._claim.copy:
+            self._orphans.clear()
+            raise Unquiet(f"{self._place.url} was emptied, and what was copied there is copied again")
+        if newest[0] != self._claim.copy:
             raise _TakenOver(
                 f"{self._place.url} was taken over by {self._place.describe(newest[0])}, which went on with the run; "
                 f"this process trains on in {self._folder}, and copies nothing more"

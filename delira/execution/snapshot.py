@@ -26,7 +26,7 @@ Mark = tuple[int, int, int]
 
 
 class Unquiet(Exception):
-    """A folder changed all the time while it was looked at."""
+    """What is copied, or what it is copied to, changed: it is looked at again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Snapshots:
         self._staged.mkdir(parents=True, exist_ok=True)
         now = time.monotonic()
         is_time = with_logs or now >= self._logs_at + _BETWEEN_LOGS
-        found: dict[str, Entry] = {}
-        for group in ("", *sorted(path.name for path in self.folder.glob("fold_*") if path.is_dir())):
+        found = self._group("", stored)
+        for group in sorted(path.name for path in self.folder.glob("fold_*") if path.is_dir()):
             found |= self._group(group, stored)
         for name, mark in self._logs():
             if name not in self._known or (is_time and self._known[name][0] != mark):

@@ -160,6 +160,50 @@ def test_one_of_several_at_a_folder_copies_and_another_takes_over(folder, place)
     assert place.copies() == [index.copy]
 
 
+def test_what_another_one_copied_meanwhile_is_not_deleted(folder, place, monkeypatch):
+    delete = place.store.delete
+
+    def refuse(key):
+        if "objects" in key:
+            raise OSError("busy")
+        delete(key)
+
+    elsewhere = Place(Store(place.store.url), place.key)
+    publish_text(folder / "first", "the same")
+    with copied(place, folder, every=60) as copying:
+        wait_for_index(place)
+        (folder / "first").unlink()
+        with monkeypatch.context() as changed:
+            changed.setattr(place.store, "delete", refuse)
+            with pytest.raises(OSError, match="busy"):
+                copying._copy_once(False)
+        copying._lease.release()
+        copying._lease = None  # as of who was stopped for long
+        publish_text(folder / "second", "the same")
+        with copied(elsewhere, folder):
+            """It copies, and ends."""
+        assert copying._copy_once(False)
+        check_whole(place)
+    check_equal(place, folder)
+
+
+def test_a_store_that_is_emptied_while_the_last_state_is_copied_has_all_of_it(folder, place, monkeypatch):
+    put, emptied = place.store.put, []
+
+    def putting(path, key):
+        put(path, key)
+        if not emptied:
+            emptied.append(key)
+            place.store.remove("name/run")
+
+    with copied(place, folder, every=60):
+        wait_for_index(place)
+        publish_text(folder / "result", "important")
+        monkeypatch.setattr(place.store, "put", putting)
+    assert emptied
+    check_equal(place, folder)
+
+
 def test_a_copy_that_is_no_longer_the_last_is_left_alone(folder, place, caplog):
     with copied(place, folder):
         wait_for_index(place)

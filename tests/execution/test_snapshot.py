@@ -133,6 +133,20 @@ def test_what_a_ledger_names_is_seen_with_it(folder, monkeypatch):
     assert len(told.split()) == 2
 
 
+def test_a_fold_that_begins_while_the_ledger_is_looked_at_is_seen_with_it(folder, monkeypatch):
+    snapshots = Snapshots(folder)
+    look = snapshots._group
+
+    def train_on(group, stored):
+        if not group:
+            publish_text(folder / "fold_07" / "result.zip", "seven")
+            publish_text(folder / "ledger.jsonl", "seven\n")
+        return look(group, stored)
+
+    monkeypatch.setattr(snapshots, "_group", train_on)
+    assert {"ledger.jsonl", "fold_07/result.zip"} <= snapshots.take({}).keys()
+
+
 def test_a_folder_that_never_rests_is_left_for_later(folder, monkeypatch):
     monkeypatch.setattr(snapshot, "_PAUSE", 0)
     link, numbers = os.link, iter(range(10**6))
