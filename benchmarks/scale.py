@@ -4,7 +4,8 @@ Ten folds of a perceptron, one thread a process in all, each in an interpreter o
 that of the processes; the start of Ray's cluster is stated, and left out of its ratio. The results are compared first:
 they are the same bits. Then the two processes again beside what users of scikit-learn and of Lightning write, on the
 same folds, if skorch and Lightning are there (``make bench`` installs them): ``cross_val_score(n_jobs=2)`` and a loop
-over trainers. Neither writes checkpoints or logs there, and skorch does not validate its epochs: delira does all that.
+over trainers. All keep a fifth of each training part for a validation after each epoch, and test the best network;
+skorch keeps that in memory, Lightning in a file, and delira writes checkpoints and logs besides, as it comes.
 """
 
 import argparse
@@ -69,6 +70,7 @@ SKORCH = """
 import sys
 import torch
 from skorch import NeuralNetClassifier
+from skorch.callbacks import EarlyStopping
 from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold, cross_val_score
 
@@ -84,7 +86,9 @@ num_epochs, n_folds = map(int, sys.argv[3:])
 pixels, digits = load_digits(return_X_y=True)
 net = NeuralNetClassifier(
     Net, criterion=torch.nn.CrossEntropyLoss, optimizer=torch.optim.Adam, lr=1e-3, max_epochs=num_epochs, batch_size=32,
-    iterator_train__shuffle=True, train_split=None, verbose=0,
+    iterator_train__shuffle=True, verbose=0, callbacks=[
+        EarlyStopping("valid_acc", patience=num_epochs, lower_is_better=False, load_best=True, sink=lambda text: None),
+    ],
 )
 splits = KFold(n_folds, shuffle=True, random_state=0)
 scores = cross_val_score(net, pixels.astype("float32") / 16, digits, cv=splits, n_jobs=2, error_score="raise")
@@ -95,8 +99,9 @@ LIGHTNING = """
 import logging, sys, warnings
 import lightning
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 from sklearn.datasets import load_digits
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, train_test_split
 from torch.utils.data import DataLoader, TensorDataset
 
 class Net(lightning.LightningModule):
@@ -112,26 +117,29 @@ class Net(lightning.LightningModule):
         x, y = batch
         self.log("accuracy", (self.layers(x).argmax(1) == y).float().mean(), batch_size=len(y))
 
+    test_step = validation_step
+
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters())
 
 warnings.simplefilter("ignore")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-num_epochs, n_folds = map(int, sys.argv[3:])
+folder, num_epochs, n_folds = sys.argv[1], *map(int, sys.argv[3:])
 pixels, digits = load_digits(return_X_y=True)
 data = TensorDataset(torch.from_numpy(pixels.astype("float32") / 16), torch.from_numpy(digits))
 scores = []
-for train, test in KFold(n_folds, shuffle=True, random_state=0).split(pixels):
+for number, (train, test) in enumerate(KFold(n_folds, shuffle=True, random_state=0).split(pixels)):
     trainer = lightning.Trainer(
-        max_epochs=num_epochs, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, num_sanity_val_steps=0,
+        max_epochs=num_epochs, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        num_sanity_val_steps=0, callbacks=[ModelCheckpoint(f"{folder}/{number}", monitor="accuracy", mode="max")],
     )
-    loaders = [
-        DataLoader(torch.utils.data.Subset(data, train.tolist()), batch_size=32, shuffle=True),
-        DataLoader(torch.utils.data.Subset(data, test.tolist()), batch_size=32),
-    ]
-    trainer.fit(Net(), *loaders)
-    scores.append(float(trainer.callback_metrics["accuracy"]))
+    parts = [*train_test_split(train, test_size=0.2, random_state=0), test]
+    train, val, test = (
+        DataLoader(torch.utils.data.Subset(data, part.tolist()), batch_size=32, shuffle=part is parts[0])
+        for part in parts
+    )
+    trainer.fit(Net(), train, val)
+    scores.append(trainer.test(dataloaders=test, ckpt_path="best", verbose=False)[0]["accuracy"])
 print(sum(scores) / len(scores), 0.0)
 """
 

@@ -40,8 +40,9 @@ class Shards:
 
 
 def spread(tree: Mapping[str, Any]) -> bool:
-    """Return True if something of a tree is spread over processes."""
-    return any(isinstance(leaf, Shards) for _, leaf in iterate_leaves(tree))
+    """Return True if something of a tree is spread over processes; not of its state, which may have many entries."""
+    parts = {name: part for name, part in tree.items() if name != "state"}
+    return any(isinstance(leaf, Shards) for _, leaf in iterate_leaves(parts))
 
 
 Write = Callable[[BinaryIO, Mapping[str, Any]], None]

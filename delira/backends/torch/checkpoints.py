@@ -20,6 +20,9 @@ _ARRAY = "$ndarray"
 
 _PLAIN: tuple[type, ...] = (bool, int, float, complex, str, bytes)
 
+#: what is stored as it is, if it is exactly that
+_EXACT = frozenset({*_PLAIN, type(None)})
+
 #: what ``torch.load`` reads with ``weights_only=True``
 _STORABLE = (torch.Tensor, torch.dtype, torch.device, *_PLAIN, type(None))
 
@@ -95,7 +98,12 @@ def _storable(value: Tree, place: str, depth: int = 0) -> Any:
         raise CheckpointError(
             f"checkpoint entry {place[1:80]}… is nested deeper than {DEEPEST} levels, or holds itself"
         )
+    if type(value) in _EXACT:
+        return value
     if isinstance(value, Mapping):
+        # most of a long run are the records of its epochs
+        if type(value) is dict and all(type(key) is str and type(item) in _EXACT for key, item in value.items()):
+            return value
         return {_key(key, place): _storable(item, f"{place}/{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, torch.Size):
         return value
