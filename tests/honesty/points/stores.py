@@ -59,8 +59,10 @@ POINTS = [
         point="stores",
         what="the ledger is looked at after the folds, and names what is not copied",
         file="delira/execution/snapshot.py",
-        old='for group in ("", *sorted(path.name for path in self.folder.glob("fold_*") if path.is_dir())):',
-        new='for group in (*sorted(path.name for path in self.folder.glob("fold_*") if path.is_dir()), ""):',
+        old='found = self._group("", stored)\n        for group in sorted('
+        'path.name for path in self.folder.glob("fold_*") if path.is_dir()):',
+        new="found = {}\n        for group in (*sorted("
+        'path.name for path in self.folder.glob("fold_*") if path.is_dir()), ""):',
         test=f"{SNAPSHOT}::test_what_a_ledger_names_is_seen_with_it",
     ),
     PutBack(
