@@ -296,10 +296,12 @@ def _knock(address: str) -> None:
 
 
 def _imported() -> Any:
-    """Import Ray, such that a cluster that it begins is this machine's own."""
+    """Import Ray, such that a cluster that it begins is this machine's own, and errors are shown as before."""
     is_asked = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" in os.environ
     os.environ.update({name: value for name, value in _QUIET.items() if name not in os.environ})
+    hook = sys.excepthook
     ray = import_optional("ray", "executor='ray'", "delira[ray]")
+    sys.excepthook = hook
     if not is_asked and (constants := sys.modules.get("ray._private.ray_constants")) is not None:
         constants.ENABLE_RAY_CLUSTER = False  # type: ignore[attr-defined] # the program had imported it before
     return ray

@@ -20,12 +20,13 @@ pytest.importorskip("fsspec", reason="mirrors need fsspec, see requirements/remo
 
 import mirror_stores
 from digests import digest
+from executors import EXECUTORS, executor_called
 from mirror_stores import URL, Refusing, check_equal, check_whole, place_of
 from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MirrorError, TrainingInterrupted
-from delira.execution import Mirror, ProcessExecutor, RayExecutor, SlurmExecutor, fetch, fetching
+from delira.execution import Mirror, fetch, fetching
 from delira.execution.place import Place
 from delira.execution.store import Store
 from delira.runs.folder import RunFolder
@@ -227,25 +228,14 @@ def test_a_single_training_comes_back_as_well(tmp_path):
         experiment(tmp_path / "c").run(manager(), manager(8), mirror=mirror, resume="nowhere")
 
 
-def made(name, folder):
-    """An executor that runs two folds at once."""
-    if name == "ray":
-        pytest.importorskip("ray", reason="needs Ray, see requirements/ray.txt")
-        return RayExecutor(n_jobs=2)
-    if name == "slurm":
-        pytest.importorskip("submitit", reason="needs submitit, see requirements/slurm.txt")
-        return SlurmExecutor(folder, n_jobs=2, cluster="local", timeout_min=5)
-    return ProcessExecutor(n_jobs=2)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 # Ray leaves files and processes to the end of the program
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-@pytest.mark.parametrize("executor", ["processes", "ray", "slurm"])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_folds_elsewhere_are_copied_by_the_program_that_began_them(tmp_path, executor):
     mirror = f"file://{tmp_path}/store"
-    with made(executor, tmp_path / "jobs") as given:
+    with executor_called(executor, tmp_path / "jobs") as given:
         there = kfold(tmp_path / "there", mirror=mirror, executor=given)
     check_equal(place_of(mirror), there.path)
     assert stamp(kfold(tmp_path / "empty", mirror=mirror, resume="auto")) == stamp(there)

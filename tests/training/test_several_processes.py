@@ -1,5 +1,6 @@
 """One network trained by several processes: the numbers of one, exact resume, and ends that are told."""
 
+import contextlib
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+from executors import EXECUTORS, executor_called
 from problems import linear_problem, mae
 
 from delira.data_loading import BaseDataManager
@@ -325,10 +327,13 @@ def test_what_several_processes_cannot_train_is_refused_at_once(tmp_path, how, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", [None, "processes"])
-def test_the_folds_of_a_cross_validation_are_trained_so(tmp_path, executor):
+# Ray leaves files and processes to the end of the program
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("name", ["here", *EXECUTORS])
+def test_the_folds_of_a_cross_validation_are_trained_so(tmp_path, name):
     alone = kfold(tmp_path / "alone", data())
-    several = kfold(tmp_path / "several", data(), executor=executor, devices=2, device="cpu")
+    with contextlib.nullcontext("here") if name == "here" else executor_called(name, tmp_path / "jobs", 1) as executor:
+        several = kfold(tmp_path / "several", data(), executor=executor, devices=2, device="cpu")
     for one, two in zip(alone.folds, several.folds, strict=True):
         np.testing.assert_allclose(two.means()["squares"], one.means()["squares"], rtol=1e-5)
         for name, array in one.predictions.items():

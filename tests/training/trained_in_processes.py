@@ -135,14 +135,13 @@ def train(path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Ne
 
 
 def kfold(path, manager, executor=None, **how):
-    """Cross-validate in three folds."""
+    """Cross-validate in three folds, here or by an executor."""
     training = {
         "losses": {"mse": torch.nn.MSELoss()}, "val_metrics": {"squares": mse_of_epoch}, "num_epochs": 2, "verbose": 0,
         "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.01}, "num_threads": 1, **how,
     }  # fmt: skip
     experiment = PyTorchExperiment({"training": training}, Net, save_path=path, key_mapping={"x": "data"})
-    options = {"executor": executor, "n_jobs": 1} if executor else {}
-    return experiment.kfold(manager, num_splits=3, random_seed=0, shuffle=True, **options)
+    return experiment.kfold(manager, num_splits=3, random_seed=0, shuffle=True, executor=executor)
 
 
 def values_of(trainer):
