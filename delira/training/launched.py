@@ -26,7 +26,6 @@ _PIECE = 1 << 26
 _LOOK, _LONGEST = 0.005, 0.2
 #: seconds in which the first one has called something of delira, if all run the same script
 _SIGNS_IN_WITHIN = 600.0
-_PREFIX = "delira"
 _TASK, _DONE, _GONE, _HERE = "task", "done", "gone", "here"
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
@@ -58,7 +57,9 @@ class Launch:
     _n_meetings: int = 0
 
     def __post_init__(self) -> None:
-        self.store = self.devices.launch_store(_PREFIX)
+        # a store of torchrun may outlive processes that it starts again, with all that those before left there
+        self._prefix = f"delira/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        self.store = self.devices.launch_store(self._prefix)
 
     @property
     def is_first(self) -> bool:
@@ -124,7 +125,7 @@ class Launch:
 
     def meeting(self, number: int) -> Any:
         """Return the place where all of them meet for a training."""
-        return self.devices.launch_store(f"{_PREFIX}/meeting/{number}")
+        return self.devices.launch_store(f"{self._prefix}/meeting/{number}")
 
     def _order(self, kind: str, value: Any) -> int:
         self._n_orders += 1
