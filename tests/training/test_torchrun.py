@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+
+from delira.training.launched import Launch
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 
@@ -129,6 +132,19 @@ def test_torchrun_starts_a_lost_training_again_and_it_goes_on_with_the_same_bits
     quiet, _ = torchrun(tmp_path / "quiet", "run")
     assert told[0]["weights"] == told[1]["weights"] == quiet[0]["weights"]
     assert len([*(tmp_path / "lost").glob("*/*/manifest.json")]) == 1
+
+
+def test_who_is_started_again_does_not_read_what_was_left_in_the_store(monkeypatch):
+    kept = torch.distributed.HashStore()
+    devices = types.SimpleNamespace(launch_store=lambda prefix: torch.distributed.PrefixStore(prefix, kept))
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    lost = Launch(0, 2, 0, 2, devices)
+    lost.store.set("here", "yes")
+    lost.meeting(1).set("address", "of before")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    again = Launch(0, 2, 0, 2, devices)
+    assert not again.store.check(["here"])
+    assert not again.meeting(1).check(["address"])
 
 
 @pytest.mark.slow
