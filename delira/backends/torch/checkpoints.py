@@ -103,7 +103,7 @@ def _storable(value: Tree, place: str, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         # most of a long run are the records of its epochs
         if type(value) is dict and all(type(key) is str and type(item) in _EXACT for key, item in value.items()):
-            return value
+            return dict(value)
         return {_key(key, place): _storable(item, f"{place}/{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, torch.Size):
         return value
