@@ -72,7 +72,7 @@ LISTED = {
 #: historic import path -> where its names are defined
 MOVED = {
     "delira.training.base_experiment": "delira.experiments.experiment",
-    "delira.training.command_line": "delira.experiments.parameters",
+    "delira.training.command_line": "delira.experiments.command_line",
     "delira.training.metrics": "delira.metrics",
     "delira.training.parameters": "delira.experiments.parameters",
 }

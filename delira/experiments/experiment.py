@@ -1,5 +1,6 @@
 """An experiment: parameters, a network class, and independent runs with them."""
 
+import contextlib
 import copy
 import dataclasses
 import logging
@@ -14,7 +15,7 @@ from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import cross_validation, experiment_file, mirroring, run_request, splits
+from delira.experiments import cross_validation, experiment_file, mirroring, run_request, splits, variable
 from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.keywords import (
     ExperimentKeywords,
@@ -134,13 +135,19 @@ class BaseExperiment(Generic[NetworkT]):
 
     def _check(self) -> None:
         """Refuse what cannot work, before any run."""
-        run_request.check_settings(run_request.merged(self.params.training_settings(), self.settings), self.n_epochs)
+        variable.refuse_fixed([("the settings of the experiment", self.settings)])
+        for told, params in self.params.examples():
+            with noting(f"with {told}") if told else contextlib.nullcontext():
+                self._check_parameters(params)
         run_request.check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
         run_request.check_class("predictor_cls", self.predictor_cls, Predictor)
-        run_request.check_model_arguments(self.model_cls, self.params.model_kwargs())
         if not self.wraps_models:
             run_request.check_model_class(self.model_cls, self.backend.network_class)
         files.writable_folder(self.save_path)
+
+    def _check_parameters(self, params: Mapping[str, Any]) -> None:
+        run_request.check_settings(run_request.merged(params["training"], self.settings), self.n_epochs)
+        run_request.check_model_arguments(self.model_cls, params["model"])
 
     def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
         """Return what a call asks for; nothing of the experiment changes."""

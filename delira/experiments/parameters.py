@@ -1,23 +1,21 @@
-"""The parameters of an experiment: fixed and variable, of the model and of the training; on command lines, too."""
+"""The parameters of an experiment: fixed and variable, of the model and of the training."""
 
 import argparse
-import contextlib
 import copy
 import difflib
-import numbers
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from delira.errors import ConfigError, did_you_mean, expect
-from delira.utils import yaml_codec
+from delira.errors import ConfigError, check_known, expect
+from delira.experiments import command_line, variable
+from delira.experiments.command_line import fold_numbers as fold_numbers
+from delira.experiments.command_line import mistakes_in_one_line as mistakes_in_one_line
+from delira.experiments.variable import VARIABILITIES as VARIABILITIES
+from delira.utils import spaces, yaml_codec
 from delira.utils.config import LookupConfig
 from delira.utils.files import open_regular, publish_text, writable_folder
-from delira.utils.yaml_codec import read_yaml, write_yaml
 
 PARTS = ("model", "training")
 
@@ -69,6 +67,68 @@ class Parameters(LookupConfig):
         Whole entries win: a variable ``optimizer_params`` replaces the fixed one, it is not merged with it.
         """
         return self._effective("training")
+
+    def spaces(self) -> dict[str, spaces.Space]:
+        """Return what a search may change, by its path without the variability: ``"training.optimizer_params.lr"``."""
+        return variable.Variable(self._parts()).spaces
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Return the same parameters with values for their search spaces.
+
+        Parameters
+        ----------
+        values
+            By the names of :meth:`spaces`. One whose condition does not hold with the others may be left out.
+
+        Raises
+        ------
+        ConfigError
+            If a value is missing, is not in its space, or there is no such space.
+        """
+        known = self.spaces()
+        check_known(values, known, "there is no search space")
+
+        def pick(name: str, space: spaces.Space) -> Any:
+            if name not in values or not space.has(values[name]):
+                what = f"got {values[name]!r}" if name in values else "got none"
+                raise ConfigError(f"{name} needs a value out of {space!r}, {what}")
+            return values[name]
+
+        return self._settled(variable.Variable(self._parts()).chosen(pick))
+
+    def with_defaults(self) -> Self:
+        """Return the same parameters with the default of each search space.
+
+        Raises
+        ------
+        ConfigError
+            Naming those that have none.
+        """
+        return self if not self._has_spaces() else self._settled(variable.with_defaults(self._parts()))
+
+    def examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield ``model`` and ``training`` as they are, or with corners of their spaces, and which, in words."""
+        return variable.examples(self._parts())
+
+    def _has_spaces(self) -> bool:
+        variable.refuse_fixed([("the fixed parameters", self._seen_by(VARIABILITY_ON_TOP)["fixed"])])
+        return bool(variable.find_spaces(self))
+
+    def _parts(self) -> dict[str, dict[str, Any]]:
+        self._has_spaces()
+        return {part: self._effective(part) for part in PARTS}
+
+    def _settled(self, parts: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the same with entries of the variable part replaced, or left out."""
+        settled = copy.deepcopy(self)
+        own = settled.permute_to_hierarchy(VARIABILITY_ON_TOP)["variable"]
+        for part in PARTS:
+            for name in [*own[part]]:
+                if name in parts[part]:
+                    own[part][name] = copy.deepcopy(parts[part][name])
+                else:
+                    del own[part][name]  # what is fixed under the same name holds, if there is any
+        return settled.permute_to_hierarchy(self.hierarchy)
 
     def _effective(self, part: str) -> dict[str, Any]:
         view = self._seen_by(VARIABILITY_ON_TOP)
@@ -189,7 +249,7 @@ class Parameters(LookupConfig):
             Name of the program; that of the script if ``None``.
         """
         parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
-        add_parameters(parser, self)
+        command_line.add_parameters(parser, self)
         return parser
 
     def update_from_argparse(
@@ -228,29 +288,8 @@ class Parameters(LookupConfig):
         0.0001
         """
         parser = argparse.ArgumentParser(allow_abbrev=False) if parser is None else parser
-        add_parameters(parser, self)
-        leaves, others = settable(self), _options_of(parser)
-        if parser.usage is None and others <= {"-h", "--help"}:
-            parser.usage = "%(prog)s [-h] [--NAME VALUE ...]"
-        words, rest = sys.argv[1:] if arguments is None else list(arguments), []
-        given: dict[str, Any] = {}
-        try:
-            while words and words[0] != "--":
-                word = words.pop(0)
-                name, equals, text = word.removeprefix("--").partition("=")
-                if not word.startswith("--") or f"--{name}" in others:
-                    rest.append(word)
-                    continue
-                path = _path_of(name, self, leaves, add_unknown_items)
-                if not equals and not words:
-                    raise ConfigError(f"--{name} needs a value")
-                given[".".join(path)] = _value_of(text if equals else words.pop(0), name, leaves.get(path))
-        except ConfigError as error:
-            parser.exit(2, f"{parser.prog}: {error}\n")
-        options = parser.parse_args([*rest, *words])
-        for place, value in given.items():
-            self[place] = value
-        return options
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        return command_line.read_words(parser, self, words, add_unknown_items)
 
     def __str__(self) -> str:
         return "Parameters:\n" + "".join(f"\t{key} = {value}\n" for key, value in self.items())
@@ -375,209 +414,3 @@ def _from_tree(cls: type[Any], tree: dict[Any, Any]) -> Any:
         params = cls(*({part: row.get(name) for part, row in rows.items()} for name in VARIABILITIES))
     LookupConfig.update(params, tree)
     return params
-
-
-VARIABILITIES = ("fixed", "variable")
-_GROUP = "parameters"
-_LONG = 40  # characters of a default that are shown
-#: what values are, as ``--help`` and as messages call them; the first that fits
-_KINDS: tuple[tuple[str, Any, str], ...] = (
-    ("BOOL", (bool, np.bool_), "true or false"),
-    ("INT", numbers.Integral, "a whole number"),
-    ("FLOAT", numbers.Real, "a number"),
-    ("TEXT", str, "a text"),
-    ("MAPPING", Mapping, "a mapping"),
-    ("LIST", (list, tuple), "a list like [1, 2]"),
-    ("VALUE", object, "null"),
-)
-_DELIRA = str(Path(__file__).parents[1] / "_").removesuffix("_")
-
-Steps = tuple[str, ...]
-
-
-def add_parameters(parser: argparse.ArgumentParser, params: "Parameters") -> None:
-    """Let a parser take every parameter that can be written as text.
-
-    Parameters
-    ----------
-    parser
-        Any; it lists them in a group of their own.
-    params
-        The parameters, in either hierarchy.
-    """
-    if any(group.title == _GROUP for group in parser._action_groups):
-        return  # a parser that has them already
-    leaves, taken = settable(params), _options_of(parser)
-    group = parser.add_argument_group(
-        _GROUP, f"Named by as much of the path as says which one is meant{_example(leaves, taken)}; values as in YAML."
-    )
-    for path, value in leaves.items():
-        option = f"--{'.'.join(path) if _is_hidden(path, leaves) else shown(path)}"
-        if option not in taken:
-            explained = f"now {_short(value)}".replace("%", "%%")  # argparse reads % as a format
-            group.add_argument(option, default=argparse.SUPPRESS, metavar=_kind_of(value)[0], help=explained)
-
-
-def _example(leaves: Mapping[Steps, Any], taken: set[str]) -> str:
-    """A parameter of this script whose last name says which one is meant: a learning rate rather than another."""
-    lasts = [path[-1] for path in leaves]
-    short = [path for path in leaves if len(path) > 2 and lasts.count(path[-1]) == 1 and f"--{path[-1]}" not in taken]
-    numbers_first = sorted(short, key=lambda path: _kind_of(leaves[path])[0] != "FLOAT")
-    return f" (--{numbers_first[0][-1]})".replace("%", "%%") if short else ""
-
-
-def _options_of(parser: argparse.ArgumentParser) -> set[str]:
-    """Options of a script itself."""
-    own = {id(one) for group in parser._action_groups if group.title == _GROUP for one in group._group_actions}
-    return {option for action in parser._actions if id(action) not in own for option in action.option_strings}
-
-
-def fold_numbers(text: str) -> list[int]:
-    """Numbers of folds out of ``"1,3"``: ``parser.add_argument("--only-folds", type=fold_numbers)``."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() for word in words):
-        raise argparse.ArgumentTypeError(f"{text!r} are no numbers of folds; write them from 0, as in 1,3")
-    return [int(word) for word in words]
-
-
-@contextlib.contextmanager
-def mistakes_in_one_line(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """End a script with one line and exit code 2 where delira refuses what it was given.
-
-    Only a :class:`~delira.errors.ConfigError` that delira raises by itself when the script calls it is told so. Errors
-    from within other code, such as a dataset, a network or an optimizer, in the script or elsewhere, keep their
-    traceback.
-
-    Parameters
-    ----------
-    parser
-        That of the script, whose name begins the line.
-    """
-    try:
-        yield
-    except ConfigError as error:
-        if not _is_from_the_script(error):
-            raise
-        parser.exit(2, f"{parser.prog}: {' '.join(str(error).split())}\n")
-
-
-def _is_from_the_script(error: BaseException) -> bool:
-    """Return True if delira raised it, called by one file, the script, and without calling other code before."""
-    # notes tell of a sample, a batch or a worker; a cause is somebody else's error
-    if error.__cause__ is not None or getattr(error, "__notes__", None):
-        return False
-    # the first frame is that of the context manager
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)][1:]
-    # "<string>" is the constructor of a dataclass
-    is_own = {file: file.startswith((_DELIRA, "<")) for file in files if file != contextlib.__file__}
-    order = [is_own[file] for file in files if file in is_own]
-    return files[-1].startswith(_DELIRA) and order == sorted(order) and [*is_own.values()].count(False) == 1
-
-
-def settable(params: Mapping[Any, Any], path: Steps = ()) -> dict[Steps, Any]:
-    """Parameters that can be written as text, by their full path."""
-    found: dict[Steps, Any] = {}
-    for name, value in params.items():
-        if not isinstance(name, str) or not name or "." in name or "=" in name:
-            continue
-        if isinstance(value, Mapping):
-            found |= settable(value, (*path, name))
-        elif _is_writable(value):
-            found[*path, name] = value
-    return found
-
-
-def _is_writable(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_writable, value))
-    return value is None or isinstance(value, (str, bool, np.bool_, numbers.Real))
-
-
-# ------------------------------------------------------------------ names
-
-
-def _path_of(name: str, params: "Parameters", leaves: Mapping[Steps, Any], add_unknown: bool) -> Steps:
-    """Return the full path of a parameter that is named in part."""
-    asked = tuple(name.split("."))
-    exact = [path for path in leaves if asked in (path, without_variability(path), _other_order(path))]
-    found = exact or [path for path in leaves if _leads_to(asked, path) or _leads_to(asked, _other_order(path))]
-    found = [path for path in found if not _is_hidden(path, found)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ConfigError(f"--{name} may be any of {', '.join(f'--{shown(path)}' for path in found)}")
-    if (place := params.get(name)) is not None and not isinstance(place, Mapping):
-        raise ConfigError(f"--{name} is {_short(place)}, which cannot be written as text; change it in the script")
-    if not add_unknown or len(asked) == 1:
-        raise ConfigError(f"there is no parameter {name!r}{did_you_mean(name, map(shown, leaves))}")
-    if not {"model", "training"} & {*asked[:2]}:
-        raise ConfigError(f"--{name} is in no part; write --training.{asked[-1]} or --model.{asked[-1]}")
-    if not {*VARIABILITIES} & {*asked[:2]}:
-        asked = ("fixed", *asked)
-    is_turned = params.training_on_top and not params.variability_on_top
-    return _other_order(asked) if is_turned == (asked[0] in VARIABILITIES) else asked
-
-
-def shown(path: Steps) -> str:
-    """Return a path as ``--help`` lists it: the variability is left out."""
-    return ".".join(without_variability(path))
-
-
-def without_variability(path: Steps) -> Steps:
-    """Return a path without ``fixed`` or ``variable``, which stand first or second."""
-    return tuple(name for place, name in enumerate(path) if place > 1 or name not in VARIABILITIES)
-
-
-def _other_order(path: Steps) -> Steps:
-    """Return the same in the other hierarchy."""
-    return (path[1], path[0], *path[2:]) if len(path) > 2 else path
-
-
-def _leads_to(asked: Steps, path: Steps) -> bool:
-    """Return True if the names are those of a path, in order, with others left out; the last one is the parameter's."""
-    steps = iter(path)
-    return asked[-1] == path[-1] and all(name in steps for name in asked)
-
-
-def _is_hidden(path: Steps, others: Iterable[Steps]) -> bool:
-    """Return True if the same parameter is variable, too, which goes before what is fixed."""
-    twins = [other for other in others if without_variability(other) == without_variability(path) and other != path]
-    return bool(twins) and "fixed" in path[:2]
-
-
-# ------------------------------------------------------------------ values
-
-
-def _value_of(text: str, name: str, present: Any) -> Any:
-    """Read a text as a value of the kind of the present one."""
-    if isinstance(present, str):
-        return text  # 'max' as well as '1e-4': a text needs no quotes
-    try:
-        value = read_yaml(text)
-    except ConfigError:
-        value = text
-    (kind, is_given), (wanted, is_wanted) = _kind_of(value), _kind_of(present)
-    if present is None:
-        return value
-    if wanted == "FLOAT" and kind in ("INT", "FLOAT"):
-        return float(value)
-    if kind != wanted:
-        raise ConfigError(
-            f"--{name} {text} is {is_given}; it must be {is_wanted}, as the present value {_short(present)}"
-        )
-    return tuple(value) if isinstance(present, tuple) else value
-
-
-def _kind_of(value: object) -> tuple[str, str]:
-    """Return what a value is, in a word for ``--help`` and in words for a message."""
-    return next((word, words) for word, kind, words in _KINDS if isinstance(value, kind))
-
-
-def _short(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        text = f"[{', '.join(map(_short, value))}]"
-    elif isinstance(value, (str, bool, int, float)) or value is None:
-        text = write_yaml([value]).strip()[1:-1]
-    else:
-        text = repr(value)
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -14,6 +14,7 @@ from typing import Any
 from delira.callbacks.abstract_callback import IN_STEP, CallbackList
 from delira.contract import Backend, Data
 from delira.errors import ConfigError, NetworkError, check_known, did_you_mean, expect, positive
+from delira.experiments import variable
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing
 from delira.frameworks import LIBRARIES
@@ -155,6 +156,8 @@ def resolve(
     (own, given), settings, kwargs = _copied((params, dict(settings), dict(kwargs)), callbacks)
     if given is not None:
         _replace_entries(own, given)
+    variable.refuse_fixed([("the settings of the experiment", settings), ("the settings of the call", kwargs)])
+    own = own.with_defaults()
     stated = own.training_settings()
     flat = merged(stated, settings, kwargs)
     check_names(flat, (*SETTINGS, *RUN_NAMES))

@@ -1,1 +1,1 @@
-from delira.experiments.parameters import *
+from delira.experiments.command_line import *

@@ -9,6 +9,8 @@ dtype: int64}``           ``{$dtype: int64}`` a dtype
 ``{$object: "m:f"}``      the class, function, enum member or constant ``f`` of module ``m``
 ``{$call: "m:C",          an instance, or a ``$partial``, by the arguments it was made with
 arguments: {a: 1}}``
+``{$space: Float,         a search space: what it is made of, by name
+low: 0.1, high: 1}``
 ``{$repr: "text"}``       anything else: text only
 ========================  ======================================================================
 
@@ -35,7 +37,7 @@ import numpy as np
 import yaml
 
 from delira.errors import ConfigError, did_you_mean, expect
-from delira.utils import references
+from delira.utils import references, spaces
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import NOTHING
 from delira.utils.references import Unresolved as Unresolved
@@ -151,6 +153,11 @@ def _describe_array(value: object, active: frozenset[int]) -> Any:
     return {"$repr": references.strip_addresses(f"{kind} {value.dtype} {shape} {content}")}
 
 
+def _encode_space(value: spaces.Space, active: frozenset[int]) -> Any:
+    kind, stated = spaces.as_plain(value)
+    return {"$space": kind, **{name: encode(item, active) for name, item in stated.items()}}
+
+
 def _encode_object(value: Any, active: frozenset[int]) -> Any:
     if name := references.name_of(value):
         return {"$object": name}
@@ -183,6 +190,7 @@ _ENCODERS: tuple[tuple[Any, _Encoder], ...] = (
     (complex, lambda value, active: {"$complex": str(value).strip("()")}),
     (bytes, lambda value, active: {"$bytes": base64.b64encode(value).decode()}),
     (PurePath, lambda value, active: {"$path": str(value)}),
+    (spaces.Space, _encode_space),
     (object, _describe_array),
     (object, _encode_object),
 )
@@ -286,6 +294,11 @@ def _decode_call(plain: dict[str, Any], name: Any, objects: Mapping[str, Any]) -
         raise ConfigError(f"{name!r} refuses the arguments {arguments!r} that were saved: {error}") from error
 
 
+def _decode_space(plain: dict[str, Any], kind: Any, objects: Mapping[str, Any]) -> Any:
+    stated = {name: _decode(value, objects) for name, value in plain.items() if name != "$space"}
+    return spaces.from_plain(kind, stated)
+
+
 def _decode_repr(plain: dict[str, Any], text: Any, objects: Mapping[str, Any]) -> Any:
     if _text(text) in objects:
         return objects[text]
@@ -310,6 +323,7 @@ _DECODERS: dict[str, tuple[_Decoder, tuple[str, ...]]] = {
     "$object": (_decode_object, ()),
     "$call": (_decode_call, ("arguments",)),
     "$partial": (_decode_call, ("args", "arguments")),
+    "$space": (_decode_space, spaces.FIELDS),
     "$repr": (_decode_repr, ()),
 }
 
