@@ -21,7 +21,7 @@ from problems import linear_problem
 from small_backends import KITS, NORMAL_KITS, Kit, build_kit
 
 from delira.data_loading import BaseDataManager
-from delira.runs import folder as run_folder
+from delira.runs import environment as run_environment
 
 #: where this process keeps what JAX compiled: its own, for JAX writes in place what another process may read
 JAX_CACHE = tempfile.TemporaryDirectory(prefix="delira-tests-jax-", ignore_cleanup_errors=True)
@@ -96,9 +96,9 @@ def pytest_collection_finish() -> None:
 
 def _ask_git_once() -> None:
     """Let thousands of runs of this process share the commit that they record: each asks git twice for it."""
-    ask, here = run_folder.git_commit, (sys.argv[0], Path.cwd())
+    ask, here = run_environment.git_commit, (sys.argv[0], Path.cwd())
     commit = functools.cache(lambda: ask(here[0]))
-    run_folder.git_commit = lambda script: commit() if (script, Path.cwd()) == here else ask(script)
+    run_environment.git_commit = lambda script: commit() if (script, Path.cwd()) == here else ask(script)
 
 
 @pytest.hookimpl(tryfirst=True)

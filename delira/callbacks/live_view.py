@@ -274,9 +274,12 @@ class FoldTable:
         How many there are.
     draw
         Called with the table, and whether it is drawn for the last time.
+    what
+        What its rows are: ``"fold"``, or ``"trial"`` of a search.
     """
 
-    def __init__(self, n_folds: int, draw: "Draw"):
+    def __init__(self, n_folds: int, draw: "Draw", what: str = "fold"):
+        self.what = what
         self.rows = [_Row() for _ in range(n_folds)]
         self._draw, self._next, self._began_at = draw, 0.0, perf_counter()
         self._pace, self.number = "", -1
@@ -358,7 +361,7 @@ class FoldTable:
     def caption(self) -> str:
         """Return how much of all folds is done."""
         done = [row for row in self.rows if row.state in ("done", "read")]
-        parts = [f"{len(done)} of {len(self.rows)} folds", clock(perf_counter() - self._began_at)]
+        parts = [f"{len(done)} of {len(self.rows)} {self.what}s", clock(perf_counter() - self._began_at)]
         for row in [row for row in self.rows if row.state == "runs"][:1]:
             own = [row.seconds for row in done if row.state == "done" and row.seconds is not None]
             whole = sum(own) / len(own) if own else None if row.left is None else row.left + row.so_far
@@ -487,7 +490,7 @@ class NoTable:
 
 
 @contextlib.contextmanager
-def shown_folds(n_folds: int, settings: Mapping[str, Any]) -> Iterator[Any]:
+def shown_folds(n_folds: int, settings: Mapping[str, Any], what: str = "fold") -> Iterator[Any]:
     """Scope in which the folds are shown as a table, if there is a place for one and ``verbose`` is 1.
 
     Parameters
@@ -496,12 +499,14 @@ def shown_folds(n_folds: int, settings: Mapping[str, Any]) -> Iterator[Any]:
         How many there are.
     settings
         Of the trainers.
+    what
+        What they are, if they are trials.
     """
     if settings.get("verbose") not in (None, 1) or not (in_notebook() or in_terminal()):
         yield NoTable(is_told=settings.get("verbose") not in (0, False))
         return
     drawing = _in_notebook() if in_notebook() else _in_terminal()
-    with drawing as draw, contextlib.closing(FoldTable(n_folds, draw)) as table:
+    with drawing as draw, contextlib.closing(FoldTable(n_folds, draw, what)) as table:
         yield table
 
 

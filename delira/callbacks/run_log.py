@@ -19,7 +19,7 @@ _log = logging.getLogger("delira")
 
 def facts_of(run: "Run", given_settings: Mapping[str, Any]) -> dict[str, str | float | int | bool]:
     """What trackers are told of a run: parameters of model and training, seed, fold and versions, by dotted names."""
-    from delira.runs.folder import versions  # it knows this module
+    from delira.runs.environment import versions
 
     network = run.network
     tree = {

@@ -19,6 +19,7 @@ from delira.experiments import result, stored_result
 from delira.io import shards
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.metrics.per_class import means_of
+from delira.runs import environment as run_environment
 from delira.runs import folder as run_folder
 from delira.runs import results, seen_cases
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
@@ -402,7 +403,7 @@ def _compare(manifest: Mapping[str, Any], file: Path) -> Iterator[Check]:
         yield from (Check(what, UNKNOWN, why) for what in ("versions", "platform", "processor", "git", "data"))
         return
     if isinstance(then := manifest.get("versions"), Mapping):
-        now = run_folder.versions()
+        now = run_environment.versions()
         yield from (_compared(name, version, now.get(name, "not installed")) for name, version in then.items())
     else:
         yield Check("versions", UNKNOWN, "the run did not record them")
@@ -426,7 +427,7 @@ def _compare_git(manifest: Mapping[str, Any]) -> Check:
         why = "the script was in no repository" if "git" in manifest else "the run did not record it"
         return Check("git", UNKNOWN, why)
     # of the working directory: git runs what the settings of a repository say, and the file may name any folder
-    now, told = run_folder.git_commit(""), _commit(then)
+    now, told = run_environment.git_commit(""), _commit(then)
     if now is None:
         return Check("git", UNKNOWN, f"{told} in the run; this folder is in no repository")
     same = then.get("commit") == now["commit"] and not then.get("changed") and not now["changed"]

@@ -305,3 +305,26 @@ def identical_samples(dataset: Any, keys: Sequence[str]) -> list[tuple[int, ...]
                 sample = dataset[index]
                 places.setdefault(_content.fingerprint_of([sample[key] for key in keys]), []).append(index)
     return [tuple(indices) for indices in places.values() if len(indices) > 1]
+
+
+def class_names_of(dataset: object) -> dict[str, list[str]]:
+    """Return names of the classes, where a data set tells them as ``class_names``, or as torchvision's do."""
+    for owner in (dataset, getattr(dataset, "data", None)):
+        for attribute in ("class_names", "classes"):
+            names = getattr(owner, attribute, None)
+            if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
+                return {"class_names": list(names)}
+    return {}
+
+
+def case_names_of(dataset: object) -> list[str] | None:
+    """Return names of the cases, where a data set tells them as ``case_names``: one for each.
+
+    Numbers alone are no names: they are what samples without names are called, and the index tells as much.
+    """
+    for owner in (dataset, getattr(dataset, "data", None)):
+        names = getattr(owner, "case_names", None)
+        if isinstance(names, (list, tuple, np.ndarray)) and len(names) == len(dataset):  # type: ignore[arg-type]
+            texts = [str(name) for name in names]
+            return None if texts == [*map(str, range(len(texts)))] else texts
+    return None

@@ -18,6 +18,7 @@ import numpy as np
 from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.live_view import FoldTable, NoTable
 from delira.data_loading import BaseDataManager, SequentialSampler
+from delira.data_loading._describe import case_names_of, class_names_of
 from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
 from delira.experiments import experiment_file
 from delira.experiments.fold_task import Work, log_finished
@@ -49,6 +50,17 @@ _ORDERING = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "dro
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Division:
+    """How the data are divided, and what is to be said about that."""
+
+    splits: Sequence[Split]
+    groups: np.ndarray | None
+    """Group of each sample."""
+    leaks: Mapping[str, Any]
+    """As of :func:`find_leaks`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CrossValidation:
     """One cross-validation, as the experiment was asked for it."""
 
@@ -67,6 +79,8 @@ class CrossValidation:
     """What is kept of the predictions."""
     placement: Placement = dataclasses.field(default_factory=Placement)
     """Where the folds run."""
+    divided: Division | None = None
+    """How, if that is known already."""
 
     @functools.cached_property
     def data(self) -> BaseDataManager:
@@ -109,17 +123,12 @@ class CrossValidation:
             raise ConfigError(
                 f"kfold divides the data itself, so it needs a BaseDataManager, got {type(self.data).__name__}"
             )
-        seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
-        if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
-            check_label_key(self.cases, self.split.label_key)  # a transform may make the entry
-        splitter = Splitter(self.cases.dataset, self.split, seed)
-        MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
-        check_in_range(self.chosen, splitter.num_splits)
-        splits = list(splitter)
-        leaks = find_leaks(self.cases, self.split, splits, self.request.key_mapping)
-        if told := caveats_of_validation(self.cases.dataset, splitter, splits):
-            leaks["warnings"] = [*leaks.get("warnings", ()), *told]
-        if self.split.val_split is None and (key := self.request.settings.get("val_score_key")) is not None:
+        division = self.divide() if self.divided is None else self.divided
+        splits = division.splits
+        if (
+            all(split.val is None for split in splits)
+            and (key := self.request.settings.get("val_score_key")) is not None
+        ):
             warn_of_score(key, stacklevel=3)
         own = self.request.settings.get("num_threads")
         threads = self.placement.threads(own, self.experiment.backend, len(splits), self.n_processes)
@@ -136,7 +145,7 @@ class CrossValidation:
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
         ) as folder:
-            facts = self._facts(folder, splitter, leaks)
+            facts = self._facts(folder, division)
             with loss_tolerated("what a report needs of the whole run"):
                 results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
                 self._write_plan(folder)
@@ -156,6 +165,20 @@ class CrossValidation:
             with work.leases.waited_for("result"):  # several sessions may be at its end
                 return self._result(folder, folds, facts)
 
+    def divide(self) -> Division:
+        """Divide the data; refused where that cannot work, with warnings of what may be wrong."""
+        seed = self.request.seed if self.split.random_seed is None else self.split.random_seed
+        if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
+            check_label_key(self.cases, self.split.label_key)  # a transform may make the entry
+        splitter = Splitter(self.cases.dataset, self.split, seed)
+        MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
+        check_in_range(self.chosen, splitter.num_splits)
+        splits = list(splitter)
+        leaks = find_leaks(self.cases, self.split, splits, self.request.key_mapping)
+        if told := caveats_of_validation(self.cases.dataset, splitter, splits):
+            leaks["warnings"] = [*leaks.get("warnings", ()), *told]
+        return Division(splits=splits, groups=splitter.groups, leaks=leaks)
+
     def _result(self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any]) -> KFoldResult:
         """Return what all folds say together."""
         self._settle(folds)
@@ -164,17 +187,17 @@ class CrossValidation:
         self._keep_examples(result)
         return result
 
-    def _facts(self, folder: RunFolder, splitter: Splitter, leaks: Mapping[str, Any]) -> dict[str, Any]:
+    def _facts(self, folder: RunFolder, division: Division) -> dict[str, Any]:
         """Return what a result says besides its folds."""
         dataset = self.cases.dataset
         return {
             "n_samples": len(dataset),
             "metric_keys": self.metric_keys,
-            "groups": splitter.groups,
-            "case_names": _case_names(dataset),
+            "groups": division.groups,
+            "case_names": case_names_of(dataset),
             "seed": self.request.seed,
             "name": self.experiment.name,
-            "info": {**self._describe(folder), **_class_names(dataset), **leaks},
+            "info": {**self._describe(folder), **class_names_of(dataset), **division.leaks},
             "outputs": self.outputs,
         }
 
@@ -229,6 +252,23 @@ class CrossValidation:
         if examples is not None and result.path is not None:
             with loss_tolerated("the pictures of samples for the report"):
                 write_examples(Path(result.path), examples)
+
+    def folder_of(self, run: Path, number: int) -> Path:
+        """Folder of a fold."""
+        return RunFolder(run).fold(number)
+
+    def histories(self, fold: Path) -> Sequence[Path]:
+        """Return the files that its epochs come into."""
+        return [fold / "history.jsonl"]
+
+    def log_finished(self, folder: RunFolder, fold: results.FoldResult) -> None:
+        """Tell the ledger of a fold that has ended."""
+        log_finished(folder, fold)
+
+    def completed(self, number: int, fold: results.FoldResult) -> results.FoldResult:
+        """Return a fold that came from another process, with what was left there."""
+        request = self.request.for_fold(number)
+        return dataclasses.replace(fold, parameters=request.params, callbacks=request.callbacks)
 
     def is_chosen(self, number: int) -> bool:
         """Return True if a fold is to be run, unless it is finished."""
@@ -490,29 +530,6 @@ def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> N
     for fold in folds:
         if fold.fold in stated and repr(stated[fold.fold]) != repr(fold.means()):  # a NaN equals no other
             log_finished(folder, fold)
-
-
-def _class_names(dataset: object) -> dict[str, list[str]]:
-    """Return names of the classes, where a data set tells them as ``class_names``, or as torchvision's do."""
-    for owner in (dataset, getattr(dataset, "data", None)):
-        for attribute in ("class_names", "classes"):
-            names = getattr(owner, attribute, None)
-            if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
-                return {"class_names": list(names)}
-    return {}
-
-
-def _case_names(dataset: object) -> list[str] | None:
-    """Return names of the cases, where a data set tells them as ``case_names``: one for each.
-
-    Numbers alone are no names: they are what samples without names are called, and the index tells as much.
-    """
-    for owner in (dataset, getattr(dataset, "data", None)):
-        names = getattr(owner, "case_names", None)
-        if isinstance(names, (list, tuple, np.ndarray)) and len(names) == len(dataset):  # type: ignore[arg-type]
-            texts = [str(name) for name in names]
-            return None if texts == [*map(str, range(len(texts)))] else texts
-    return None
 
 
 def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:

@@ -1,11 +1,11 @@
-"""One fold of a cross-validation, run by whoever takes it, wherever that is."""
+"""One part of a run, a fold or a trial of a search, run by whoever takes it, wherever that is."""
 
 import contextlib
 import dataclasses
 import functools
 import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +42,22 @@ class Work:
     """Seconds without a sign of life after which another process takes a fold over."""
     n_events: int
     """Lines of the ledger when this session began."""
+    what: str = "fold"
+    """What the parts are, in a word that events of the ledger begin with: ``"fold"`` or ``"trial"``."""
+
+    def part_of(self, number: int) -> str:
+        """Name of a part among the leases of a run."""
+        return f"{self.what}_{number:02d}"
+
+    def folder_of(self, number: int) -> Path:
+        """Folder of a part."""
+        return self.validation.folder_of(self.folder, number)
 
     @property
     def first(self) -> Any:
         """What is done before the first fold is trained."""
+        if self.what != "fold":
+            return None
         return functools.partial(
             keep_of_folds,
             self.folder,
@@ -88,48 +100,58 @@ class Work:
             ``None``: another process is at work on it, or has taken it over.
         """
         folder = RunFolder(self.folder)
-        lease = self.leases.take(part_of(number), over)
+        lease = self.leases.take(self.part_of(number), over)
         if lease is None:
             return None
         with lease:
             if (found := self._finished_since(folder, number, lease)) is not None:
                 return found
             told = {"taken_over_from": lease.taken_from} if lease.taken_from else {}
-            folder.log("fold_started", fold=number, worker=worker(), **told)
+            folder.log(f"{self.what}_started", **{self.what: number, "worker": worker()}, **told)
             settings |= self._settings(folder, number)
             split = self.splits[number]
             try:
-                with lease.fenced(folder.fold(number)):
+                with lease.fenced(self.folder_of(number)):
                     fold = self.validation.run_fold(folder, number, split, table, first, settings)
                     lease.check()
             except Exception as error:
                 if _is_lost(lease):
                     return None
-                tell_failed(folder, number, error)
+                self.tell_failed(folder, number, error)
                 raise
-            log_finished(folder, fold)  # while it is held: who finds it free finds it finished
+            self.validation.log_finished(folder, fold)  # while it is held: who finds it free finds it finished
             return fold
 
     def read(self, number: int, *, is_finished: bool, is_own: bool = False) -> results.FoldResult | None:
         """Return a fold that has been finished; see :meth:`CrossValidation.read_fold`."""
-        path, split = RunFolder(self.folder).fold(number), self.splits[number]
+        path, split = self.folder_of(number), self.splits[number]
         return self.validation.read_fold(path, number, split, is_finished=is_finished, is_own=is_own)
 
     def since(self, folder: RunFolder, event: str, number: int) -> list[dict[str, Any]]:
         """Lines of the ledger about a fold since this session began."""
         return [
-            each for each in folder.events()[self.n_events :] if each["event"] == event and each.get("fold") == number
+            each
+            for each in folder.events()[self.n_events :]
+            if each["event"] == f"{self.what}_{event}" and each.get(self.what) == number
         ]
 
     def _finished_since(self, folder: RunFolder, number: int, lease: Lease) -> results.FoldResult | None:
         """Return a fold that another process has finished since this one looked for those that are."""
-        is_told = bool(self.since(folder, "fold_finished", number))
+        is_told = bool(self.since(folder, "finished", number))
         if not (is_told or lease.taken_from):
             return None
         fold = self.read(number, is_finished=is_told)
         if fold is not None and not is_told:
-            log_finished(folder, fold)
+            self.validation.log_finished(folder, fold)
         return fold
+
+    def tell_failed(self, folder: RunFolder, number: int, error: Exception) -> None:
+        """Tell the ledger why a part has no result."""
+        notes = [*map(str, getattr(error, "__notes__", ()))]
+        text = "".join(traceback.format_exception(error))[-_MOST:]
+        told: dict[str, Any] = {"notes": notes} if notes else {}
+        told |= {self.what: number, "error": said_by(error), "worker": worker(), "traceback": text}
+        folder.log(f"{self.what}_failed", **told)
 
     def _settings(self, folder: RunFolder, number: int) -> dict[str, Any]:
         """What a fold computes with here, that the settings do not say: the threads, if they can be had."""
@@ -145,8 +167,8 @@ class Work:
                 return {"num_threads": self.threads}
         except ConfigError as error:
             told = f"it does not compute with the {self.threads} threads that the run was made for: {error}"
-            folder.log("other_threads", fold=number, text=told, num_threads=devices.thread_count())
-            _log.info("fold %d: %s", number, told)
+            folder.log("other_threads", **{self.what: number, "text": told, "num_threads": devices.thread_count()})
+            _log.info("%s %d: %s", self.what, number, told)
             return {}
 
 
@@ -179,11 +201,6 @@ def _nothing(trainer: Any) -> None:
     """What is done before a fold that is not the first."""
 
 
-def part_of(number: int) -> str:
-    """Name of a fold among the leases of a run."""
-    return f"fold_{number:02d}"
-
-
 def _is_lost(lease: Lease) -> bool:
     """Return True if a fold was taken over, whatever error that led to here."""
     try:
@@ -194,14 +211,6 @@ def _is_lost(lease: Lease) -> bool:
     except OSError:
         pass
     return False
-
-
-def tell_failed(folder: RunFolder, number: int, error: Exception) -> None:
-    """Tell the ledger why a fold has no result."""
-    notes = [*map(str, getattr(error, "__notes__", ()))]
-    told: Mapping[str, Any] = {"notes": notes} if notes else {}
-    text = "".join(traceback.format_exception(error))[-_MOST:]
-    folder.log("fold_failed", fold=number, error=said_by(error), worker=worker(), traceback=text, **told)
 
 
 def log_finished(folder: RunFolder, fold: results.FoldResult) -> None:

@@ -1,17 +1,17 @@
-"""The folds of a cross-validation: read if they are finished, run here one after the other, or handed out."""
+"""Folds of a cross-validation, or trials of a search: read if finished, run here one by one, or handed out."""
 
 import contextlib
 import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
 from delira.errors import CheckpointError, FoldFailedError, TrainingInterrupted, WorkerLostError
-from delira.experiments.fold_task import FoldTask, Work, log_finished, part_of, tell_failed
+from delira.experiments.fold_task import FoldTask, Work
 from delira.experiments.placement import Placement, tell_of_threads
 from delira.experiments.run_request import shared_objects
 from delira.runs import results
@@ -57,7 +57,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
     """
     splits = work.splits
     with contextlib.ExitStack() as stack:
-        table = stack.enter_context(shown_folds(len(splits), work.validation.request.settings))
+        table = stack.enter_context(shown_folds(len(splits), work.validation.request.settings, work.what))
         found, waiting = _find_finished(work, folder, table)
         if waiting:
             folder.work_on()
@@ -75,7 +75,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
             if isinstance(outcome, Exception):
                 failed[number] = outcome
                 if len(failed) < len(waiting):
-                    _log.error("fold %d failed: %s", number, said_by(outcome), exc_info=outcome)
+                    _log.error("%s %d failed: %s", work.what, number, said_by(outcome), exc_info=outcome)
                 if not found and len(failed) >= min(placement.at_once(len(splits)), len(waiting)):
                     outcomes.close()
                     break
@@ -91,18 +91,19 @@ def _find_finished(
     work: Work, folder: RunFolder, table: FoldTable | NoTable
 ) -> tuple[dict[int, results.FoldResult], list[int]]:
     """Return the folds that earlier sessions finished, by number, and the numbers of those that are to be run."""
-    finished = {entry.get("fold") for entry in folder.events() if entry["event"] == "fold_finished"}
+    ended = f"{work.what}_finished"
+    finished = {entry.get(work.what) for entry in folder.events() if entry["event"] == ended}
     found, waiting = {}, []
     held = {*work.leases.held()}
     for number in range(len(work.splits)):
         is_finished = number in finished
         # who holds it may be about to say so, and to say it once
-        is_held = not is_finished and part_of(number) in held
+        is_held = not is_finished and work.part_of(number) in held
         fold = None if is_held else work.read(number, is_finished=is_finished)
         if fold is not None:
             found[number] = fold
             if number not in finished:
-                log_finished(folder, fold)
+                work.validation.log_finished(folder, fold)
             table.end(fold, was_read=True)
         elif work.validation.is_chosen(number):
             waiting.append(number)
@@ -167,7 +168,7 @@ class _Elsewhere:
 
     def add(self, number: int) -> None:
         """Wait for a fold."""
-        self._followed[number] = _Followed(self._folder.fold(number))
+        self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
 
     def look(self) -> Iterator[tuple[int, results.FoldResult | Exception | int]]:
         """Yield what became of folds: an error, a result, or the number of the lease that nobody holds any more."""
@@ -176,7 +177,7 @@ class _Elsewhere:
         for number, followed in [*self._followed.items()]:
             followed.tell(number, self._work.validation.request.num_epochs, self._table)
             # in this order: who works at it says what came of it before letting it go
-            over = self._leases.is_free(part_of(number))
+            over = self._leases.is_free(self._work.part_of(number))
             outcome = self._told(number)
             if over is None and not isinstance(outcome, results.FoldResult):
                 continue
@@ -186,12 +187,13 @@ class _Elsewhere:
 
     def _told(self, number: int) -> results.FoldResult | Exception | None:
         """Return what became of a fold, as the ledger says; ``None``: nothing, or it is to be tested again."""
-        if self._work.since(self._folder, "fold_finished", number):
+        if self._work.since(self._folder, "finished", number):
             return self._work.read(number, is_finished=True)
-        if not (told := self._work.since(self._folder, "fold_failed", number)):
+        if not (told := self._work.since(self._folder, "failed", number)):
             return None
         last = told[-1]
-        error = FoldFailedError(f"fold {number} failed in {last.get('worker', 'another process')}: {last.get('error')}")
+        by = last.get("worker", "another process")
+        error = FoldFailedError(f"{self._work.what} {number} failed in {by}: {last.get('error')}")
         error.add_note(str(last.get("traceback", "")))
         return error
 
@@ -222,7 +224,8 @@ class _HandedOut:
 
         _tell_of_callbacks(self._work.validation.request.callbacks)
         shared = Shared(dataclasses.replace(self._work, validation=self._work.validation.alone()))
-        self._folder.log("handed_out", folds=[*waiting], executor=type(self._executor).__name__, **vars(self._needs))
+        told = {f"{self._work.what}s": [*waiting], "executor": type(self._executor).__name__}
+        self._folder.log("handed_out", **told, **vars(self._needs))
         self._first = waiting[0]
         make = functools.partial(self._submit, shared)
         signals, followed_at = StopSignals(), 0.0
@@ -251,7 +254,7 @@ class _HandedOut:
                     handle.cancel()
 
     def _submit(self, shared: "Shared[Work]", number: int, over: int = 0) -> "Handle[Any]":
-        self._followed[number] = _Followed(self._folder.fold(number))
+        self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
         return self._executor.submit(FoldTask(shared, number, number == self._first, over), self._needs)
 
     def _outcome(self, number: int, make: Any) -> results.FoldResult | Exception | None:
@@ -261,26 +264,23 @@ class _HandedOut:
             fold = handle.result()
         except (WorkerLostError, TrainingInterrupted) as error:
             if (failure := self._lost(number, error)) is not None:
-                tell_failed(self._folder, number, failure)
+                self._work.tell_failed(self._folder, number, failure)
                 return failure
             self._handles[number] = make(number)
             return None
         except Exception as error:
-            if not self._work.since(self._folder, "fold_failed", number):  # nobody got so far as to tell it
-                tell_failed(self._folder, number, error)
+            if not self._work.since(self._folder, "failed", number):  # nobody got so far as to tell it
+                self._work.tell_failed(self._folder, number, error)
             return error
         if fold is False:
             self._elsewhere.add(number)
             return None
-        return self._read(number) if fold is True else self._completed(number, fold)
+        return self._read(number) if fold is True else self._work.validation.completed(number, fold)
 
     def _read(self, number: int) -> results.FoldResult | Exception:
-        fold, path = self._work.read(number, is_finished=True, is_own=True), self._folder.fold(number)
-        return CheckpointError(f"{path} does not hold the fold that was run there") if fold is None else fold
-
-    def _completed(self, number: int, fold: results.FoldResult) -> results.FoldResult:
-        request = self._work.validation.request.for_fold(number)
-        return dataclasses.replace(fold, parameters=request.params, callbacks=request.callbacks)
+        fold, path = self._work.read(number, is_finished=True, is_own=True), self._work.folder_of(number)
+        missing = f"{path} does not hold the {self._work.what} that was run there"
+        return CheckpointError(missing) if fold is None else fold
 
     def _lost(self, number: int, error: BaseException) -> Exception | None:
         """Note that who ran a fold was lost; returns why it is not run again, if it is not."""
@@ -288,14 +288,15 @@ class _HandedOut:
         before, n_losses = self._losses.get(number, (-1, 0))
         n_losses = 1 if epochs > before else n_losses + 1
         self._losses[number] = epochs, n_losses
-        self._folder.log("fold_lost", fold=number, error=said_by(error))
+        what = self._work.what
+        self._folder.log(f"{what}_lost", **{what: number, "error": said_by(error)})
         if n_losses < _MOST_LOSSES:
-            _log.warning("fold %d goes on from its last checkpoint: %s", number, error)
+            _log.warning("%s %d goes on from its last checkpoint: %s", what, number, error)
             return None
         if isinstance(error, Exception):
-            error.add_note(f"fold {number} was lost {n_losses} times without a further epoch")
+            error.add_note(f"{what} {number} was lost {n_losses} times without a further epoch")
             return error
-        return WorkerLostError(f"fold {number} was stopped {n_losses} times without a further epoch: {error}")
+        return WorkerLostError(f"{what} {number} was stopped {n_losses} times without a further epoch: {error}")
 
     def _stop(self, signals: StopSignals) -> None:
         """Ask all folds to stop, wait for their checkpoints, and end the program as the signal wants it."""
@@ -306,7 +307,7 @@ class _HandedOut:
             with contextlib.suppress(Exception, TrainingInterrupted):
                 handle.result()
         self._handles.clear()
-        signals.stop(f"a signal came; folds {numbers} stopped, after a checkpoint if they had begun")
+        signals.stop(f"a signal came; {self._work.what}s {numbers} stopped, after a checkpoint if they had begun")
 
     def _follow(self, *numbers: int) -> None:
         for number in numbers:
@@ -320,10 +321,13 @@ class _Followed:
     ----------
     folder
         Of the fold.
+    histories
+        Gives the files that its epochs come into.
     """
 
-    def __init__(self, folder: Path):
-        self._file, self._size, self._began_at = folder / "history.jsonl", -1, time.perf_counter()
+    def __init__(self, folder: Path, histories: Callable[[Path], Sequence[Path]]):
+        self._folder, self._histories = folder, histories
+        self._size, self._began_at = 0, time.perf_counter()
         self._n_before: int | None = None
 
     def n_epochs(self) -> int:
@@ -331,16 +335,18 @@ class _Followed:
         return len(self._records())
 
     def _records(self) -> list[dict[str, Any]]:
-        with contextlib.suppress(OSError):
-            return read_json_lines(self._file)[0]
-        return []
+        found: list[dict[str, Any]] = []
+        for file in self._histories(self._folder):
+            with contextlib.suppress(OSError):
+                found += read_json_lines(file)[0]
+        return found
 
     def tell(self, number: int, num_epochs: int, table: Any) -> None:
         """Tell the table what is new."""
-        try:
-            size = self._file.stat().st_size
-        except OSError:
-            return
+        size = 0
+        for file in self._histories(self._folder):
+            with contextlib.suppress(OSError):
+                size += file.stat().st_size
         if size == self._size:
             return
         records = self._records()

@@ -123,7 +123,7 @@ def find_leaks(
     if told := [text for text in texts if text]:
         found["warnings"] = told
     for text in told:
-        warnings.warn(text, UserWarning, stacklevel=4)  # seen from the caller of kfold
+        warnings.warn(text, UserWarning, stacklevel=5)  # seen from the caller of kfold
     return found
 
 

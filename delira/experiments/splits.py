@@ -152,7 +152,7 @@ class Splitter:
             return int(count)
         number = config.num_splits
         if number is None:
-            warnings.warn("num_splits was not given; 10 is used", UserWarning, stacklevel=5)
+            warnings.warn("num_splits was not given; 10 is used", UserWarning, stacklevel=6)
             number = 10
         if number > self.n_samples:
             raise ConfigError(f"num_splits={number}, but the dataset has only {self.n_samples} samples")

@@ -1,24 +1,20 @@
 """The folder of a run: which one a user means, and its settings, manifest and ledger, beside those of its folds."""
 
 import contextlib
-import datetime
+import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import logging
 import os
-import platform
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
-from delira.frameworks import DISTRIBUTIONS
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
+from delira.runs.environment import environment, timestamp
 from delira.runs.leases import Leases, worker
 from delira.utils import files, lock
 from delira.utils.time import now
@@ -33,8 +29,21 @@ STATES = 2
 LEDGER = "ledger.jsonl"
 #: what a session, and its work, begins with
 _BEGINS = ("started", "resumed", "joined", "fold_started")
-#: packages whose versions are recorded if they are installed
-_RECORDED = ("delira", "numpy", "scikit-learn", *DISTRIBUTIONS, "batchgenerators")
+
+
+@dataclasses.dataclass(frozen=True)
+class At:
+    """Where a run lies that is new or, if it was begun, continued; and its number among the runs beside it."""
+
+    path: Path
+    number: int
+
+    @classmethod
+    def new(cls, parent: Path) -> "At":
+        """Make a new folder, named after the time."""
+        path = RunFolder.create(parent).path
+        others = (other for other in path.parent.iterdir() if other != path)
+        return cls(path, 1 + max((order_of(other)[0] for other in others), default=0))
 
 
 class RunFolder:
@@ -79,7 +88,7 @@ class RunFolder:
         parent: Path,
         save: Callable[[Path], Path],
         facts: Mapping[str, Any],
-        resume: str | Path | None,
+        resume: "str | Path | At | None",
         allow_changes: bool = False,
     ) -> Iterator["RunFolder"]:
         """Scope of a run in a new folder, or in an old one that is continued; locked and recorded.
@@ -95,7 +104,8 @@ class RunFolder:
         resume
             ``None``: a new folder. The path of an old one. ``"auto"``: the newest unfinished one with equal facts; else
             the newest finished one, which is read, and trained only for more epochs; else a new one. Of a single
-            training that another process is at work on it is passed by; a cross-validation is joined.
+            training that another process is at work on it is passed by; a cross-validation is joined. :class:`At`: the
+            folder it says, which is new or continued.
         allow_changes
             Continue though something differs, with a warning.
 
@@ -111,11 +121,16 @@ class RunFolder:
             # of several that begin in the same moment one makes the folder, and the others find it
             is_sought = is_shared and resume == "auto"
             with Leases(files.writable_folder(parent)).waited_for("opening") if is_sought else contextlib.nullcontext():
-                folder = None if resume is None or resume == "auto" else cls(locate_run(resume))
-                if resume == "auto":
+                folder = None
+                if isinstance(resume, At):
+                    folder = cls(resume.path) if cls(resume.path).events() else None
+                elif resume == "auto":
                     folder = cls._newest_of(stack, parent, facts, is_shared)
+                elif resume is not None:
+                    folder = cls(locate_run(resume))
                 if folder is None:
-                    folder = cls._begun(stack, parent, save, facts, is_shared)
+                    made = resume if isinstance(resume, At) else At.new(parent)
+                    folder = cls._begun(stack, made, save, facts, is_shared)
                 else:
                     folder._continue(stack, facts, resume, allow_changes, is_shared)
             with folder.recorded():
@@ -125,17 +140,16 @@ class RunFolder:
     def _begun(
         cls,
         stack: contextlib.ExitStack,
-        parent: Path,
+        made: "At",
         save: Callable[[Path], Path],
         facts: Mapping[str, Any],
         is_shared: bool,
     ) -> "RunFolder":
-        folder = cls.create(parent)
+        folder = cls(made.path)
+        files.make_folder(folder.path)
         stack.enter_context(lock.locked(folder.path, shared=is_shared))
         written = save(folder.path / "parameters.yml")
-        others = (path for path in folder.path.parent.iterdir() if path != folder.path)
-        number = 1 + max((order_of(path)[0] for path in others), default=0)
-        folder.write_manifest({"number": number, **facts, "checksums": {written.name: checksum(written)}})
+        folder.write_manifest({"number": made.number, **facts, "checksums": {written.name: checksum(written)}})
         folder.log("started")
         return folder
 
@@ -143,7 +157,7 @@ class RunFolder:
         self,
         stack: contextlib.ExitStack,
         facts: Mapping[str, Any],
-        resume: str | Path | None,
+        resume: "str | Path | At | None",
         allow_changes: bool,
         is_shared: bool,
     ) -> None:
@@ -157,7 +171,7 @@ class RunFolder:
         changes = self.check_unchanged(facts, allow_changes)
         if self._others and changes:
             self._refuse_to_join(changes)
-        self._is_read = resume == "auto" and self.has_finished(facts.get("num_epochs"))
+        self._is_read = (resume == "auto" or isinstance(resume, At)) and self.has_finished(facts.get("num_epochs"))
         if not self._is_read:
             event, told = ("joined", {"worker": worker()}) if self._others else ("resumed", {})
             self.log(event, **self._told_again(facts, changes), **told)
@@ -391,7 +405,7 @@ class RunFolder:
             self._append("resumed")
         files.make_folder(self.path)
         with open(self.path / LEDGER, "a+b") as file, lock.of_file(file):
-            line = json.dumps(files.sealed({"time": _timestamp(), "event": event, **facts})).encode() + b"\n"
+            line = json.dumps(files.sealed({"time": timestamp(), "event": event, **facts})).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else b"\n" + line
@@ -464,51 +478,6 @@ def order_of(path: Path) -> tuple[int, str, int]:
     number = RunFolder(path).read_manifest().get("number")
     stamp, _, again = path.name[:19], path.name[19:20], path.name[20:]
     return number if isinstance(number, int) else 0, stamp, int(again) if again.isdecimal() else 0
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that are recorded, as far as they are installed."""
-    found = {"python": platform.python_version()}
-    for package in _RECORDED:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
-
-
-def _timestamp() -> str:
-    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def environment() -> dict[str, Any]:
-    """Versions, platform, command line and git commit of this process."""
-    return {
-        "started": _timestamp(),
-        "versions": versions(),
-        "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "cpus": os.cpu_count(),
-        "command": list(sys.argv),
-        "git": git_commit(sys.argv[0]),
-    }
-
-
-def git_commit(script_file: str) -> dict[str, Any] | None:
-    """Commit of a script's folder, or else of the working directory; ``None`` outside of a repository."""
-    script = Path(script_file).resolve().parent if script_file not in ("", "-c", "-m") else Path.cwd()
-    for folder in (script, Path.cwd()):
-        try:
-            commit = _git(folder, "rev-parse", "HEAD")
-            changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
-        except (OSError, subprocess.SubprocessError):
-            continue
-        return {"commit": commit, "changed": bool(changed)}
-    return None
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    # fsmonitor is a program that the settings of a repository name
-    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
 
 
 _FOLD = re.compile(r"fold_\d+")
