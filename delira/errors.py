@@ -11,6 +11,7 @@ A check says what was wrong, where, and what to type: wrong values, unknown name
   - WorkerError (RuntimeError)          a worker process of a data manager was lost
   - WorkerLostError (WorkerError)       who ran a task of an executor was lost
   - FoldFailedError (WorkerError)       a fold failed in a process of another session
+  - TrialPruned (RuntimeError)          a trial of a search was given up
   - NonFiniteLossError (ArithmeticError)  a loss became infinite or not a number
   - CheckpointError (RuntimeError)      a checkpoint cannot be read or does not fit
   - UnreadableError (OSError)           the system cannot read a file now, which may be whole
@@ -70,6 +71,10 @@ class WorkerLostError(WorkerError):
 
 class FoldFailedError(WorkerError):
     """A fold failed in a process of another session that works at the same run; a note has its traceback."""
+
+
+class TrialPruned(DeliraError, RuntimeError):
+    """A trial of a search was given up, as it was worse than others by then; nothing went wrong."""
 
 
 class NonFiniteLossError(DeliraError, ArithmeticError):

@@ -81,6 +81,12 @@ class CrossValidation:
     """Where the folds run."""
     divided: Division | None = None
     """How, if that is known already."""
+    is_trial: bool = False
+    """Whether it is one of many of a search, which keeps only what its numbers need."""
+    order: tuple[int, ...] | None = None
+    """In which the folds are run; ``None``: of their numbers."""
+    after_fold: Callable[[results.FoldResult], None] | None = None
+    """Called with each fold that has ended, or was read; it may raise :class:`TrialPruned`."""
 
     @functools.cached_property
     def data(self) -> BaseDataManager:
@@ -148,7 +154,8 @@ class CrossValidation:
             facts = self._facts(folder, division)
             with loss_tolerated("what a report needs of the whole run"):
                 results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
-                self._write_plan(folder)
+                if not self.is_trial:
+                    self._write_plan(folder)
             work = Work(
                 validation=self,
                 folder=folder.path,
@@ -184,7 +191,8 @@ class CrossValidation:
         self._settle(folds)
         _correct_ledger(folder, folds)
         result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
-        self._keep_examples(result)
+        if not self.is_trial:
+            self._keep_examples(result)
         return result
 
     def _facts(self, folder: RunFolder, division: Division) -> dict[str, Any]:

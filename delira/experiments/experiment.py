@@ -15,7 +15,7 @@ from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import cross_validation, experiment_file, mirroring, run_request, splits, variable
+from delira.experiments import experiment_file, kfold_call, mirroring, run_request, splits, variable
 from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.keywords import (
     ExperimentKeywords,
@@ -25,7 +25,6 @@ from delira.experiments.keywords import (
     RunKeywords,
 )
 from delira.experiments.parameters import Parameters
-from delira.experiments.placement import Placement
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
@@ -33,11 +32,10 @@ from delira.runs.code_of import code_of, code_of_functions
 from delira.runs.folder import RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.runs.stored_run import read_run
-from delira.settings.config import SETTINGS, canonical, check_names
+from delira.settings.config import canonical
 from delira.settings.signatures import keyword, show_settings
 from delira.training import checks, evaluation
 from delira.training.epoch import close_workers, with_names
-from delira.training.keeping import Keeping
 from delira.training.launched import follows, led, on_cpu
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
@@ -48,11 +46,9 @@ from delira.utils.frameworks import find_backend
 
 if TYPE_CHECKING:
     from delira.execution import Executor, Mirror, Resources
+    from delira.experiments.search_result import SearchResult
 
 _log = logging.getLogger("delira")
-
-_SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(splits.SplitConfig))
-
 
 #: the class of networks that an experiment trains
 NetworkT = TypeVar("NetworkT")
@@ -149,7 +145,7 @@ class BaseExperiment(Generic[NetworkT]):
         run_request.check_settings(run_request.merged(params["training"], self.settings), self.n_epochs)
         run_request.check_model_arguments(self.model_cls, params["model"])
 
-    def _resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
+    def resolve(self, params: Any, kwargs: Mapping[str, Any], seed: int | None = None) -> RunRequest:
         """Return what a call asks for; nothing of the experiment changes."""
         given = None if params is None else run_request.as_parameters(params)
         if isinstance(self.model_cls, yaml_codec.Unresolved):
@@ -208,7 +204,7 @@ class BaseExperiment(Generic[NetworkT]):
         AbstractNetwork
             In evaluation mode; with the best weights if a validation score was watched, else with the last.
         """
-        request = dataclasses.replace(self._resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
+        request = dataclasses.replace(self.resolve(params, kwargs), preprocessing=as_preprocessing(preprocessing))
         expect(flag("allow_changes", allow_changes))
         train_data, val_data = with_names(data_keys, train_data, val_data)
         checks.check_data(train_data, "training")
@@ -310,7 +306,7 @@ class BaseExperiment(Generic[NetworkT]):
         check_mapping(metrics=metrics, metric_keys=metric_keys)
         if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
             raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
-        request = self._resolve(None, {"num_epochs": 0})
+        request = self.resolve(None, {"num_epochs": 0})
         config, backend = request.config, self.backend
         tested = config.epoch_metrics if metrics is None else metrics
         key_mapping = kwargs.get("key_mapping") or request.key_mapping
@@ -420,49 +416,75 @@ class BaseExperiment(Generic[NetworkT]):
         """
         if isinstance(data, int):  # 0.3: (num_epochs, data, …)
             data, metrics, num_epochs = metrics, None, data  # type: ignore[assignment]
-        asked: dict[str, Any] = {**options}
-        check_names(asked, (*SETTINGS, *run_request.RUN_NAMES, *_SPLIT_NAMES))
-        check_mapping(metrics=metrics, train_kwargs=train_kwargs, test_kwargs=test_kwargs, metric_keys=metric_keys)
-        expect(flag("allow_changes", allow_changes))
-        chosen = splits.check_chosen(folds)
-        placement = Placement(
-            executor=executor, n_jobs=n_jobs, resources=resources, takeover_after=takeover_after, mirror=mirror
-        )
-        keeping = Keeping(keep_predictions=keep_predictions, predictions_dtype=predictions_dtype)
-        split = {name: asked.pop(name) for name in _SPLIT_NAMES if name in asked}
-        if num_epochs is not None:
-            asked["num_epochs"] = num_epochs
-        config = splits.SplitConfig(num_splits=num_splits, **split)
-        request = self._resolve(params, asked, seed=config.random_seed)
-        splits.refuse_fold(asked, request.fold)
-        changes = {"train_kwargs": dict(train_kwargs or {}), "test_kwargs": dict(test_kwargs or {})}
-        request = dataclasses.replace(request, preprocessing=as_preprocessing(preprocessing), changes=changes)
-        tested = request.config.epoch_metrics if metrics is None else metrics
-        return cross_validation.CrossValidation(
-            experiment=self,
-            given=data,
-            request=request,
-            split=config,
-            metrics=copy.deepcopy(dict(tested)),
-            metric_keys=request.config.keys_of(tested) if metric_keys is None else metric_keys,
-            chosen=chosen,
-            keeping=keeping,
-            placement=placement,
-        ).run(resume, allow_changes)
+        return kfold_call.validation_of(self, locals()).run(resume, allow_changes)
+
+    @led()
+    def tune(  # noqa: PLR0913 - what is searched, as for kfold
+        self,
+        data: Data | Callable[[], Data],
+        n_trials: int | None = None,
+        metric: str | Sequence[str] | None = None,
+        *,
+        direction: str | Sequence[str] = "auto",
+        num_splits: int | None = None,
+        sampler: Any = "tpe",
+        pruner: Any = None,
+        constraints: Callable[..., Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        num_epochs: int | None = None,
+        train_kwargs: Mapping[str, Any] | None = None,
+        test_kwargs: Mapping[str, Any] | None = None,
+        metric_keys: Mapping[str, Any] | None = None,
+        preprocessing: Preprocessing | Mapping[str, Any] | None = None,
+        executor: "Executor | Literal['here', 'processes', 'ray', 'slurm'] | None" = None,
+        n_jobs: int | None = None,
+        resources: "Resources | Mapping[str, Any] | None" = None,
+        takeover_after: float = 60.0,
+        mirror: "Mirror | str | os.PathLike[str] | None" = None,
+        resume: str | Path | None = None,
+        allow_changes: bool = False,
+        **options: Unpack[KFoldKeywords],
+    ) -> "SearchResult":
+        """Search the best values of the variable parameters: each trial is trained and scored on the same parts.
+
+        Parameters
+        ----------
+        data
+            As for :meth:`kfold`.
+        n_trials, metric, direction, num_splits, sampler, pruner, constraints
+            See :class:`delira.search.Tune`. ``metric=None``: the score that chooses the best epoch, or the only metric.
+        metrics, num_epochs, train_kwargs, test_kwargs, metric_keys, preprocessing
+            As for :meth:`kfold`.
+        executor, n_jobs, resources, takeover_after, mirror
+            As for :meth:`kfold`, of trials. One trial after the other gives the same trials each time, bit for bit;
+            of several at once each is recorded, and runs again to the same values.
+        resume, allow_changes
+            As for :meth:`kfold`: trials that have ended are read, one that was broken off goes on under its number.
+        **options
+            As for :meth:`kfold`; also ``val_split``: without ``num_splits`` it is scored on this part of the data.
+
+        Returns
+        -------
+        SearchResult
+            Its ``params`` are the best :class:`~delira.training.Parameters`.
+        """
+        from delira.experiments import tuning
+
+        return tuning.search_of(self, locals()).run(resume, allow_changes)
 
     def setup(
         self, params: Parameters | Mapping[str, Any] | None = None, training: bool = True, **kwargs: Any
     ) -> BaseNetworkTrainer | Predictor:
         """Build a trainer with a fresh network, or a predictor of ``model=``."""
         if training:
-            request = self._resolve(params, {"num_epochs": 0, **kwargs})
+            request = self.resolve(params, {"num_epochs": 0, **kwargs})
             is_extra = follows(self.backend)
             return self.build_trainer(
                 request, None if is_extra else RunFolder.create(self.save_path).fold(request.fold)
             )
         if "model" not in kwargs:
             raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
-        request = self._resolve(params, {"num_epochs": 0})
+        request = self.resolve(params, {"num_epochs": 0})
         predictor = self.predictor_cls(kwargs["model"], request.key_mapping, backend=self.backend)
         predictor.inference = request.config.inference
         return predictor
@@ -527,6 +549,8 @@ class BaseExperiment(Generic[NetworkT]):
             "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
             **facts,
         }
+        if "search" in facts:
+            stated["fingerprint"]["search"] = yaml_codec.digest(facts["search"])
         return mirroring.opened(mirror, self.save_path, request.params.save, stated, resume, allow_changes)
 
     # ------------------------------------------------------------------ on disk
@@ -577,4 +601,6 @@ class BaseExperiment(Generic[NetworkT]):
 show_settings(BaseExperiment.__init__)
 show_settings(BaseExperiment.run)
 _split = (field for field in dataclasses.fields(splits.SplitConfig) if field.name != "num_splits")
-show_settings(BaseExperiment.kfold, *(keyword(field.name, field.default, field.type) for field in _split))
+_split_keywords = [keyword(field.name, field.default, field.type) for field in _split]
+show_settings(BaseExperiment.kfold, *_split_keywords)
+show_settings(BaseExperiment.tune, *_split_keywords)

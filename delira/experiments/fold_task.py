@@ -56,7 +56,7 @@ class Work:
     @property
     def first(self) -> Any:
         """What is done before the first fold is trained."""
-        if self.what != "fold":
+        if self.what != "fold" or self.validation.is_trial:  # all trials have the cases of the first
             return None
         return functools.partial(
             keep_of_folds,

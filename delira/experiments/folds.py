@@ -70,6 +70,9 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
             needs = placement.needs(work.threads, device, n_processes)
             outcomes = _HandedOut(work, folder, table, executor, needs).run(waiting)
         failed: dict[int, Exception] = {}
+        tell = work.validation.after_fold or (lambda fold: None)
+        for fold in found.values():
+            tell(fold)
         stack.callback(work.leases.sweep)
         for number, outcome in outcomes:
             if isinstance(outcome, Exception):
@@ -82,6 +85,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
             else:
                 table.end(outcome)
                 found[number] = outcome
+                tell(outcome)
     if failed:
         _raise(failed, sorted(found), len(splits))
     return [found[number] for number in sorted(found)]
@@ -95,7 +99,7 @@ def _find_finished(
     finished = {entry.get(work.what) for entry in folder.events() if entry["event"] == ended}
     found, waiting = {}, []
     held = {*work.leases.held()}
-    for number in range(len(work.splits)):
+    for number in work.validation.order or range(len(work.splits)):
         is_finished = number in finished
         # who holds it may be about to say so, and to say it once
         is_held = not is_finished and work.part_of(number) in held

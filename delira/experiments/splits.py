@@ -140,6 +140,12 @@ class Splitter:
                 refuse_shared(f"the {self.config.groups_key}", self.groups, split, fold, _KEEPS_GROUPS)
             yield split
 
+    def held_out(self) -> Split:
+        """Return the data as one training part, and one that it is validated and scored on."""
+        train, val = self._inner(np.arange(self.n_samples), 0)
+        held_out = self._indices(val)
+        return Split(self._indices(train), held_out, held_out)
+
     def _indices(self, part: object) -> np.ndarray:
         return check_range(np.asarray(part, dtype=np.int64), self.n_samples, "the dataset")
 

@@ -13,6 +13,7 @@ from delira.utils.yaml_codec import Unresolved
 #: parts of the fingerprint that must be equal whatever the user allows -> why
 NEVER_ALLOWED = {
     "fold": "another fold is another run; pass the one that it was begun with as fold=",
+    "search": "trials of another search are no trials of this one; begin a new one",
     "splits": "a case that is tested now may have been trained on before; begin a new cross-validation",
 }
 #: training settings of which only the beginning of a run reads all: what they made is in its checkpoints
@@ -231,6 +232,8 @@ def _lines_of(part: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
             yield from _compare(name, old.get(name), new.get(name))
     elif part == "data":
         yield _of_data("dataset", then, now, then["fingerprint"].get("data"), now["fingerprint"]["data"])
+    elif part == "search":
+        yield from _compare("search", then.get("search", _MISSING), now.get("search"))
     elif part == "splits":
         for name in sorted(name for name in new if not name.endswith("_kwargs") and name != "metrics"):
             yield from _compare(f"kfold.{name}", old.get(name), new.get(name))

@@ -116,7 +116,7 @@ class RunFolder:
         FolderInUseError
             If another process is at work in the folder, on a single training or on something else.
         """
-        is_shared = facts["fingerprint"]["kind"] == "kfold"
+        is_shared = facts["fingerprint"]["kind"] != "run"
         with contextlib.ExitStack() as stack:
             # of several that begin in the same moment one makes the folder, and the others find it
             is_sought = is_shared and resume == "auto"
@@ -273,7 +273,7 @@ class RunFolder:
                 folder._enter(stack, facts, is_shared)
             except FolderInUseError as error:
                 told = f"resume='auto' passes by an unfinished run, and begins a new one if there is no other: {error}"
-                warnings.warn(told, stacklevel=5 + (facts["fingerprint"]["kind"] == "kfold"))
+                warnings.warn(told, stacklevel=5 + is_shared)
             else:
                 return folder
         asked = facts["fingerprint"]

@@ -57,9 +57,9 @@ class StoredRun:
 
     @property
     def kind(self) -> str:
-        """``"kfold"`` or ``"run"``: one training."""
+        """``"kfold"``, ``"tune"``, a search, or ``"run"``: one training."""
         kind = mapping(self.manifest.get("fingerprint")).get("kind")
-        if kind in ("kfold", "run"):
+        if kind in ("kfold", "tune", "run"):
             return str(kind)
         # what only a cross-validation writes; the folder of a single training may have any number
         is_divided = self.stored_folds or len(self.fold_folders) > 1 or (self.path / SUMMARY).exists()

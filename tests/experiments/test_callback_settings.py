@@ -37,7 +37,7 @@ def test_other_callbacks_are_refused_and_listed(then, now, line, tmp_path):
     kit = build_kit("torch")
     pytest.importorskip("torch")
     experiment = kit.experiment(tmp_path)
-    described = [experiment._resolve(None, {"callbacks": each}).described(data(), kit.backend) for each in (then, now)]
+    described = [experiment.resolve(None, {"callbacks": each}).described(data(), kit.backend) for each in (then, now)]
     manifests = [json.loads(json.dumps({**each, "fingerprint": {}})) for each in described]
     assert find_differences(manifests[0], manifests[0]) == {}
     (told,) = find_differences(*manifests)["callbacks"]

@@ -133,11 +133,11 @@ class SklearnExperiment(BaseExperiment[Any]):
         name = name or name_of(network.estimator)
         return cls({"model": dict(own)}, SklearnEstimator, name=name, save_path=save_path, **settings)
 
-    def _resolve(self, params: Any, kwargs: Any, seed: int | None = None) -> RunRequest:
+    def resolve(self, params: Any, kwargs: Any, seed: int | None = None) -> RunRequest:
         given = {} if params is None else as_parameters(params).training_settings()
         stated = [self.params.training_settings(), given, self.settings, kwargs, {"n_epochs": self.n_epochs}]
         has_epochs = any(each.get(name) is not None for each in stated for name in ("num_epochs", "n_epochs"))
-        request = super()._resolve(params, kwargs if has_epochs else {**kwargs, "num_epochs": 1}, seed)
+        request = super().resolve(params, kwargs if has_epochs else {**kwargs, "num_epochs": 1}, seed)
         fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
         mapping = dict(request.key_mapping or {})
         if "X" in mapping:  # as in version 0.5, where the entries of a batch are scikit-learn's names, too

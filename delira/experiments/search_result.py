@@ -1,0 +1,229 @@
+"""What a search gives back: its trials, the best of them, and their parameters."""
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.errors import CheckpointError, DataError
+from delira.experiments.parameters import Parameters
+from delira.runs.stored_run import read_run
+from delira.utils import files
+
+#: of a trial, in its folder
+FILE_NAME = "trial.json"
+STATES = ("finished", "pruned", "failed")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One setting that was tried."""
+
+    number: int
+    """From 0, in the order in which they were proposed."""
+    state: str
+    """``"finished"``, ``"pruned"``: given up, or ``"failed"``."""
+    values: Mapping[str, Any]
+    """By the path of the parameter; of a choice what stands for it: a number or a text."""
+    scores: tuple[float, ...] = ()
+    """Of each metric that is looked at, the mean over the folds; of one that was given up as far as it came."""
+    fold_scores: tuple[tuple[float, ...], ...] = ()
+    """The same of each fold that has ended, in the order of their numbers."""
+    constraints: tuple[float, ...] = ()
+    """Above 0: broken."""
+    epochs: int = 0
+    """Of all folds together."""
+    seconds: float = math.nan
+    """Of its trainings and tests, over all sessions."""
+    error: str = ""
+    """Why it failed."""
+    path: Path | None = None
+    """Its folder, a cross-validation of its own."""
+
+    @property
+    def is_feasible(self) -> bool:
+        """Return True if it has ended and breaks no constraint."""
+        return self.state == "finished" and not any(value > 0 for value in self.constraints)
+
+    # what a table of parts of a run shows, and the ledger says
+
+    @property
+    def fold(self) -> int:
+        """Its number."""
+        return self.number
+
+    @property
+    def history(self) -> Sequence[Any]:
+        """One entry for each epoch."""
+        return range(self.epochs)
+
+    @property
+    def best_score(self) -> None:
+        """Its epochs have none in common."""
+        return
+
+    def means(self) -> dict[str, float]:
+        """Return its scores by number of the metric."""
+        return {f"score {place}" if place else "score": value for place, value in enumerate(self.scores)}
+
+    def to_json(self) -> str:
+        """Return what its file holds."""
+        stated = {name: value for name, value in vars(self).items() if name != "path"}
+        return json.dumps(files.sealed(json.loads(json.dumps(stated))), indent=1) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> "Trial":
+        """Read what lies in its folder.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged.
+        FileNotFoundError
+            If it has not ended.
+        """
+        try:
+            told = files.read_json(path / FILE_NAME)
+            if files.is_changed(told) or told["state"] not in STATES:
+                raise ValueError("it is not as it was written")
+            fields = {field.name: told[field.name] for field in dataclasses.fields(cls) if field.name != "path"}
+            fields |= {name: tuple(fields[name]) for name in ("scores", "constraints")}
+            return cls(**fields | {"fold_scores": tuple(map(tuple, fields["fold_scores"]))}, path=path)
+        except (ValueError, LookupError, TypeError) as error:
+            raise CheckpointError(f"{path / FILE_NAME} cannot be read: {error}") from error
+
+
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class SearchResult:
+    """All trials of a search, and the best.
+
+    Examples
+    --------
+    >>> result = experiment.tune(data, n_trials=50, num_splits=5)  # doctest: +SKIP
+    >>> experiment.kfold(other_data, params=result.params)  # doctest: +SKIP
+    """
+
+    trials: Sequence[Trial]
+    metrics: Sequence[str]
+    """Names of the metrics that are looked at."""
+    are_maximised: Sequence[bool]
+    """Of each whether large values are good."""
+    path: Path
+    """Folder of the run."""
+    name: str = ""
+    searched: Parameters | None = None
+    """The parameters with their spaces."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SearchResult":
+        """Read a search from its folder, or what has ended of it; nothing that is stored there is run.
+
+        Parameters
+        ----------
+        path
+            The folder, or the one above it: then its newest run.
+
+        Raises
+        ------
+        ConfigError
+            If there is no search.
+        """
+        from delira.experiments.tuning import read_search
+
+        return cls(**read_search(read_run(path)))
+
+    @functools.cached_property
+    def best_trials(self) -> list[Trial]:
+        """Those that break no constraint and that no other one beats: of one metric the best, the earliest of equals.
+
+        Of several metrics those that no other trial is at least as good as in all, and better in one.
+        """
+        found = [trial for trial in self.trials if trial.is_feasible]
+        if len(self.metrics) == 1:
+            return [max(found, key=lambda trial: (self._signed(trial)[0], -trial.number))] if found else []
+        return [trial for trial in found if not any(self._beats(other, trial) for other in found)]
+
+    @property
+    def best(self) -> Trial:
+        """The best trial.
+
+        Raises
+        ------
+        DataError
+            If none has ended, or there are several metrics: then :attr:`best_trials` has those to choose from.
+        """
+        found = self.best_trials
+        if not found:
+            raise DataError(f"no trial of {str(self.path)!r} has ended well: {self._counted()}")
+        if len(self.metrics) > 1:
+            raise DataError(
+                f"of {len(self.metrics)} metrics no trial is the best; choose one of result.best_trials, and take "
+                "result.params_of(trial)"
+            )
+        return found[0]
+
+    @property
+    def params(self) -> Parameters:
+        """The parameters of the best trial."""
+        return self.params_of(self.best)
+
+    def params_of(self, trial: Trial) -> Parameters:
+        """Return the parameters of a trial, in which every space has its value."""
+        if self.searched is None:
+            raise DataError(f"the parameters of {str(self.path)!r} cannot be read; each trial's are in its folder")
+        spaces = self.searched.spaces()
+        return self.searched.with_values({name: spaces[name].valued(shown) for name, shown in trial.values.items()})
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row for each trial: number, state, scores, values, epochs, seconds."""
+        return [
+            {
+                "trial": trial.number,
+                "state": trial.state,
+                **dict(zip(self.metrics, trial.scores or [math.nan] * len(self.metrics), strict=True)),
+                **trial.values,
+                "epochs": trial.epochs,
+                "seconds": trial.seconds,
+            }
+            for trial in self.trials
+        ]
+
+    def to_dataframe(self) -> Any:
+        """Return the table as a data frame of pandas, one row for each trial."""
+        import pandas
+
+        return pandas.DataFrame(self.table()).set_index("trial")
+
+    def __str__(self) -> str:
+        title = f"{self.name}: {self._counted()}" if self.name else self._counted()
+        best = sorted(self.best_trials, key=self._signed, reverse=True)
+        lines = [title, ""]
+        for trial in best[:10]:
+            scores = "  ".join(f"{name} {value:.4g}" for name, value in zip(self.metrics, trial.scores, strict=True))
+            values = "  ".join(f"{name}={_short(value)}" for name, value in trial.values.items())
+            lines.append(f"trial {trial.number}  {scores}  {values}")
+        lines += ["", f"folder  {self.path}"]
+        return files.harmless("\n".join(lines))
+
+    def __repr__(self) -> str:
+        return f"SearchResult({self.name!r}, {self._counted()}, metrics={[*self.metrics]})"
+
+    def _counted(self) -> str:
+        counts = {state: sum(trial.state == state for trial in self.trials) for state in STATES}
+        parts = [f"{count} {state}" for state, count in counts.items() if count]
+        return f"{len(self.trials)} trials, {', '.join(parts) or 'none has ended'}"
+
+    def _signed(self, trial: Trial) -> tuple[float, ...]:
+        both = zip(trial.scores, self.are_maximised, strict=True)
+        return tuple(value if is_maximised else -value for value, is_maximised in both)
+
+    def _beats(self, one: Trial, other: Trial) -> bool:
+        pairs = [*zip(self._signed(one), self._signed(other), strict=True)]
+        return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

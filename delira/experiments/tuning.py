@@ -1,0 +1,502 @@
+"""A search: trials as parts of one run, each a cross-validation of its own with the values that were proposed."""
+
+import copy
+import dataclasses
+import functools
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delira.callbacks.abstract_callback import AbstractCallback
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError, LeaseLostError, TrialPruned, UnreadableError, check_known, expect
+from delira.experiments import kfold_call, splits
+from delira.experiments.cross_validation import CrossValidation, Division
+from delira.experiments.fold_task import Work
+from delira.experiments.folds import run_folds
+from delira.experiments.leakage import find_leaks
+from delira.experiments.parameters import Parameters
+from delira.experiments.placement import Placement
+from delira.experiments.search_result import FILE_NAME, SearchResult, Trial
+from delira.experiments.variable import Variable
+from delira.metrics.direction import AUTO, MODES, higher_is_better
+from delira.runs import results
+from delira.runs.folder import At, RunFolder, said_by
+from delira.search.tune import Tune
+from delira.utils import files, yaml_codec
+from delira.utils.seeding import derive
+from delira.utils.spaces import Space
+
+_log = logging.getLogger("delira")
+
+_TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune))
+#: arguments of ``kfold`` that a search has not
+_NOT_SEARCHED: Mapping[str, Any] = {
+    "folds": None,
+    "params": None,
+    "keep_predictions": None,
+    "predictions_dtype": None,
+}
+#: trials that may fail before any has ended: then there is nothing to go on for
+_MOST_FAILED = 3
+#: parameters of a search, with their spaces
+SPACES = "search.yml"
+
+
+def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
+    """Return the search that a call of ``tune`` asks for.
+
+    Parameters
+    ----------
+    experiment
+        Whose method was called.
+    arguments
+        Of the method by name; ``options`` are those that it does not name.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot work: nothing is variable, nobody computes the metric, a pruner could never act.
+    """
+    params: Parameters = experiment.params
+    if not params.spaces():
+        raise ConfigError(
+            "nothing is to be searched: no variable parameter is a space; write e.g. Parameters(fixed, {'training': "
+            "{'optimizer_params': {'lr': Float(1e-5, 1e-1, log=True)}}}), from delira.search import Float"
+        )
+    options = dict(arguments["options"])
+    stated = {name: {**arguments, **options}[name] for name in _TUNE_NAMES if name in {**arguments, **options}}
+    tune = Tune(**stated)
+    call = {**arguments, **_NOT_SEARCHED, "options": options, "num_splits": tune.num_splits or 2}
+    call.pop("self", None)
+    search = Search(experiment=experiment, tune=tune, call=call)
+    return dataclasses.replace(search, tune=search.settled())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Search:
+    """One search, as the experiment was asked for it; its trials are run by the engine that runs folds."""
+
+    experiment: Any
+    tune: Tune
+    call: Mapping[str, Any]
+    """Arguments of the cross-validation of a trial, by name."""
+    divided: Division | None = None
+    """How the data are divided, for all trials alike."""
+    run_folder: Path | None = None
+    order: None = None
+    after_fold: None = None
+
+    # ------------------------------------------------------------------ what is asked for
+
+    @functools.cached_property
+    def variable(self) -> Variable:
+        """The parameters with their spaces."""
+        params = self.experiment.params
+        return Variable({"model": params.model_kwargs(), "training": params.training_settings()})
+
+    @functools.cached_property
+    def validation(self) -> CrossValidation:
+        """That of a trial with defaults, or the first corner, for each space: what all trials have in common."""
+        told = {name: space.default if space.has_default else space.corners()[0] for name, space in self._spaces()}
+        return self.validation_with(told)
+
+    def validation_with(self, values: Mapping[str, Any], **settings: Any) -> CrossValidation:
+        """Return the cross-validation of a trial with these values for the spaces, and further settings."""
+        experiment = copy.copy(self.experiment)
+        experiment.params = self.experiment.params.with_values(values)
+        call = {**self.call, "options": {**self.call["options"], **settings}}
+        made = kfold_call.validation_of(experiment, call)
+        return dataclasses.replace(made, placement=Placement(), divided=self.divided, is_trial=True)
+
+    def settled(self) -> Tune:
+        """Return what is asked for with the metrics and directions that the experiment says.
+
+        Raises
+        ------
+        ConfigError
+            If nobody computes a metric, or knows which of its values are good.
+        """
+        known = {**self.validation.bound_metrics}
+        config = self.validation.request.config
+        names = self.tune.metrics
+        if not names:
+            key = config.val_score_key
+            names = (key.removeprefix("val_"),) if key is not None else tuple(known)[:2]
+            if len(names) != 1:
+                raise ConfigError(
+                    f"metric is not given: say which one is looked at: {', '.join(known) or 'there is none'}"
+                )
+        check_known(names, known, "tune cannot look at")
+        stated = [self.tune.direction] * len(names) if isinstance(self.tune.direction, str) else self.tune.direction
+        directions = [self._direction(name, each) for name, each in zip(names, stated, strict=True)]
+        if self.tune.prunes == "epoch":
+            check_known(names, config.epoch_metrics, "a pruner needs a metric of each validation (val_metrics), not")
+        n_trials = self.tune.n_trials
+        if self.tune.sampler == "grid":
+            n_trials = min(n_trials or len(self._grid), len(self._grid))
+        return dataclasses.replace(self.tune, metric=[*names], direction=directions, n_trials=n_trials)
+
+    def _direction(self, name: str, stated: str) -> str:
+        config = self.validation.request.config
+        if stated == AUTO and config.val_score_key is not None and config.val_score_key.removeprefix("val_") == name:
+            stated = config.score(None, None)[1]
+        if stated != AUTO:
+            return "max" if MODES[stated] == "highest" else "min"
+        found = higher_is_better(self.validation.bound_metrics[name], name)
+        if found is None:
+            raise ConfigError(f"nobody knows whether large values of {name!r} are good: say direction='max' or 'min'")
+        return "max" if found else "min"
+
+    @property
+    def are_maximised(self) -> list[bool]:
+        """Of each metric whether large values are good."""
+        return [each == "max" for each in self.tune.direction]
+
+    @functools.cached_property
+    def _grid(self) -> list[dict[str, Any]]:
+        return [*self.variable.assignments()]
+
+    @functools.cached_property
+    def most_epochs(self) -> int:
+        """Epochs of the longest trainings there may be: so far the steps of two folds are apart."""
+        known = [self.request.num_epochs]
+        for name, space in self._spaces():
+            if name.rpartition(".")[2] in ("num_epochs", "n_epochs"):
+                known += map(int, space.corners())
+        return max(known)
+
+    def _spaces(self) -> Sequence[tuple[str, Space]]:
+        return [*self.variable.spaces.items()]
+
+    # ------------------------------------------------------------------ what the engine of folds asks for
+
+    @property
+    def request(self) -> Any:
+        """Settings that all trials have in common."""
+        return self.validation.request
+
+    @property
+    def n_processes(self) -> int:
+        """How many processes train a network together."""
+        return self.validation.n_processes
+
+    def is_chosen(self, number: int) -> bool:
+        """Return True: all trials are run."""
+        return True
+
+    def alone(self) -> "Search":
+        """Return the same without what belongs to this process, to be sent to another one."""
+        experiment = copy.copy(self.experiment)
+        experiment.last_trainer = None
+        call = {**self.call, "data": self.validation.data, "executor": None, "n_jobs": None, "mirror": None}
+        return dataclasses.replace(self, experiment=experiment, call=call)
+
+    def folder_of(self, run: Path, number: int) -> Path:
+        """Folder of a trial."""
+        return run / "trials" / f"trial_{number:04d}"
+
+    def histories(self, trial: Path) -> Sequence[Path]:
+        """Return the files that its epochs come into."""
+        return sorted(trial.glob("fold_*/history.jsonl"))
+
+    def completed(self, number: int, trial: Trial) -> Trial:
+        """Return a trial that came from another process."""
+        return trial
+
+    def log_finished(self, folder: RunFolder, trial: Trial) -> None:
+        """Tell the ledger of a trial that has ended."""
+        seconds = round(trial.seconds, 3)
+        folder.log("trial_finished", trial=trial.number, state=trial.state, scores=[*trial.scores], seconds=seconds)
+
+    def read_fold(
+        self, path: Path, number: int, split: Any, *, is_finished: bool, is_own: bool = False
+    ) -> Trial | None:
+        """Return a trial that has ended; ``None`` if it is to be run, or to go on."""
+        try:
+            trial = Trial.read(path)
+        except FileNotFoundError:
+            return None
+        self.study.finish(number, trial.state, trial.scores, trial.constraints or None)
+        return trial
+
+    # ------------------------------------------------------------------ run
+
+    def run(self, resume: str | Path | None = None, allow_changes: bool = False) -> SearchResult:
+        """Run all trials, or go on with those that are missing.
+
+        Parameters
+        ----------
+        resume, allow_changes
+            As of ``experiment.tune``.
+        """
+        common = self.validation
+        if not isinstance(common.data, BaseDataManager):
+            raise ConfigError(
+                f"tune divides the data itself, so it needs a BaseDataManager, got {type(common.data).__name__}"
+            )
+        placement = kfold_call.placed(self.call)
+        search = dataclasses.replace(self, divided=self._divide())
+        division, request = search.divided, common.request
+        n_trials = int(self.tune.n_trials or 0)
+        threads = placement.threads(
+            request.settings.get("num_threads"), self.experiment.backend, n_trials, common.n_processes
+        )
+        described = {**self.tune.describe(), "spaces": yaml_codec.encode(dict(self._spaces())), "seed": request.seed}
+        with self.experiment.open_folder(
+            request,
+            common.data,
+            resume,
+            kind="tune",
+            allow_changes=allow_changes,
+            mirror=placement.mirror,
+            num_threads=threads,
+            num_splits=len(division.splits),
+            n_trials=n_trials,
+            splits=splits.fingerprint(division.splits),
+            search=described,
+            directions=[*self.tune.direction],
+        ) as folder:
+            search = dataclasses.replace(search, run_folder=folder.path)
+            if not (folder.path / SPACES).exists():
+                self.experiment.params.save(folder.path / SPACES)
+            work = Work(
+                validation=search,
+                folder=folder.path,
+                splits=range(n_trials),
+                threads=folder.read_manifest().get("num_threads"),
+                allow_changes=allow_changes,
+                takeover_after=placement.takeover_after,
+                n_events=len(folder.events()),
+                what="trial",
+            )
+            trials = run_folds(work, folder, placement)
+            return search.result(trials)
+
+    def result(self, trials: Sequence[Trial]) -> SearchResult:
+        """Return what all trials say together."""
+        return SearchResult(
+            trials=trials,
+            metrics=self.tune.metrics,
+            are_maximised=self.are_maximised,
+            path=self.run_folder or Path(),
+            name=self.experiment.name,
+            searched=self.experiment.params,
+        )
+
+    def _divide(self) -> Division:
+        if self.tune.num_splits is not None:
+            return self.validation.divide()
+        common = self.validation
+        seed = common.request.seed if common.split.random_seed is None else common.split.random_seed
+        splitter = splits.Splitter(common.cases.dataset, common.split, seed)
+        held_out = splitter.held_out()
+        seen = [splits.Split(held_out.train, None, held_out.test)]
+        leaks = find_leaks(common.cases, common.split, seen, common.request.key_mapping)
+        return Division(splits=[held_out], groups=splitter.groups, leaks=leaks)
+
+    @functools.cached_property
+    def study(self) -> Any:
+        """Proposals and values, on disk."""
+        from delira.search.study import Study
+
+        folder = self.run_folder or Path()
+        return Study(folder, self.experiment.name, self.tune, self.are_maximised, self.request.seed)
+
+    def run_fold(
+        self, folder: RunFolder, number: int, split: Any, table: Any, first: Any, settings: Mapping[str, Any]
+    ) -> Trial:
+        """Run a trial, or go on with it.
+
+        Parameters
+        ----------
+        folder
+            Of the run.
+        number
+            Of the trial.
+        split, table, first
+            What folds have.
+        settings
+            Of the trainer, that hold where it runs.
+        """
+        values = self._proposed(number)
+        spaces = self.variable.spaces
+        path = self.folder_of(folder.path, number)
+        known = {name: spaces[name].valued(shown) for name, shown in values.items()}
+        reports = Reports(self, number)
+        state, error = "finished", ""
+        try:
+            validation = self.validation_with(known, **settings, verbose=0)
+            self._watched(validation, reports, number).run(At(path, number + 1))
+        except TrialPruned as pruned:
+            state, error = "pruned", str(pruned)
+        except (LeaseLostError, UnreadableError, OSError):
+            raise
+        except Exception as failure:
+            self._tell_failed(number, failure)
+            state, error = "failed", said_by(failure)
+        trial = reports.trial(state, error, values, path)
+        if state == "finished":
+            trial = self._judged(trial, known, reports)
+        files.publish_text(path / FILE_NAME, trial.to_json())
+        self.study.finish(number, trial.state, trial.scores, trial.constraints or None)
+        return trial
+
+    def _proposed(self, number: int) -> dict[str, Any]:
+        spaces = self.variable.spaces
+        if self.tune.sampler == "grid":
+            for place in range(len(self.study.trials()), number + 1):
+                shown = {name: spaces[name].shown(value) for name, value in self._grid[place].items()}
+                self.study.record(place, shown, spaces)
+            return self.study.record(number, {}, spaces)  # type: ignore[no-any-return]
+
+        def ask(place: int, pick: Callable[[str, Space], Any]) -> None:
+            self.variable.chosen(pick)
+
+        return self.study.proposed(number, ask)  # type: ignore[no-any-return]
+
+    def _watched(self, validation: CrossValidation, reports: "Reports", number: int) -> CrossValidation:
+        """Return the cross-validation of a trial with what follows it."""
+        order = None
+        if self.tune.prunes == "fold":  # the same folds first in each trial would decide all of them
+            n_folds = len(self.divided.splits) if self.divided is not None else 0
+            seed = derive(self.request.seed, number, stream="order of folds")
+            order = tuple(np.random.default_rng(seed).permutation(n_folds).tolist())
+        request = validation.request
+        if self.tune.prunes == "epoch":
+            watcher = PruningCallback(reports)
+            request = dataclasses.replace(request, callbacks=[*request.callbacks, watcher])
+        return dataclasses.replace(validation, request=request, after_fold=reports.end_fold, order=order)
+
+    def _judged(self, trial: Trial, values: Mapping[str, Any], reports: "Reports") -> Trial:
+        """Return a trial with its constraints; one whose score is no number has failed."""
+        if not all(map(math.isfinite, trial.scores)):
+            told = ", ".join(f"{name} {value}" for name, value in zip(self.tune.metrics, trial.scores, strict=True))
+            return dataclasses.replace(trial, state="failed", error=f"its score is not finite: {told}")
+        if self.tune.constraints is None:
+            return trial
+        found = self.tune.constraints(self.experiment.params.with_values(values), reports.means())
+        constraints = np.atleast_1d(np.asarray(found, dtype=float))
+        expect(("constraints", found, constraints.ndim == 1, "a number, or several: above 0 where they are broken"))
+        return dataclasses.replace(trial, constraints=tuple(constraints.tolist()))
+
+    def _tell_failed(self, number: int, failure: Exception) -> None:
+        """Say that a trial failed; where all do, there is nothing to go on for."""
+        if not self.study.n_in("finished", "pruned") and self.study.n_in("failed") + 1 >= _MOST_FAILED:
+            failure.add_note(f"{_MOST_FAILED} trials failed before any had ended, so the search ends with this error")
+            raise failure
+        _log.error("trial %d failed, and the search goes on: %s", number, said_by(failure), exc_info=failure)
+
+
+class Reports:
+    """What is known of a trial while it runs: the scores of its folds, and the epochs of the one that is trained.
+
+    Parameters
+    ----------
+    search, number
+        Whose it is, and which trial.
+    """
+
+    def __init__(self, search: Search, number: int):
+        self._search, self._number = search, number
+        self._folds: list[results.FoldResult] = []
+        self._last: float | None = None
+        self._n_epochs = 0
+
+    @property
+    def _metrics(self) -> Sequence[str]:
+        return self._search.tune.metrics
+
+    def end_fold(self, fold: results.FoldResult) -> None:
+        """Take the result of a fold; raises if the trial is to be given up."""
+        self._folds.append(fold)
+        self._n_epochs = 0
+        if self._search.tune.prunes != "fold":
+            return
+        score = fold.means()[self._metrics[0]]
+        is_last = self._search.divided is not None and len(self._folds) == len(self._search.divided.splits)
+        if self._search.study.report(self._number, fold.fold, score) and not is_last:
+            raise TrialPruned(f"after {len(self._folds)} folds: {self._metrics[0]} {score:.4g} in the last")
+
+    def end_epoch(self, history: Sequence[Mapping[str, float]], *, is_again: bool = False) -> None:
+        """Take an epoch of the fold that is trained; raises if the trial is to be given up.
+
+        Parameters
+        ----------
+        history
+            Of the fold by now.
+        is_again
+            Whether it goes on after a break, so that nobody knows what was reported of its epochs.
+        """
+        self._n_epochs = len(history)
+        first = 0 if is_again else len(history) - 1
+        is_over = False
+        for position in range(first, len(history)):
+            if (value := self._mean_so_far(position, history[position])) is not None:
+                self._last = value
+                since = len(self._folds) * self._search.most_epochs
+                is_over = self._search.study.report(self._number, since + position + 1, value, since)
+        if is_over:
+            raise TrialPruned(f"after epoch {len(history)} of fold {len(self._folds) + 1}: {self._last:.4g}")
+
+    def _mean_so_far(self, position: int, record: Mapping[str, float]) -> float | None:
+        """Mean over the folds so far of the validation at an epoch; of one that had stopped before, its last."""
+        key = f"val_{self._metrics[0]}"
+        if key not in record:
+            return None
+        earlier = [[each[key] for each in fold.history if key in each] for fold in self._folds]
+        values = [known[min(position, len(known) - 1)] for known in earlier if known]
+        return float(np.mean([*values, record[key]]))
+
+    def means(self) -> dict[str, float]:
+        """Each metric of the trial: its mean over the folds."""
+        found = [fold.means() for fold in self._folds]
+        return {name: float(np.mean([each[name] for each in found])) for name in (found[0] if found else ())}
+
+    def trial(self, state: str, error: str, values: Mapping[str, Any], path: Path) -> Trial:
+        """Return the trial as it has ended."""
+        folds = sorted(self._folds, key=lambda fold: fold.fold)
+        means = self.means()
+        scores = tuple(means[name] for name in self._metrics) if folds else ()
+        if state == "pruned" and not scores and self._last is not None:
+            scores = (self._last,)
+        return Trial(
+            number=self._number,
+            state=state,
+            values=dict(values),
+            scores=scores,
+            fold_scores=tuple(tuple(fold.means()[name] for name in self._metrics) for fold in folds),
+            epochs=sum(len(fold.history) for fold in folds) + self._n_epochs,
+            seconds=float(sum(fold.seconds for fold in folds)),
+            error=error,
+            path=path,
+        )
+
+
+class PruningCallback(AbstractCallback):
+    """Tells a study each validation of a trial, and ends the trial when it is to be given up.
+
+    Parameters
+    ----------
+    reports
+        Of the trial.
+    """
+
+    only_watches = True
+    shared = ("reports",)
+
+    def __init__(self, reports: Reports):
+        self.reports = reports
+
+    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
+        """Tell what was before a break."""
+        if trainer.state.history:
+            self.reports.end_epoch(trainer.state.history, is_again=True)
+
+    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
+        """Tell the epoch."""
+        self.reports.end_epoch(trainer.state.history)

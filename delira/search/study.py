@@ -1,0 +1,267 @@
+"""A study of Optuna in the folder of a run: proposals and values, shared by all who work at them.
+
+It keeps no more than that: who runs a trial is a lease of the run. All that is written is written under one lease, by
+whole lines, so that what a kill leaves half written is cut off by who writes next.
+"""
+
+import contextlib
+import copy
+import functools
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from delira.runs.leases import Leases
+from delira.search.tune import Tune
+from delira.utils.seeding import derive_int
+from delira.utils.spaces import Choice, Float, Int, Space
+
+#: in the folder of the run; Optuna's dashboard opens it
+FILE_NAME = "study.journal"
+#: of a trial, by the name that Optuna's samplers know
+_CONSTRAINTS = "constraints"
+STATES = {"finished": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+
+#: asks for the value of each space that is there: name and space in, value out
+Pick = Callable[[str, Space], Any]
+
+
+class _HeldBefore:
+    """The lock of the file, which the lease is that every writer holds."""
+
+    def acquire(self) -> bool:
+        """Do nothing."""
+        return True
+
+    def release(self) -> None:
+        """Do nothing."""
+
+
+class Study:
+    """The trials of a search, by their numbers from 0.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    name
+        Of the experiment.
+    tune
+        What is asked for.
+    are_maximised
+        Of each metric whether large values are good.
+    seed
+        The proposal of trial ``n`` depends on ``(seed, n)`` and on what is known of the other trials.
+    """
+
+    def __init__(self, folder: Path, name: str, tune: Tune, are_maximised: Sequence[bool], seed: int):
+        self._file, self._leases = folder / FILE_NAME, Leases(folder)
+        self._name, self._tune, self._seed = name, tune, seed
+        self._directions = ["maximize" if each else "minimize" for each in are_maximised]
+        with self._held():
+            backend = JournalFileBackend(str(self._file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
+            self._storage = JournalStorage(backend)
+            self._study = optuna.create_study(
+                storage=self._storage,
+                study_name=name,
+                directions=self._directions,
+                load_if_exists=True,
+                pruner=_pruner(tune),
+            )
+
+    def proposed(self, number: int, ask: Callable[[int, Pick], None]) -> dict[str, Any]:
+        """Return the values of a trial, proposed now unless they were before.
+
+        Parameters
+        ----------
+        number
+            Of the trial.
+        ask
+            Called with the number of a trial and a function that proposes the value of a space, for this trial and for
+            those before it that nobody has proposed yet.
+        """
+        with self._held():
+            for missing in range(len(self.trials()), number + 1):
+                self._propose(missing, ask)
+            return dict(self.trials()[number].params)
+
+    def _propose(self, number: int, ask: Callable[[int, Pick], None]) -> None:
+        """Propose all values in memory first, so that the file has a whole trial or none."""
+        distributions: dict[str, BaseDistribution] = {}
+        memory = optuna.create_study(directions=self._directions, sampler=self._sampler(number))
+        memory.add_trials(self.trials())
+        trial = memory.ask()
+
+        def pick(name: str, space: Space) -> Any:
+            distributions[name] = distribution_of(space)
+            return space.valued(_suggested(trial, name, distributions[name]))
+
+        ask(number, pick)
+        made = memory.get_trials(deepcopy=False)[-1]
+        template = create_trial(
+            state=TrialState.RUNNING,
+            params={name: made.params[name] for name in distributions},
+            distributions=distributions,
+            system_attrs=dict(made.system_attrs),
+        )
+        self._storage.create_new_trial(self._id, template_trial=template)
+
+    def record(self, number: int, params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Any]:
+        """Return the values of a trial, which are these unless others were recorded; of a grid."""
+        with self._held():
+            if len(self.trials()) == number:
+                distributions = {name: distribution_of(spaces[name]) for name in params}
+                made = create_trial(state=TrialState.RUNNING, params=dict(params), distributions=distributions)
+                self._storage.create_new_trial(self._id, template_trial=made)
+            return dict(self.trials()[number].params)
+
+    def report(self, number: int, step: int, value: float, since: int = 0) -> bool:
+        """Tell a value on the way; returns True if the trial is to be given up.
+
+        Parameters
+        ----------
+        number
+            Of the trial.
+        step
+            Of all trials the same step is compared.
+        value
+            So far.
+        since
+            First step that is looked at, as those before are of another fold.
+        """
+        with self._held():
+            trial_id = self._id_of(number)
+            if step not in self._storage.get_trial(trial_id).intermediate_values:
+                self._storage.set_trial_intermediate_value(trial_id, step, value)
+            seen = copy.copy(self._storage.get_trial(trial_id))
+            seen.intermediate_values = {at: told for at, told in seen.intermediate_values.items() if at >= since}
+            return self._study.pruner.prune(self._study, seen)
+
+    def finish(
+        self, number: int, state: str, scores: Sequence[float] | None, constraints: Sequence[float] | None = None
+    ) -> None:
+        """Record how a trial ended; does nothing if that is known.
+
+        Parameters
+        ----------
+        number
+            Of the trial.
+        state
+            ``"finished"``, ``"pruned"`` or ``"failed"``.
+        scores
+            Of a finished one, one for each metric.
+        constraints
+            Above 0: broken.
+        """
+        with self._held():
+            trial_id = self._id_of(number)
+            if self._storage.get_trial(trial_id).state.is_finished():
+                return
+            if constraints is not None:
+                self._storage.set_trial_system_attr(trial_id, _CONSTRAINTS, [*map(float, constraints)])
+            values = [*map(float, scores)] if state == "finished" and scores is not None else None
+            self._storage.set_trial_state_values(trial_id, STATES[state], values)
+
+    def trials(self) -> list[FrozenTrial]:
+        """Return all trials that were proposed, in their order."""
+        return self._storage.get_all_trials(self._id, deepcopy=False)
+
+    def n_in(self, *states: str) -> int:
+        """Return how many trials have ended so."""
+        wanted = [STATES[state] for state in states]
+        return sum(trial.state in wanted for trial in self.trials())
+
+    @functools.cached_property
+    def _id(self) -> int:
+        return self._storage.get_study_id_from_name(self._name)
+
+    def _id_of(self, number: int) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
+
+    def _sampler(self, number: int) -> Any:
+        seed = derive_int(self._seed, number, stream="search") % 2**32
+        given = self._tune.sampler
+        constraints = {"constraints_func": _known_constraints} if self._tune.constraints is not None else {}
+        made = {
+            "tpe": functools.partial(optuna.samplers.TPESampler, constant_liar=True, **constraints),
+            "random": optuna.samplers.RandomSampler,
+            "gp": functools.partial(optuna.samplers.GPSampler, **constraints),
+            "nsga2": functools.partial(optuna.samplers.NSGAIISampler, **constraints),
+        }
+        return (made[given] if isinstance(given, str) else given)(seed=seed)
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Scope in which nobody else writes, and Optuna says nothing."""
+        verbosity = optuna.logging.get_verbosity()
+        with self._leases.waited_for("study"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            optuna.logging.set_verbosity(optuna.logging.ERROR)
+            try:
+                _cut_half_line(self._file)
+                yield
+            finally:
+                optuna.logging.set_verbosity(verbosity)
+
+
+def _known_constraints(trial: FrozenTrial) -> Sequence[float]:
+    return trial.system_attrs.get(_CONSTRAINTS, (0.0,))
+
+
+def distribution_of(space: Space) -> BaseDistribution:
+    """Return what Optuna calls a space."""
+    if isinstance(space, Float):
+        return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
+    if isinstance(space, Int):
+        return IntDistribution(space.low, space.high, log=space.log, step=space.step)
+    assert isinstance(space, Choice)  # noqa: S101 - for the type checker: there is no further kind
+    return CategoricalDistribution(space.labels)
+
+
+def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
+    if isinstance(distribution, FloatDistribution):
+        return trial.suggest_float(
+            name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
+        )
+    if isinstance(distribution, IntDistribution):
+        return trial.suggest_int(
+            name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
+        )
+    assert isinstance(distribution, CategoricalDistribution)  # noqa: S101 - as above
+    return trial.suggest_categorical(name, distribution.choices)
+
+
+def _pruner(tune: Tune) -> Any:
+    given = tune.pruner
+    made: Mapping[str, Callable[[], Any]] = {
+        "median": optuna.pruners.MedianPruner,
+        "percentile": functools.partial(optuna.pruners.PercentilePruner, 25.0),
+        "halving": optuna.pruners.SuccessiveHalvingPruner,
+        "wilcoxon": optuna.pruners.WilcoxonPruner,
+    }
+    if given is None:
+        return optuna.pruners.NopPruner()
+    return made[given]() if isinstance(given, str) else given
+
+
+def _cut_half_line(file: Path) -> None:
+    """Cut off what a writer that was killed left of its last line; only who holds the lease may."""
+    if not file.exists():
+        return
+    with open(file, "r+b") as opened:
+        end = opened.seek(0, os.SEEK_END)
+        if not end:
+            return
+        opened.seek(-1, os.SEEK_END)
+        if opened.read(1) == b"\n":
+            return
+        opened.seek(0)
+        opened.truncate(opened.read().rfind(b"\n") + 1)

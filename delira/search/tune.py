@@ -1,0 +1,164 @@
+"""What a search is asked for, refused where it cannot work before anything is trained."""
+
+import dataclasses
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from delira.errors import ConfigError, did_you_mean, expect
+from delira.metrics.direction import MODES
+from delira.utils import references, yaml_codec
+
+SAMPLERS = ("tpe", "random", "grid", "gp", "nsga2")
+PRUNERS = ("median", "percentile", "halving", "wilcoxon")
+#: classes of Optuna whose state lies in a study as a pickle, or that count in it what they have proposed
+_WITH_STATE = {
+    "CmaEsSampler": "it keeps its state as a pickle in the file of the study, and reading that would run code",
+    "GridSampler": "say sampler='grid'",
+    "BruteForceSampler": "say sampler='grid'",
+    "QMCSampler": "it counts in the study what it has proposed, which is not the same for several workers",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tune:
+    """A search: how many trials, what makes one better, who proposes and who gives up.
+
+    Parameters
+    ----------
+    n_trials
+        Settings that are tried; ``None``: all of a grid.
+    metric
+        Name of the metric that is looked at, or several: then no trial is the best, but some are not beaten by any.
+    direction
+        ``"max"``, ``"min"``, or ``"auto"``: as the metric says; for several one for each.
+    num_splits
+        Folds in which each trial is trained and tested; ``None``: it is trained once, and scored by its validation.
+    val_split
+        Part that is held out for validation: of the training part of each fold, or of the data where there are none.
+    sampler
+        ``"tpe"``, ``"random"``, ``"grid"``, ``"gp"``, ``"nsga2"``; or what makes a sampler of Optuna of ``seed=``, as
+        ``functools.partial(TPESampler, multivariate=True)``.
+    pruner
+        Who gives trials up: ``"median"``, ``"percentile"`` (the worse three quarters), ``"halving"``, after each epoch;
+        ``"wilcoxon"``, after each fold; or a pruner of Optuna. ``None``: nobody.
+    constraints
+        Called with the parameters of a trial and its metrics, ``(params, metrics)``; returns a number, or several:
+        above 0 a trial breaks them, and is the best only if all do.
+
+    Raises
+    ------
+    ConfigError
+        If something is not what it must be, or contradicts something else.
+    """
+
+    n_trials: int | None = None
+    metric: str | Sequence[str] | None = None
+    direction: str | Sequence[str] = "auto"
+    num_splits: int | None = None
+    val_split: float | None = 0.2
+    sampler: Any = "tpe"
+    pruner: Any = None
+    constraints: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        number = self.n_trials
+        is_number = number is None or (isinstance(number, numbers.Integral) and not isinstance(number, bool))
+        are_names = self.metric is None or (bool(self.metrics) and all(isinstance(name, str) for name in self.metrics))
+        is_called = self.constraints is None or callable(self.constraints)
+        expect(
+            ("n_trials", number, is_number and (number is None or number >= 1), "a whole number from 1"),
+            ("metric", self.metric, are_names, "the name of a metric, or a list of names"),
+            ("constraints", self.constraints, is_called, "a function of parameters and metrics"),
+        )
+        if number is None and self.sampler != "grid":
+            raise ConfigError("n_trials is not given: say how many settings are to be tried, e.g. n_trials=50")
+        self._check_directions()
+        self._check_sampler()
+        self._check_pruner()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that are looked at, without ``val_``; empty: the experiment's is."""
+        if self.metric is None:
+            return ()
+        names = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+        return tuple(name.removeprefix("val_") if isinstance(name, str) else name for name in names)
+
+    @property
+    def prunes(self) -> str:
+        """``"epoch"`` or ``"fold"``, after which a trial may be given up; empty: never."""
+        if self.pruner is None:
+            return ""
+        is_wilcoxon = self.pruner == "wilcoxon" or type(self.pruner).__name__ == "WilcoxonPruner"
+        return "fold" if is_wilcoxon else "epoch"
+
+    def _check_directions(self) -> None:
+        stated = [self.direction] if isinstance(self.direction, str) else [*self.direction]
+        for each in stated:
+            is_known = isinstance(each, str) and (each == "auto" or each in MODES)
+            expect(("direction", each, is_known, f"'auto' or one of {', '.join(map(repr, MODES))}"))
+        if not isinstance(self.direction, str) and len(stated) != len(self.metrics):
+            raise ConfigError(f"{len(stated)} directions for {len(self.metrics)} metrics; one for each, or 'auto'")
+
+    def _check_sampler(self) -> None:
+        given = self.sampler
+        if isinstance(given, str):
+            if given not in SAMPLERS:
+                raise ConfigError(
+                    f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, or what makes one of Optuna, got "
+                    f"{given!r}{did_you_mean(given, SAMPLERS)}"
+                )
+            return
+        made = getattr(given, "func", given)
+        name = getattr(made, "__name__", type(made).__name__)
+        if name in _WITH_STATE:
+            raise ConfigError(f"{name} cannot be used here: {_WITH_STATE[name]}")
+        if not callable(given):
+            raise ConfigError(
+                f"sampler={given!r} is one sampler, whose random numbers nobody could continue; give what makes it "
+                f"of a seed: functools.partial({type(given).__name__}, …)"
+            )
+
+    def _check_pruner(self) -> None:
+        given = self.pruner
+        is_known = given is None or given in PRUNERS if isinstance(given, str | None) else hasattr(given, "prune")
+        expect(("pruner", given, is_known, f"one of {', '.join(map(repr, PRUNERS))}, or a pruner of Optuna"))
+        if given is None:
+            return
+        if len(self.metrics) > 1:
+            raise ConfigError(
+                f"pruner={given!r} compares one number, and {len(self.metrics)} metrics are looked at: leave the "
+                "pruner out, or look at one metric"
+            )
+        if self.prunes == "epoch" and self.val_split is None:
+            raise ConfigError(f"pruner={given!r} looks at the validation of each epoch; val_split=None leaves none")
+        if self.prunes == "fold":
+            self._check_folds()
+
+    def _check_folds(self) -> None:
+        """Refuse a test of folds that so few can never decide: of m folds no p-value is below 2 ** -m."""
+        p_threshold, n_startup = 0.1, 2
+        if not isinstance(self.pruner, str):
+            known = settings_of(self.pruner)
+            p_threshold, n_startup = known.get("p_threshold", p_threshold), known.get("n_startup_steps", n_startup)
+        before_last = (self.num_splits or 1) - 1
+        needed = next(m for m in range(1, 200) if m >= max(2, n_startup) and 2.0**-m < p_threshold) + 1
+        if before_last + 1 < needed:
+            raise ConfigError(
+                f"WilcoxonPruner can give up no trial of {self.num_splits or 1} folds: with p_threshold={p_threshold} "
+                f"it needs {needed - 1} before the last one; say num_splits={needed} or more, or another pruner"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return what decides which trials there are, as plain values; not how many."""
+        named = {name: getattr(self, name) for name in ("num_splits", "val_split", "constraints")}
+        pruner = self.pruner if isinstance(self.pruner, str | None) else settings_of(self.pruner)
+        return yaml_codec.encode({**named, "metric": [*self.metrics], "sampler": self.sampler, "pruner": pruner})  # type: ignore[no-any-return]
+
+
+def settings_of(pruner: object) -> Mapping[str, Any]:
+    """Return the class of a pruner and what it was made of."""
+    stated = {name.lstrip("_"): value for name, value in vars(pruner).items()}
+    inner = {name: settings_of(value) if hasattr(value, "prune") else value for name, value in stated.items()}
+    return {"class": references.class_on_disk(type(pruner)), **inner}
