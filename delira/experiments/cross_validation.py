@@ -6,10 +6,9 @@ import dataclasses
 import functools
 import json
 import logging
-import operator
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from delira.callbacks.abstract_callback import CallbackList
 from delira.callbacks.live_view import FoldTable, NoTable
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._describe import case_names_of, class_names_of
-from delira.errors import CheckpointError, ConfigError, MissingKeyError, UnreadableError, noting
+from delira.errors import CheckpointError, ConfigError, UnreadableError, noting
 from delira.experiments import experiment_file
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
@@ -27,12 +26,13 @@ from delira.experiments.leakage import caveats_of_validation, check_label_key, f
 from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult, selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
+from delira.experiments.stored_metrics import compute_metrics, entries_of
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.per_class import lacking
-from delira.metrics.scoring import keys_of, lookup
+from delira.metrics.scoring import keys_of
 from delira.runs import code_of, kept, results
-from delira.runs.folder import RunFolder, loss_tolerated
+from delira.runs.folder import At, RunFolder, loss_tolerated
 from delira.training import checks, predictor
 from delira.training.epoch import batch_length
 from delira.training.keeping import Keeper, Keeping, tell_size
@@ -41,7 +41,7 @@ from delira.training.ranks import number_of_processes
 from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, yaml_codec
-from delira.utils.arrays import iterate_leaves, map_leaves
+from delira.utils.arrays import iterate_leaves
 
 _log = logging.getLogger("delira")
 
@@ -115,7 +115,7 @@ class CrossValidation:
         keys = keys_of(self.bound_metrics, self.metric_keys)
         return self.request.config.known_outputs(self.bound_metrics, keys, self.experiment.backend)
 
-    def run(self, resume: str | Path | None = None, allow_changes: bool = False) -> KFoldResult:
+    def run(self, resume: str | Path | At | None = None, allow_changes: bool = False) -> KFoldResult:
         """Train and test every fold.
 
         Parameters
@@ -272,6 +272,13 @@ class CrossValidation:
     def log_finished(self, folder: RunFolder, fold: results.FoldResult) -> None:
         """Tell the ledger of a fold that has ended."""
         log_finished(folder, fold)
+
+    def sent(self, fold: results.FoldResult) -> results.FoldResult | bool:
+        """Return what goes back to who asked for a fold: True if it is in its folder, else itself."""
+        with contextlib.suppress(CheckpointError, OSError):
+            if fold.path is not None and results.read_fold(fold.path).outputs is not None:
+                return True
+        return dataclasses.replace(fold, parameters=None, callbacks=())
 
     def completed(self, number: int, fold: results.FoldResult) -> results.FoldResult:
         """Return a fold that came from another process, with what was left there."""
@@ -553,43 +560,3 @@ def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray 
         with loss_tolerated("what was left out of a fold"):
             files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
     return left_out
-
-
-def compute_metrics(metrics: MetricSet, outputs: Mapping[str, Any], batch_size: int) -> dict[str, np.ndarray] | None:
-    """Metrics of stored predictions and targets, seen in the batches that they came in.
-
-    Parameters
-    ----------
-    metrics
-        What is computed.
-    outputs
-        ``predictions`` and ``targets``: trees of arrays of shape ``(n, ...)``.
-    batch_size
-        Samples of each batch but the last.
-
-    Returns
-    -------
-    dict or None
-        ``None`` if what a metric reads was not stored, or not as it came.
-    """
-    if not len(metrics):
-        return {}
-    values = {**outputs["predictions"], **outputs["targets"]}
-    try:
-        read = {entry: lookup(values, entry) for entry in metrics.entries}
-    except MissingKeyError:
-        return None
-    leaves = [leaf for entry in read.values() for _, leaf in iterate_leaves(entry)]
-    lengths = {len(leaf) for leaf in leaves}
-    if len(lengths) != 1 or any(leaf.dtype.hasobject for leaf in leaves):
-        return None
-    needed = entries_of(values, metrics.entries)
-    for start in range(0, lengths.pop(), batch_size):
-        metrics.update(map_leaves(operator.itemgetter(slice(start, start + batch_size)), needed))
-    return metrics.compute()
-
-
-def entries_of(values: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
-    """Entries by name or dotted path; a path keeps the whole entry it begins with."""
-    roots = {key if key in values else key.split(".", 1)[0] for key in wanted}
-    return {key: value for key, value in values.items() if key in roots}

@@ -28,8 +28,7 @@ from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult, other_weights, selection_of
 from delira.experiments.run_request import RunRequest, check_mapping
-from delira.runs.code_of import code_of, code_of_functions
-from delira.runs.folder import RunFolder, locate_fold
+from delira.runs.folder import At, RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.runs.stored_run import read_run
 from delira.settings.config import canonical
@@ -41,7 +40,7 @@ from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils import files, references, yaml_codec
+from delira.utils import files, yaml_codec
 from delira.utils.frameworks import find_backend
 
 if TYPE_CHECKING:
@@ -513,7 +512,7 @@ class BaseExperiment(Generic[NetworkT]):
         self,
         request: RunRequest,
         data: Data,
-        resume: str | Path | None,
+        resume: str | Path | At | None,
         *,
         kind: str,
         allow_changes: bool = False,
@@ -538,19 +537,7 @@ class BaseExperiment(Generic[NetworkT]):
         **facts
             For the manifest; ``splits`` is part of the fingerprint.
         """
-        if request.num_epochs == 0:  # networks as they begin are sometimes wanted, but seldom
-            _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
-        stated = {
-            "name": self.name,
-            "model": references.class_on_disk(self.model_cls),
-            "code": code_of(self.model_cls, request.model_kwargs.values()),
-            "functions": code_of_functions([*request.functions(data), *called]),
-            **request.described(data, self.backend),
-            "fingerprint": {"kind": kind, **request.fingerprint(data), "splits": facts.pop("splits", None)},
-            **facts,
-        }
-        if "search" in facts:
-            stated["fingerprint"]["search"] = yaml_codec.digest(facts["search"])
+        stated = run_request.stated_for(self, request, data, kind=kind, called=called, facts=facts)
         return mirroring.opened(mirror, self.save_path, request.params.save, stated, resume, allow_changes)
 
     # ------------------------------------------------------------------ on disk

@@ -1,6 +1,5 @@
 """One part of a run, a fold or a trial of a search, run by whoever takes it, wherever that is."""
 
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -10,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_view import FoldTable, NoTable
-from delira.errors import CheckpointError, ConfigError, LeaseLostError
+from delira.errors import ConfigError, LeaseLostError
 from delira.experiments.kept_hashes import keep_of_folds
 from delira.experiments.result import other_weights
-from delira.experiments.splits import Split
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
 from delira.runs.leases import Lease, Leases, worker
 
 if TYPE_CHECKING:
     from delira.execution import Shared
-    from delira.experiments.cross_validation import CrossValidation
 
 _log = logging.getLogger("delira")
 
@@ -32,10 +29,12 @@ _MOST = 8000
 class Work:
     """What all folds have in common."""
 
-    validation: "CrossValidation"
+    validation: Any
+    """The cross-validation, or the search."""
     folder: Path
     """Of the run."""
-    splits: Sequence[Split]
+    splits: Sequence[Any]
+    """What tells the parts from each other: one for each."""
     threads: int | None
     allow_changes: bool
     takeover_after: float
@@ -191,10 +190,7 @@ class FoldTask:
         fold = work.run(self.number, NoTable(), work.first if self.is_first else _nothing, self.over, verbose=0)
         if fold is None:
             return False
-        with contextlib.suppress(CheckpointError, OSError):
-            if fold.path is not None and results.read_fold(fold.path).outputs is not None:
-                return True
-        return dataclasses.replace(fold, parameters=None, callbacks=())
+        return work.validation.sent(fold)  # type: ignore[no-any-return]
 
 
 def _nothing(trainer: Any) -> None:

@@ -34,7 +34,7 @@ _MOST_LOSSES = 3
 _Outcome = tuple[int, results.FoldResult | Exception]
 
 
-def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[results.FoldResult]:
+def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
     """Every fold: read if it is finished, else trained and tested, if it was asked for.
 
     Here the error of a fold arrives at once. Of folds that were handed out one that fails is told, and the others go
@@ -87,7 +87,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[resul
                 found[number] = outcome
                 tell(outcome)
     if failed:
-        _raise(failed, sorted(found), len(splits))
+        _raise(failed, sorted(found), work)
     return [found[number] for number in sorted(found)]
 
 
@@ -117,14 +117,14 @@ def _find_finished(
     return found, waiting
 
 
-def _raise(failed: Mapping[int, Exception], finished: Sequence[int], n_folds: int) -> None:
+def _raise(failed: Mapping[int, Exception], finished: Sequence[int], work: Work) -> None:
     """Raise the error of the first fold that failed, and say what became of the others."""
     first = min(failed)
-    if n_folds > 1 and finished:
+    if len(work.splits) > 1 and finished:
         others = "" if len(failed) == 1 else f", as did {sorted(failed)[1:]}"
         failed[first].add_note(
-            f"Fold {first} failed{others}; finished are {[*finished]}, which are kept: the same call with resume= "
-            "runs what is missing"
+            f"{work.what.capitalize()} {first} failed{others}; finished are {[*finished]}, which are kept: the same "
+            "call with resume= runs what is missing"
         )
     raise failed[first]
 

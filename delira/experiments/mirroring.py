@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.errors import expect
-from delira.runs.folder import RunFolder
+from delira.runs.folder import At, RunFolder
 
 if TYPE_CHECKING:
     from delira.execution import Mirror
@@ -54,7 +54,7 @@ def opened(
     parent: Path,
     save: Callable[[Path], Path],
     facts: Mapping[str, Any],
-    resume: str | Path | None,
+    resume: str | Path | At | None,
     allow_changes: bool,
 ) -> AbstractContextManager[RunFolder]:
     """Scope of a run, as of ``RunFolder.opened``, that is mirrored if that is asked for.
@@ -77,15 +77,15 @@ def _mirrored(
     asked: "Mirror",
     parent: Path,
     facts: Mapping[str, Any],
-    resume: str | Path | None,
-    begin: Callable[[str | Path | None], AbstractContextManager[RunFolder]],
+    resume: str | Path | At | None,
+    begin: Callable[[str | Path | At | None], AbstractContextManager[RunFolder]],
 ) -> Iterator[RunFolder]:
     from delira.execution.fetching import Fetching
 
     fetching = Fetching(asked.connected(), str(facts["name"]), parent)
     if resume == "auto":
         fetching.bring_newest(lambda folder: folder.is_meant(facts))
-    elif resume is not None:
+    elif resume is not None and not isinstance(resume, At):
         resume = fetching.located(Path(resume))
     # outside: the last line of the ledger is copied, too
     with asked.following() as copying, begin(resume) as folder:

@@ -18,11 +18,14 @@ from delira.experiments import variable
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing
 from delira.frameworks import LIBRARIES
+from delira.runs.code_of import code_of, code_of_functions
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
 from delira.training.launched import launched
 from delira.training.ranks import number_of_processes
 from delira.utils import references, yaml_codec
+
+_log = logging.getLogger("delira")
 
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
@@ -183,6 +186,35 @@ def resolve(
         start_epoch=trainer_settings.check_start(flat.get("start_epoch", 1)),
         model_kwargs=own.model_kwargs(),
     )
+
+
+def stated_for(
+    experiment: Any, request: RunRequest, data: Data, *, kind: str, called: Iterable[Any], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the manifest of a run says, of which its ``fingerprint`` must stay the same.
+
+    Parameters
+    ----------
+    experiment, request, data
+        Who runs what, on what.
+    kind, called, facts
+        As of ``experiment.open_folder``; ``splits`` and ``search`` are parts of the fingerprint.
+    """
+    if request.num_epochs == 0:  # networks as they begin are sometimes wanted, but seldom
+        _log.warning("num_epochs is 0: nothing is trained, and the results are those of untrained networks")
+    further = {name: value for name, value in facts.items() if name != "splits"}
+    fingerprint = {"kind": kind, **request.fingerprint(data), "splits": facts.get("splits")}
+    if "search" in facts:
+        fingerprint["search"] = yaml_codec.digest(facts["search"])
+    return {
+        "name": experiment.name,
+        "model": references.class_on_disk(experiment.model_cls),
+        "code": code_of(experiment.model_cls, request.model_kwargs.values()),
+        "functions": code_of_functions([*request.functions(data), *called]),
+        **request.described(data, experiment.backend),
+        "fingerprint": fingerprint,
+        **further,
+    }
 
 
 def in_processes(request: RunRequest, backend: Backend) -> RunRequest:

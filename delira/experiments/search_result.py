@@ -1,20 +1,26 @@
 """What a search gives back: its trials, the best of them, and their parameters."""
 
+import contextlib
 import dataclasses
 import functools
 import json
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.errors import CheckpointError, DataError
+from delira.errors import CheckpointError, ConfigError, DataError
 from delira.experiments.parameters import Parameters
-from delira.runs.stored_run import read_run
+from delira.runs.stored_run import StoredRun, read_run
 from delira.utils import files
+
+_log = logging.getLogger("delira")
 
 #: of a trial, in its folder
 FILE_NAME = "trial.json"
+#: parameters of a search, with their spaces
+SPACES = "search.yml"
 STATES = ("finished", "pruned", "failed")
 
 
@@ -131,9 +137,7 @@ class SearchResult:
         ConfigError
             If there is no search.
         """
-        from delira.experiments.tuning import read_search
-
-        return cls(**read_search(read_run(path)))
+        return cls(**_read(read_run(path)))
 
     @functools.cached_property
     def best_trials(self) -> list[Trial]:
@@ -227,3 +231,40 @@ class SearchResult:
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _read(run: StoredRun) -> dict[str, Any]:
+    """Return the fields of the result of a search that lies in a folder.
+
+    Parameters
+    ----------
+    run
+        What was found there.
+
+    Raises
+    ------
+    ConfigError
+        If it is no search, or its manifest cannot be read.
+    """
+    searched, directions = files.mapping(run.manifest.get("search")), run.manifest.get("directions")
+    if run.kind != "tune" or not searched or not isinstance(directions, list):
+        raise ConfigError(f"{run.path} is no search; KFoldResult.load reads cross-validations and trainings")
+    trials = []
+    for folder in sorted((run.path / "trials").glob("trial_*")):
+        try:
+            trials.append(Trial.read(folder))
+        except FileNotFoundError:
+            continue
+        except CheckpointError as error:
+            _log.warning("%s", error)
+    params = None
+    with contextlib.suppress(ConfigError, OSError):
+        params = Parameters.load(run.path / SPACES)
+    return {
+        "trials": sorted(trials, key=lambda trial: trial.number),
+        "metrics": searched.get("metric") or [],
+        "are_maximised": [each == "max" for each in directions],
+        "path": run.path,
+        "name": run.name,
+        "searched": params,
+    }

@@ -13,7 +13,14 @@ import numpy as np
 
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, LeaseLostError, TrialPruned, UnreadableError, check_known, expect
+from delira.errors import (
+    ConfigError,
+    LeaseLostError,
+    TrialPruned,
+    UnreadableError,
+    check_known,
+    expect,
+)
 from delira.experiments import kfold_call, splits
 from delira.experiments.cross_validation import CrossValidation, Division
 from delira.experiments.fold_task import Work
@@ -21,7 +28,7 @@ from delira.experiments.folds import run_folds
 from delira.experiments.leakage import find_leaks
 from delira.experiments.parameters import Parameters
 from delira.experiments.placement import Placement
-from delira.experiments.search_result import FILE_NAME, SearchResult, Trial
+from delira.experiments.search_result import FILE_NAME, SPACES, SearchResult, Trial
 from delira.experiments.variable import Variable
 from delira.metrics.direction import AUTO, MODES, higher_is_better
 from delira.runs import results
@@ -43,8 +50,6 @@ _NOT_SEARCHED: Mapping[str, Any] = {
 }
 #: trials that may fail before any has ended: then there is nothing to go on for
 _MOST_FAILED = 3
-#: parameters of a search, with their spaces
-SPACES = "search.yml"
 
 
 def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
@@ -204,6 +209,10 @@ class Search:
         """Return the files that its epochs come into."""
         return sorted(trial.glob("fold_*/history.jsonl"))
 
+    def sent(self, trial: Trial) -> Trial:
+        """Return what goes back to who asked for a trial: itself."""
+        return trial
+
     def completed(self, number: int, trial: Trial) -> Trial:
         """Return a trial that came from another process."""
         return trial
@@ -240,8 +249,7 @@ class Search:
                 f"tune divides the data itself, so it needs a BaseDataManager, got {type(common.data).__name__}"
             )
         placement = kfold_call.placed(self.call)
-        search = dataclasses.replace(self, divided=self._divide())
-        division, request = search.divided, common.request
+        division, request = self._divide(), common.request
         n_trials = int(self.tune.n_trials or 0)
         threads = placement.threads(
             request.settings.get("num_threads"), self.experiment.backend, n_trials, common.n_processes
@@ -261,7 +269,7 @@ class Search:
             search=described,
             directions=[*self.tune.direction],
         ) as folder:
-            search = dataclasses.replace(search, run_folder=folder.path)
+            search = dataclasses.replace(self, divided=division, run_folder=folder.path)
             if not (folder.path / SPACES).exists():
                 self.experiment.params.save(folder.path / SPACES)
             work = Work(
@@ -274,8 +282,7 @@ class Search:
                 n_events=len(folder.events()),
                 what="trial",
             )
-            trials = run_folds(work, folder, placement)
-            return search.result(trials)
+            return search.result(run_folds(work, folder, placement))
 
     def result(self, trials: Sequence[Trial]) -> SearchResult:
         """Return what all trials say together."""
@@ -330,7 +337,7 @@ class Search:
         reports = Reports(self, number)
         state, error = "finished", ""
         try:
-            validation = self.validation_with(known, **settings, verbose=0)
+            validation = self.validation_with(known, **{**settings, "verbose": 0})
             self._watched(validation, reports, number).run(At(path, number + 1))
         except TrialPruned as pruned:
             state, error = "pruned", str(pruned)

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -65,7 +65,9 @@ class Study:
     def __init__(self, folder: Path, name: str, tune: Tune, are_maximised: Sequence[bool], seed: int):
         self._file, self._leases = folder / FILE_NAME, Leases(folder)
         self._name, self._tune, self._seed = name, tune, seed
-        self._directions = ["maximize" if each else "minimize" for each in are_maximised]
+        self._directions: list[Literal["maximize", "minimize"]] = [
+            "maximize" if each else "minimize" for each in are_maximised
+        ]
         with self._held():
             backend = JournalFileBackend(str(self._file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
             self._storage = JournalStorage(backend)
@@ -189,12 +191,12 @@ class Study:
     def _sampler(self, number: int) -> Any:
         seed = derive_int(self._seed, number, stream="search") % 2**32
         given = self._tune.sampler
-        constraints = {"constraints_func": _known_constraints} if self._tune.constraints is not None else {}
-        made = {
-            "tpe": functools.partial(optuna.samplers.TPESampler, constant_liar=True, **constraints),
+        known = None if self._tune.constraints is None else _known_constraints
+        made: Mapping[str, Callable[..., Any]] = {
+            "tpe": functools.partial(optuna.samplers.TPESampler, constant_liar=True, constraints_func=known),
             "random": optuna.samplers.RandomSampler,
-            "gp": functools.partial(optuna.samplers.GPSampler, **constraints),
-            "nsga2": functools.partial(optuna.samplers.NSGAIISampler, **constraints),
+            "gp": functools.partial(optuna.samplers.GPSampler, constraints_func=known),
+            "nsga2": functools.partial(optuna.samplers.NSGAIISampler, constraints_func=known),
         }
         return (made[given] if isinstance(given, str) else given)(seed=seed)
 
