@@ -404,6 +404,7 @@ class RunFolder:
             self._is_read = False
             self._append("resumed")
         files.make_folder(self.path)
+        is_new = not (self.path / LEDGER).exists()
         with open(self.path / LEDGER, "a+b") as file, lock.of_file(file):
             line = json.dumps(files.sealed({"time": timestamp(), "event": event, **facts})).encode() + b"\n"
             if file.seek(0, os.SEEK_END):
@@ -412,7 +413,8 @@ class RunFolder:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        files.sync_folder(self.path)
+        if is_new:
+            files.sync_folder(self.path)
 
 
 def said_by(error: BaseException) -> str:

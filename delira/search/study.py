@@ -65,9 +65,8 @@ class Study:
     def __init__(self, folder: Path, name: str, tune: Tune, are_maximised: Sequence[bool], seed: int):
         self._file, self._leases = folder / FILE_NAME, Leases(folder)
         self._name, self._tune, self._seed = name, tune, seed
-        self._directions: list[Literal["maximize", "minimize"]] = [
-            "maximize" if each else "minimize" for each in are_maximised
-        ]
+        named: Mapping[bool, Literal["maximize", "minimize"]] = {True: "maximize", False: "minimize"}
+        self._directions = [named[each] for each in are_maximised]
         with self._held():
             backend = JournalFileBackend(str(self._file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
             self._storage = JournalStorage(backend)

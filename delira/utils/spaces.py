@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from delira.errors import ConfigError, expect
-from delira.utils.references import name_of, safe_repr
+from delira.utils.references import Unresolved, name_of, safe_repr
 
 
 class _Default(enum.Enum):
@@ -312,6 +312,8 @@ class Choice(Space):
 
 def identity(option: object) -> Any:
     """Return what tells an option from others, also of another process."""
+    if isinstance(option, Unresolved):
+        return str(option)
     return option if type(option) in _PLAIN else name_of(option) or safe_repr(option)
 
 
