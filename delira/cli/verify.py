@@ -108,7 +108,10 @@ def _check_run_files(run: StoredRun) -> Iterator[Check]:
     without = "groups and warnings of the run are not known" if run.lacks_summary else None
     yield from _look(summary, summary.name, wrong, without)
     cases = run.path / seen_cases.FILE
-    yield from _look(cases, cases.name, _wrong_json(cases, "hashes", seen_cases.FORMAT), None)
+    is_missed = run.manifest.get("seen_cases") and any(run.path.glob("fold_*/checkpoints/checkpoint_*"))
+    unknown_cases = "which cases it was trained on is not known, and a score on some of them is not refused"
+    wrong = _wrong_json(cases, "hashes", seen_cases.FORMAT)
+    yield from _look(cases, cases.name, wrong, unknown_cases if is_missed else None)
 
 
 def _problem_of(run: StoredRun, file: Path) -> str:

@@ -150,6 +150,7 @@ class CrossValidation:
             split_type=self.split.describe(),
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
+            seen_cases=not self.is_trial,
         ) as folder:
             facts = self._facts(folder, division)
             with loss_tolerated("what a report needs of the whole run"):

@@ -225,6 +225,7 @@ class BaseExperiment(Generic[NetworkT]):
             mirror=mirror,
             called=[getattr(val_data, "transforms", None)],
             validation=run_request.describe_validation(val_data),
+            seen_cases=True,
         ) as folder:
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():

@@ -285,11 +285,11 @@ def _check_parts(stored: StoredFold) -> None:
         if not isinstance(fields.get(name), kinds):
             raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
     _check_history(fields["history"])
-    for name in ("raw_statistics", "partial"):  # files of before have none
-        names = fields.get(name, ())
+    read = {name: fields.get(name, ()) for name in ("raw_statistics", "partial")}  # files of before have none
+    for name, names in {**read, "targets": stored.asked["targets"]}.items():
         if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
             raise TypeError(f"its {name} are no names but {names!r:.40}")
-    _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
+    _ = stored.asked["num_epochs"], stored.asked["metrics"]
 
 
 def _check_history(history: list[Any]) -> None:

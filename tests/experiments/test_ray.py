@@ -325,8 +325,8 @@ from problems import linear_problem
 folder = Path({folder!r})
 (folder / "seen").mkdir()
 cluster = Cluster(initialize_head=True, head_node_args={{"num_cpus": 1}})
+executor = RayExecutor(cluster.address, n_jobs=2)  # before there is another node on this machine to connect to
 second = cluster.add_node(num_cpus=1)
-executor = RayExecutor(cluster.address, n_jobs=2)
 assert ray.cluster_resources()["CPU"] == 2
 
 def remove():
