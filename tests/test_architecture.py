@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 BELOW_CONTRACT = {"errors", "state", "utils", "data_loading", "models", "logging", "metrics", "io", "inference"}
 BELOW_TRAINING = BELOW_CONTRACT | {"frameworks", "contract", "settings", "runs"}
-UP_TO_EXPERIMENTS = BELOW_TRAINING | {"callbacks", "training", "report", "experiments"}
+UP_TO_EXPERIMENTS = BELOW_TRAINING | {"callbacks", "training", "report", "search", "experiments"}
 
 #: part of delira -> parts it may import, at the top of a file or inside a function
 ALLOWED = {
@@ -39,7 +39,8 @@ ALLOWED = {
     "callbacks": BELOW_TRAINING,
     "training": BELOW_TRAINING | {"callbacks"},
     "report": {"errors", "utils", "metrics", "runs"},
-    "experiments": BELOW_TRAINING | {"__init__", "callbacks", "training", "report"},
+    "search": {"errors", "utils", "metrics", "runs"},
+    "experiments": BELOW_TRAINING | {"__init__", "callbacks", "training", "report", "search"},
     "trial": BELOW_TRAINING | {"callbacks", "training"},
     "execution": {"errors", "utils", "data_loading", "runs"},
     "prediction": UP_TO_EXPERIMENTS | {"__init__"},
@@ -65,7 +66,7 @@ FRAMEWORKS = {
     "optax": {"jax"},
 }
 #: third-party packages that may be imported at the top of a file outside the backends: numpy, and
-AT_ONCE = {"utils": {"yaml"}}
+AT_ONCE = {"utils": {"yaml"}, "search": {"optuna"}}  # the study itself is imported by who searches
 
 MAX_FILE_LINES = 600
 MAX_BODY_LINES = 50
@@ -80,6 +81,7 @@ MANY_ARGUMENTS = {
     "compat/data.py Augmenter.__init__": HISTORIC,
     "experiments/experiment.py BaseExperiment.__init__": HISTORIC,
     "experiments/experiment.py BaseExperiment.kfold": HISTORIC,
+    "experiments/experiment.py BaseExperiment.tune": "what is searched, and how, as of kfold",
     "experiments/experiment.py BaseExperiment.run": "what is trained on what, and where it goes on",
     "training/trainer.py BaseNetworkTrainer.__init__": HISTORIC,
     "callbacks/tensorboard_images.py TensorBoardImages.__init__": HISTORIC,

@@ -19,6 +19,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from delira.errors import ConfigError
 from delira.runs.leases import Leases
 from delira.search.tune import Tune
 from delira.utils.seeding import derive_int
@@ -26,8 +27,6 @@ from delira.utils.spaces import Choice, Float, Int, Space
 
 #: in the folder of the run; Optuna's dashboard opens it
 FILE_NAME = "study.journal"
-#: of a trial, by the name that Optuna's samplers know
-_CONSTRAINTS = "constraints"
 STATES = {"finished": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 
 #: asks for the value of each space that is there: name and space in, value out
@@ -144,7 +143,7 @@ class Study:
                 self._storage.set_trial_intermediate_value(trial_id, step, value)
             seen = copy.copy(self._storage.get_trial(trial_id))
             seen.intermediate_values = {at: told for at, told in seen.intermediate_values.items() if at >= since}
-            return self._study.pruner.prune(self._study, seen)
+            return bool(self._study.pruner.prune(self._study, seen))
 
     def finish(
         self, number: int, state: str, scores: Sequence[float] | None, constraints: Sequence[float] | None = None
@@ -166,8 +165,8 @@ class Study:
             trial_id = self._id_of(number)
             if self._storage.get_trial(trial_id).state.is_finished():
                 return
-            if constraints is not None:
-                self._storage.set_trial_system_attr(trial_id, _CONSTRAINTS, [*map(float, constraints)])
+            for place, value in enumerate(constraints or ()):
+                optuna.trial.Trial(self._study, trial_id).set_constraint(str(place), value)
             values = [*map(float, scores)] if state == "finished" and scores is not None else None
             self._storage.set_trial_state_values(trial_id, STATES[state], values)
 
@@ -190,12 +189,11 @@ class Study:
     def _sampler(self, number: int) -> Any:
         seed = derive_int(self._seed, number, stream="search") % 2**32
         given = self._tune.sampler
-        known = None if self._tune.constraints is None else _known_constraints
         made: Mapping[str, Callable[..., Any]] = {
-            "tpe": functools.partial(optuna.samplers.TPESampler, constant_liar=True, constraints_func=known),
+            "tpe": functools.partial(optuna.samplers.TPESampler, constant_liar=True),
             "random": optuna.samplers.RandomSampler,
-            "gp": functools.partial(optuna.samplers.GPSampler, constraints_func=known),
-            "nsga2": functools.partial(optuna.samplers.NSGAIISampler, constraints_func=known),
+            "gp": optuna.samplers.GPSampler,
+            "nsga2": optuna.samplers.NSGAIISampler,
         }
         return (made[given] if isinstance(given, str) else given)(seed=seed)
 
@@ -213,18 +211,15 @@ class Study:
                 optuna.logging.set_verbosity(verbosity)
 
 
-def _known_constraints(trial: FrozenTrial) -> Sequence[float]:
-    return trial.system_attrs.get(_CONSTRAINTS, (0.0,))
-
-
 def distribution_of(space: Space) -> BaseDistribution:
     """Return what Optuna calls a space."""
     if isinstance(space, Float):
         return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
     if isinstance(space, Int):
         return IntDistribution(space.low, space.high, log=space.log, step=space.step)
-    assert isinstance(space, Choice)  # noqa: S101 - for the type checker: there is no further kind
-    return CategoricalDistribution(space.labels)
+    if isinstance(space, Choice):
+        return CategoricalDistribution(space.labels)
+    raise ConfigError(f"{space!r} is no space that a study knows")
 
 
 def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
@@ -236,8 +231,11 @@ def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -
         return trial.suggest_int(
             name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
-    assert isinstance(distribution, CategoricalDistribution)  # noqa: S101 - as above
-    return trial.suggest_categorical(name, distribution.choices)
+    return trial.suggest_categorical(name, _choices(distribution))
+
+
+def _choices(distribution: BaseDistribution) -> Sequence[Any]:
+    return distribution.choices if isinstance(distribution, CategoricalDistribution) else ()
 
 
 def _pruner(tune: Tune) -> Any:

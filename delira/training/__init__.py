@@ -16,5 +16,7 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.experiments.preprocessing": "Preprocessing load_preprocessing",
         "delira.experiments.result": "KFoldResult",
         "delira.runs.results": "FoldResult",
+        "delira.search.tune": "Tune",
+        "delira.utils.spaces": "Choice Float Int",
     },
 )

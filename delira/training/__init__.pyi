@@ -25,25 +25,33 @@ from delira.experiments.preprocessing import load_preprocessing as load_preproce
 from delira.experiments.preprocessing import Preprocessing as Preprocessing
 from delira.experiments.result import KFoldResult as KFoldResult
 from delira.runs.results import FoldResult as FoldResult
+from delira.search.tune import Tune as Tune
 from delira.settings.config import TrainerConfig as TrainerConfig
 from delira.settings.signatures import settings_help as settings_help
 from delira.training.predictor import Predictor as Predictor
 from delira.training.run import TrainingState as TrainingState
 from delira.training.trainer import BaseNetworkTrainer as AbstractNetworkTrainer
 from delira.training.trainer import BaseNetworkTrainer as BaseNetworkTrainer
+from delira.utils.spaces import Choice as Choice
+from delira.utils.spaces import Float as Float
+from delira.utils.spaces import Int as Int
 
 __all__ = [
     "AbstractExperiment",
     "AbstractNetworkTrainer",
     "BaseExperiment",
     "BaseNetworkTrainer",
+    "Choice",
+    "Float",
     "FoldResult",
+    "Int",
     "KFoldResult",
     "Parameters",
     "Predictor",
     "Preprocessing",
     "TrainerConfig",
     "TrainingState",
+    "Tune",
     "load_preprocessing",
     "settings_help",
 ]

@@ -280,7 +280,7 @@ def test_parameters_that_were_saved_are_there(tmp_path):
 
 def kfolds_after_power_loss(kit, tmp_path, monkeypatch, every):
     # a lease that cannot be read any more is waited for
-    monkeypatch.setattr(leases, "TAKEN_OVER_AFTER", 1.0)
+    monkeypatch.setattr(leases, "TAKEN_OVER_AFTER", 0.05)
     expected = kfold(kit, tmp_path / "unbroken")
     for _, folder in found_after_power_loss(lambda folder, calls: kfold(kit, folder), tmp_path, every, True):
         result = kfold(kit, folder, resume="auto")

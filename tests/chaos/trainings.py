@@ -33,7 +33,7 @@ def kfold(kit: Any, path: Path, resume: str | None = None) -> Any:
         path, {"dropout": 0.4}, name="chaos", training={"val_score_key": "mse", "save_freq": 1, **kit.halving()}
     )
     # a lease that nobody can read any more is waited for
-    patience = {"takeover_after": 1.0} if resume else {}
+    patience = {"takeover_after": 0.05} if resume else {}
     return experiment.kfold(
         data(12, 3), num_splits=2, shuffle=True, random_seed=0, val_split=0.34, resume=resume, **patience
     )

@@ -1,0 +1,194 @@
+"""Spaces among parameters: which are there, what they become, and what runs without a search do with them."""
+
+import pytest
+from problems import linear_problem
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError
+from delira.experiments.parameters import Parameters
+from delira.search import Choice, Float, Int
+from delira.utils import yaml_codec
+
+
+class Slow:
+    """An option that only its name tells."""
+
+
+class Quick:
+    """Another one."""
+
+
+def parameters(**defaults):
+    given = {"lr": {}, "depth": {}, "momentum": {}, "optimizer": {}, **defaults}
+    return Parameters(
+        {"model": {"n": 3}, "training": {"num_epochs": 3, "optimizer_params": {"lr": 0.5}}},
+        {
+            "model": {"depth": Int(1, 4, **given["depth"]), "widths": [Int(8, 64, default=8), 5]},
+            "training": {
+                "optimizer_params": {
+                    "momentum": Float(0, 0.9, when={"optimizer_cls": Slow}, **given["momentum"]),
+                    "lr": Float(1e-5, 0.1, log=True, **given["lr"]),
+                },
+                "optimizer_cls": Choice([Quick, Slow], **given["optimizer"]),
+            },
+        },
+    )
+
+
+DEFAULTS = {
+    "lr": {"default": 0.01},
+    "depth": {"default": 2},
+    "momentum": {"default": 0.5},
+    "optimizer": {"default": Quick},
+}
+NAMES = [
+    "model.depth", "model.widths.0", "training.optimizer_params.lr", "training.optimizer_cls",
+    "training.optimizer_params.momentum",
+]  # fmt: skip
+
+
+def test_spaces_are_named_by_their_path_and_a_condition_goes_before_what_hangs_on_it():
+    assert [*parameters().spaces()] == NAMES
+
+
+def test_what_is_conditional_is_there_only_where_its_condition_holds():
+    values = {"model.depth": 3, "model.widths.0": 16, "training.optimizer_params.lr": 0.1}
+    quick = parameters().with_values({**values, "training.optimizer_cls": Quick})
+    assert quick.training_settings() == {"num_epochs": 3, "optimizer_params": {"lr": 0.1}, "optimizer_cls": Quick}
+    assert quick.model_kwargs() == {"n": 3, "depth": 3, "widths": [16, 5]}
+    slow = parameters().with_values(
+        {**values, "training.optimizer_cls": Slow, "training.optimizer_params.momentum": 0.2}
+    )
+    assert slow.training_settings()["optimizer_params"] == {"momentum": 0.2, "lr": 0.1}
+
+
+def test_parameters_themselves_stay_as_they_are():
+    params = parameters(**DEFAULTS)
+    before = yaml_codec.dumps(params)
+    params.with_defaults()
+    assert yaml_codec.dumps(params) == before
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"training.lr": 1}, "there is no search space 'training.lr'"),
+        ({"model.depth": 9}, r"model.depth needs a value out of Int\(1, 4\), got 9"),
+        ({"model.depth": 1}, "model.widths.0 needs a value .* got none"),
+    ],
+)
+def test_values_that_are_not_of_the_spaces_are_refused(values, why):
+    with pytest.raises(ConfigError, match=why):
+        parameters().with_values(values)
+
+
+def test_a_missing_default_is_refused_by_name_and_tune_is_named():
+    with pytest.raises(ConfigError, match=r"model.depth, training.optimizer_params.lr, .* without a default.*tune"):
+        parameters().with_defaults()
+
+
+def test_a_space_in_what_is_fixed_is_refused():
+    with pytest.raises(ConfigError, match=r"training.lr is a search space among the fixed parameters"):
+        Parameters({"training": {"lr": Float(0, 1)}}).spaces()
+
+
+@pytest.mark.parametrize(
+    ("when", "why"),
+    [
+        ({"optimizer": 1}, "when names 'optimizer', which is no parameter; known are 'model.a.n'"),
+        ({"lr": 1}, "the condition of training.lr is that parameter itself"),
+        ({"n": 1}, "may be any of model.a.n, model.b.n"),
+    ],
+)
+def test_a_condition_that_means_nothing_is_refused(when, why):
+    fixed = {"model": {"a": {"n": 1}, "b": {"n": 2}}, "training": {"optimizer_cls": Slow}}
+    with pytest.raises(ConfigError, match=why):
+        Parameters(fixed, {"training": {"lr": Float(0, 1, when=when)}}).spaces()
+
+
+def test_conditions_that_hang_on_each_other_are_refused():
+    both = {"a": Float(0, 1, when={"b": 1.0}), "b": Float(0, 1, when={"a": 1.0})}
+    with pytest.raises(ConfigError, match="hang on each other"):
+        Parameters(None, {"model": both}).spaces()
+
+
+def test_yaml_brings_spaces_back_both_ways(tmp_path):
+    params = parameters(**DEFAULTS)
+    again = Parameters.load(params.save(tmp_path / "params"))
+    assert again == params
+    assert again.spaces() == params.spaces()
+
+
+def test_the_command_line_gives_values_and_spaces():
+    params = parameters(**DEFAULTS)
+    params.update_from_argparse(arguments=["--lr", "0.5", "--optimizer_cls", "Slow", "--depth", "Int(2, 3, default=3)"])
+    assert [*params.spaces()] == ["model.depth", "model.widths.0", "training.optimizer_params.momentum"]
+    settled = params.with_defaults()
+    assert settled.training_settings()["optimizer_params"] == {"momentum": 0.5, "lr": 0.5}
+    assert settled.model_kwargs()["depth"] == 3
+
+
+def test_the_command_line_makes_what_is_fixed_variable():
+    params = parameters(**DEFAULTS)
+    params.update_from_argparse(arguments=["--num_epochs", "Int(1, 5, default=4)"])
+    assert params.with_defaults().training_settings()["num_epochs"] == 4
+    assert "num_epochs" not in params["fixed.training"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--optimizer_cls", "Slwo"], "is none of its options: Quick, Slow"),
+        (["--depth", "1.5"], "it must be a whole number"),
+        (["--depth", "Int(3, 1)"], "is empty"),
+    ],
+)
+def test_the_command_line_refuses_what_is_in_no_space(words, why, capsys):
+    with pytest.raises(SystemExit):
+        parameters().update_from_argparse(arguments=words)
+    assert why in capsys.readouterr().err
+
+
+# ---- in experiments
+
+
+def searched(kit, path, lr, **more):
+    training = {**kit.settings, "num_epochs": 1, "save_freq": None, "val_metrics": {}}
+    fixed = {"model": {"n_features": 3}, "training": training}
+    return kit.experiment_cls(
+        Parameters(fixed, {"training": {"optimizer_params": {"lr": lr}}}), kit.network, save_path=path, **more
+    )
+
+
+def test_run_and_kfold_use_the_default(kit, tmp_path, manager):
+    experiment = searched(kit, tmp_path, Float(0.01, 1.0, log=True, default=0.05))
+    experiment.run(manager(6))
+    assert experiment.last_trainer.config.optimizer.params == {"lr": 0.05}
+    result = experiment.kfold(manager(6), num_splits=2, val_split=None)
+    assert result.folds[0].parameters.training_settings()["optimizer_params"] == {"lr": 0.05}
+
+
+def test_run_and_kfold_refuse_a_space_without_a_default(kit, tmp_path, manager):
+    experiment = searched(kit, tmp_path, Float(0.01, 1.0))
+    for call in (lambda: experiment.run(manager(6)), lambda: experiment.kfold(manager(6), num_splits=2)):
+        with pytest.raises(ConfigError, match=r"training.optimizer_params.lr is a search space without a default"):
+            call()
+    assert not [*tmp_path.rglob("manifest.json")]
+
+
+def test_settings_that_no_training_takes_are_refused_at_every_corner(kit, tmp_path):
+    training = {**kit.settings, "num_epochs": 1}
+    with pytest.raises(ConfigError) as caught:
+        kit.experiment_cls(
+            Parameters({"model": {"n_features": 3}, "training": training}, {"training": {"val_freq": Int(0, 3)}}),
+            kit.network,
+            save_path=tmp_path,
+        )
+    assert "with training.val_freq=0" in caught.value.__notes__
+
+
+def test_a_space_among_settings_is_refused(kit, tmp_path, manager):
+    with pytest.raises(ConfigError, match="batch_size is a search space among the settings of the experiment"):
+        kit.experiment(tmp_path, batch_size=Int(1, 4))
+    with pytest.raises(ConfigError, match="batch_size is a search space among the settings of the call"):
+        kit.experiment(tmp_path).run(BaseDataManager(linear_problem(6), 2), batch_size=Int(1, 4))
