@@ -15,6 +15,7 @@ from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.experiment_file import Plan, read
 from delira.experiments.result import KFoldResult
+from delira.experiments.search_result import SearchResult
 from delira.frameworks import NAMES, homes_in
 from delira.utils.frameworks import find_backend
 from delira.utils.references import Unresolved, class_on_disk, module_today, name_of, record
@@ -50,8 +51,12 @@ def read_experiment(
     return _class_of(plan, arguments["model_cls"], objects)(**settings, **arguments), plan, load
 
 
-def told(result: KFoldResult) -> Answer:
-    """What a command says of a cross-validation."""
+def told(result: KFoldResult | SearchResult) -> Answer:
+    """What a command says of a cross-validation, or of a search."""
+    if isinstance(result, SearchResult):
+        trials = [{name: value for name, value in row.items() if value == value} for row in result.table()]
+        best = [trial.number for trial in result.best_trials]
+        return Answer({"path": str(result.path), "best": best, "trials": trials}, str(result))
     content = {
         "path": str(result.path),
         "folds": [fold.fold for fold in result.folds],
@@ -86,7 +91,7 @@ def _named(imports: Sequence[str]) -> dict[str, Any]:
 def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
     """Refuse what the file names and no module has, before anything is built."""
     given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
-    missing = find_unresolved({**given, "kfold": dict(plan.kfold or {})})
+    missing = find_unresolved({**given, "kfold": dict(plan.kfold or {}), "tune": dict(plan.tune or {})})
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(

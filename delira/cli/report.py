@@ -8,8 +8,10 @@ from pathlib import Path
 from delira.cli.output import Answer, wrapped
 from delira.errors import ConfigError, did_you_mean
 from delira.experiments.result import KFoldResult
+from delira.experiments.search_result import SearchResult
 from delira.logging.handlers import file_name
 from delira.report import run_names, runs_page
+from delira.runs.stored_run import read_run
 
 FORMATS = ("csv", "tex", "png", "svg", "pdf")
 
@@ -44,6 +46,8 @@ def write_report(
     for kind in kinds:
         if kind not in FORMATS:
             raise ConfigError(f"there is no format {kind!r}{did_you_mean(kind, FORMATS)}")
+    if len(runs) == 1 and read_run(runs[0]).kind == "tune":
+        return _of_search(SearchResult.load(runs[0]), output, export)
     results = [KFoldResult.load(run) for run in runs]
     page = _write_page(results, output)
     files: list[Path] = []
@@ -67,10 +71,22 @@ def write_report(
     return Answer({"report": str(page), "files": [str(path) for path in files], "runs": found}, text)
 
 
+def _of_search(result: SearchResult, output: str | Path | None, export: str | Path | None) -> Answer:
+    """Write the page of a search."""
+    page = _written(result, output)
+    pictures = [*result.plot(export)] if export is not None else []
+    found = {"report": str(page), "files": pictures, "best": [trial.number for trial in result.best_trials]}
+    return Answer(found, f"report  {page}")
+
+
 def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Path:
     if len(results) > 1:
         return Path(runs_page(results, Path(output or "runs.html")))
     (result,) = results
+    return _written(result, output)
+
+
+def _written(result: KFoldResult | SearchResult, output: str | Path | None) -> Path:
     path = Path(output) if output else Path(result.path or ".") / "report" / "report.html"
     if not output and path.parent.is_symlink():
         raise ConfigError(

@@ -11,7 +11,7 @@ from delira.training.launched import follows
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Cross-validate, or train once, as the file says.
+    """Search, cross-validate, or train once, as the file says.
 
     Parameters
     ----------
@@ -28,7 +28,11 @@ def run(options: argparse.Namespace) -> Answer:
     parser = argparse.ArgumentParser(prog="delira train", allow_abbrev=False)
     experiment.params.update_from_argparse(parser, arguments=options.words)
     resume = None if options.resume == "new" else options.resume
-    if plan.kfold is None:
+    if plan.tune is not None:
+        if options.only_folds is not None:
+            raise ConfigError(f"--only-folds is of a cross-validation, and {options.file} has a search")
+        answer = told(experiment.tune(load, **{**plan.tune, **placed(options)}, resume=resume))
+    elif plan.kfold is None:
         answer = _run(experiment, load(), resume, options)
     else:
         asked = {**plan.kfold, **placed(options)}

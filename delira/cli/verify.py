@@ -16,6 +16,8 @@ import numpy as np
 from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments import result, stored_result
+from delira.experiments.search_result import FILE_NAME as TRIAL_FILE
+from delira.experiments.search_result import Trial
 from delira.io import shards
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.metrics.per_class import means_of
@@ -47,6 +49,9 @@ class Check(NamedTuple):
 def check_files(run: StoredRun) -> Iterator[Check]:
     """Look at every file of a run, and for those that it must have."""
     yield from _check_run_files(run)
+    if run.kind == "tune":
+        yield from _check_trials(run)
+        return
     for number in _finished(run):
         if number not in run.fold_folders:
             yield Check(f"fold_{number:02d}", MISSING, "the ledger says that the fold has finished")
@@ -66,6 +71,21 @@ def check_files(run: StoredRun) -> Iterator[Check]:
     # that there are none may be as it should be: of most data nothing can be drawn
     examples = run.path / "report" / "examples.npz"
     yield from _look(examples, f"report/{examples.name}", _wrong_arrays(examples), None)
+
+
+def _check_trials(run: StoredRun) -> Iterator[Check]:
+    """Look at every trial of a search, each of which is a run of its own."""
+    for number in run.finished_folds:
+        folder = run.path / "trials" / f"trial_{number:04d}"
+        place, wrong = f"trials/{folder.name}", ""
+        try:
+            Trial.read(folder)
+        except (CheckpointError, OSError) as error:
+            wrong = _without_path(folder / TRIAL_FILE, str(error))
+        told = "the ledger says that the trial has ended"
+        yield from _look(folder / TRIAL_FILE, f"{place}/{TRIAL_FILE}", wrong, told)
+        if folder.is_dir():
+            yield from (each._replace(what=f"{place}/{each.what}") for each in check_files(read_run(folder)))
 
 
 def _look(path: Path, what: str, wrong: str, without: str | None) -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""``delira work``: take folds of a cross-validation that others work at, on this or on other machines."""
+"""``delira work``: take folds of a cross-validation, or trials of a search, that others work at, on any machine."""
 
 import argparse
 
@@ -12,7 +12,7 @@ from delira.utils import references, yaml_codec
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Run folds that nobody works at, and wait for the others.
+    """Run folds or trials that nobody works at, and wait for the others.
 
     Parameters
     ----------
@@ -23,21 +23,21 @@ def run(options: argparse.Namespace) -> Answer:
     Raises
     ------
     ConfigError
-        If it is no cross-validation, or needs what is in no module of the command line.
+        If it is one training, or needs what is in no module of the command line.
     """
     found = read_run(options.run)
-    if found.kind != "kfold":
+    if found.kind == "run":
         raise ConfigError(f"{found.path} is a single training, which one process runs; go on with it by resume=")
     file = found.path / FILE_NAME
     if not file.exists():
         raise ConfigError(
-            f"{found.path} has no {FILE_NAME}, which says what to do: it is of an older version; call kfold with "
-            "resume= in the script that began it"
+            f"{found.path} has no {FILE_NAME}, which says what to do: it is of an older version; call "
+            f"{found.kind} with resume= in the script that began it"
         )
     arguments = None if options.data_arguments is None else yaml_codec.loads(options.data_arguments)
     # what was the script that ran is a module here, which the files of the run are to name as before
     was_script = str(found.manifest.get("model", "")).startswith("__main__:")
     with references.as_main(scripts(options.imports) if was_script else ()):
         experiment, plan, load = read_experiment(str(file), options.imports, options.data, arguments)
-        asked = {**(plan.kfold or {}), **placed(options), "takeover_after": options.takeover_after}
-        return told(experiment.kfold(load, **asked, resume=found.path))
+        asked = {**(plan.kfold or plan.tune or {}), **placed(options), "takeover_after": options.takeover_after}
+        return told(getattr(experiment, found.kind)(load, **asked, resume=found.path))

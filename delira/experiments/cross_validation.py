@@ -232,7 +232,7 @@ class CrossValidation:
             "preprocessing": self.request.preprocessing,
             **keeping,
         }
-        experiment_file.write_plan(experiment, folder.path, self.given, kfold)
+        experiment_file.write_plan(experiment, folder.path, self.given, kfold=kfold)
 
     def _settle(self, folds: Sequence[results.FoldResult]) -> None:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""

@@ -550,6 +550,7 @@ class BaseExperiment(Generic[NetworkT]):
         data: Callable[..., Any] | str | None = None,
         data_arguments: Mapping[str, Any] | None = None,
         kfold: Mapping[str, Any] | None = None,
+        tune: Mapping[str, Any] | None = None,
     ) -> Path:
         """Write the experiment as readable YAML, which ``delira train`` runs if it names its data; returns the file.
 
@@ -559,10 +560,12 @@ class BaseExperiment(Generic[NetworkT]):
             The file; ``experiment.yml`` in the folder of the experiment if ``None``.
         data
             A function at the top of a module, or ``"module:function"``; it returns a manager, or two for a training.
-        data_arguments, kfold
-            What it is called with; arguments of a cross-validation, without which it is one training.
+        data_arguments
+            What it is called with.
+        kfold, tune
+            Arguments of a cross-validation, or of a search; without them it is one training.
         """
-        return experiment_file.write(self, path, data, data_arguments, kfold)
+        return experiment_file.write(self, path, data, data_arguments, kfold=kfold, tune=tune)
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:

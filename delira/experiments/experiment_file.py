@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 #: name of the file in the folder of the experiment
 FILE_NAME = "experiment.yml"
 #: entries that are no arguments of an experiment
-_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold")
-#: arguments of ``kfold`` that belong to a call, not to an experiment
+_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune")
+#: arguments of ``kfold`` and ``tune`` that belong to a call, not to an experiment
 _OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params")
 
 
@@ -34,12 +34,16 @@ class Plan:
     data_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What it is called with."""
     kfold: Mapping[str, Any] | None = None
-    """What a cross-validation is asked for; ``None``: one training."""
+    """What a cross-validation is asked for; ``None``: one training, or a search."""
+    tune: Mapping[str, Any] | None = None
+    """What a search is asked for; ``None``: there is none."""
 
     def __post_init__(self) -> None:
         is_name = isinstance(self.data, str) and (not self.data or all(self.data.partition(":")))
         expect(("data", self.data, is_name, "a function at the top of a module, or its name: 'module:function'"))
-        check_mapping(data_arguments=self.data_arguments, kfold=self.kfold)
+        check_mapping(data_arguments=self.data_arguments, kfold=self.kfold, tune=self.tune)
+        if None not in (self.kfold, self.tune):
+            raise ConfigError("the file says both 'kfold' and 'tune'; it is run as one of them")
 
 
 def write(
@@ -47,7 +51,7 @@ def write(
     path: str | Path | None,
     data: Callable[..., Any] | str | None,
     data_arguments: Mapping[str, Any] | None,
-    kfold: Mapping[str, Any] | None,
+    **asked: Mapping[str, Any] | None,
 ) -> Path:
     """Write an experiment, and what it is run on.
 
@@ -55,40 +59,44 @@ def write(
     ----------
     experiment, path
         What is written, and into which file; that of its folder if ``None``.
-    data, data_arguments, kfold
+    data, data_arguments
         As of ``experiment.save``.
+    **asked
+        ``kfold`` or ``tune``: the arguments of this method.
 
     Raises
     ------
     ConfigError
-        If ``data`` is no function at the top of a module, or ``kfold`` does not know an argument.
+        If ``data`` is no function at the top of a module, or the method does not know an argument.
     """
     if data_arguments and data is None:
         raise ConfigError("data_arguments are those of data, which is not given: data=function or 'module:function'")
-    if kfold is not None:
-        check_mapping(kfold=kfold)
-        known = {*inspect.signature(type(experiment).kfold).parameters} - {*_OF_A_CALL}
-        check_known(kfold, known, "kfold takes no")
-    return _write(experiment, Path(path or experiment.save_path / FILE_NAME), _name_of(data), data_arguments, kfold)
+    for method, arguments in asked.items():
+        check_mapping(**{method: arguments})
+        known = {*inspect.signature(getattr(type(experiment), method)).parameters} - {*_OF_A_CALL}
+        check_known(arguments or (), known, f"{method} takes no")
+    return _write(experiment, Path(path or experiment.save_path / FILE_NAME), _name_of(data), data_arguments, **asked)
 
 
-def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, kfold: Mapping[str, Any]) -> Path:
-    """Write what a cross-validation is, into its folder, for those who join it.
+def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, **asked: Mapping[str, Any]) -> Path:
+    """Write what a cross-validation, or a search, is, into its folder, for those who join it.
 
     Parameters
     ----------
-    experiment, kfold
-        As the run has settled them.
+    experiment
+        As the run has settled it.
     folder
         Of the run.
     data
         A function that gives the data, or ``functools.partial`` of one: its name is written, if others can find it.
+    **asked
+        ``kfold`` or ``tune``, as the run has settled its arguments.
     """
     function = data.func if isinstance(data, functools.partial) and not data.args else data
     name = references.name_of(function) if callable(function) else None
     is_found = name is not None and "<" not in name and (inspect.isfunction(function) or inspect.isclass(function))
     arguments = data.keywords if isinstance(data, functools.partial) else {}
-    return _write(experiment, folder / FILE_NAME, name or "" if is_found else "", arguments, kfold)
+    return _write(experiment, folder / FILE_NAME, name or "" if is_found else "", arguments, **asked)
 
 
 def _write(
@@ -96,9 +104,9 @@ def _write(
     path: Path,
     data: str,
     data_arguments: Mapping[str, Any] | None,
-    kfold: Mapping[str, Any] | None,
+    **asked: Mapping[str, Any] | None,
 ) -> Path:
-    plan = Plan(data=data, data_arguments=dict(data_arguments or {}), kfold=kfold)
+    plan = Plan(data=data, data_arguments=dict(data_arguments or {}), **asked)  # type: ignore[arg-type]
     own = {name: vars(experiment).get(name) for name in ("n_epochs", "key_mapping", "trainer_cls", "predictor_cls")}
     tree = {
         "experiment_cls": references.class_on_disk(type(experiment)),
@@ -109,7 +117,7 @@ def _write(
         "settings": dict(experiment.settings),
         "params": dict(experiment.params.deepcopy().permute_variability_on_top()),
         **({"data": plan.data, "data_arguments": dict(plan.data_arguments)} if plan.data else {}),
-        **({} if kfold is None else {"kfold": dict(kfold)}),
+        **{method: dict(arguments) for method, arguments in asked.items() if arguments is not None},
     }
     return files.publish_text(path, yaml_codec.dumps(tree))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from delira.errors import CheckpointError, ConfigError, DataError
 from delira.experiments.parameters import Parameters
+from delira.logging.handlers import file_name
 from delira.runs.stored_run import StoredRun, read_run
 from delira.utils import files
 
@@ -200,6 +201,81 @@ class SearchResult:
         import pandas
 
         return pandas.DataFrame(self.table()).set_index("trial")
+
+    def importance(self) -> dict[str, float]:
+        """Share of what differs between the trials in the first metric that each parameter explains by itself.
+
+        Returns
+        -------
+        dict
+            By name, the largest first; see :func:`delira.search.importance.importances`. Empty where nothing can be
+            said, or the spaces are not known.
+        """
+        from delira.search.importance import importances
+
+        if self.searched is None:
+            return {}
+        ended = [(trial.values, trial.scores[0]) for trial in self.trials if trial.state == "finished"]
+        return importances(ended, self.searched.spaces())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the numbers must know."""
+        found = []
+        ended = [trial for trial in self.trials if trial.state == "finished"]
+        if len(ended) > 1:
+            found.append(
+                f"The best score was chosen out of {len(ended)}, so it is better than what these settings reach on new "
+                "data. An honest estimate searches anew in each fold of an outer cross-validation: kfold(…, tune=…)."
+            )
+        if ended and all(len(trial.fold_scores) == 1 for trial in ended):
+            found.append("Each trial was scored once, on one held-out part: how much that varies is not known.")
+        if failed := [trial for trial in self.trials if trial.state == "failed"]:
+            found.append(f"{len(failed)} trials failed, the first, {failed[0].number}, by {failed[0].error}")
+        return found
+
+    def plot(self, path: str | Path | None = None) -> dict[str, Any]:
+        """Draw scores by trial, what decides them, and the score over each parameter.
+
+        Parameters
+        ----------
+        path
+            Folder that a picture of each is saved in, as PNG; made if it does not exist.
+
+        Returns
+        -------
+        dict
+            Figures of matplotlib, by name.
+        """
+        from delira.report.searches import search_sections
+
+        figures = {name: figure for section in search_sections(self) for name, figure in section.panels.items()}
+        if path is not None:
+            Path(path).mkdir(parents=True, exist_ok=True)
+            for name, figure in figures.items():
+                figure.savefig(Path(path) / f"{file_name(name)}.png", dpi=200)
+        return figures
+
+    def to_html(self, path: str | Path | None = None) -> str | Path:
+        """A page that stands on its own: the best trials, scores by trial, importances, slices, all trials.
+
+        Returns
+        -------
+        str or Path
+            The page, or the file it was written to.
+        """
+        from delira.report.searches import search_page
+
+        page = search_page(self)
+        if path is None:
+            return page
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return files.publish_text(path, page, durable=False)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         title = f"{self.name}: {self._counted()}" if self.name else self._counted()

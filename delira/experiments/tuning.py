@@ -21,7 +21,7 @@ from delira.errors import (
     check_known,
     expect,
 )
-from delira.experiments import kfold_call, splits
+from delira.experiments import experiment_file, kfold_call, splits
 from delira.experiments.cross_validation import CrossValidation, Division
 from delira.experiments.fold_task import Work
 from delira.experiments.folds import run_folds
@@ -48,6 +48,8 @@ _NOT_SEARCHED: Mapping[str, Any] = {
     "keep_predictions": None,
     "predictions_dtype": None,
 }
+#: arguments of a call that another program needs to work at the search
+_PLANNED = ("metrics", "num_epochs", "train_kwargs", "test_kwargs", "metric_keys", "preprocessing")
 #: trials that may fail before any has ended: then there is nothing to go on for
 _MOST_FAILED = 3
 
@@ -270,8 +272,7 @@ class Search:
             directions=[*self.tune.direction],
         ) as folder:
             search = dataclasses.replace(self, divided=division, run_folder=folder.path)
-            if not (folder.path / SPACES).exists():
-                self.experiment.params.save(folder.path / SPACES)
+            search._write_plan(folder)
             work = Work(
                 validation=search,
                 folder=folder.path,
@@ -283,6 +284,17 @@ class Search:
                 what="trial",
             )
             return search.result(run_folds(work, folder, placement))
+
+    def _write_plan(self, folder: RunFolder) -> None:
+        """Write the parameters with their spaces, and what another program needs to work at the search."""
+        if not (folder.path / SPACES).exists():
+            self.experiment.params.save(folder.path / SPACES)
+        if (folder.path / experiment_file.FILE_NAME).exists():
+            return
+        call = {name: value for name, value in self.call.items() if name in _PLANNED and value is not None}
+        asked = {name: getattr(self.tune, name) for name in _TUNE_NAMES}
+        tune = {**call, **self.call["options"], **asked}
+        experiment_file.write_plan(self.experiment, folder.path, self.call["data"], tune=tune)
 
     def result(self, trials: Sequence[Trial]) -> SearchResult:
         """Return what all trials say together."""

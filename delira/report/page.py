@@ -50,7 +50,7 @@ def result_page(result: Any) -> str:
     check_result("result_page", result, "summary", "info", "warnings")
     columns = metric_columns(result)
     folds = drawn_folds(result)
-    return _template("kfold.html.j2").render(
+    return template("kfold.html.j2").render(
         name=result.name or ("training" if result.is_training else "cross-validation"),
         kind="Training" if result.is_training else "Cross-validation",
         facts=_facts(result),
@@ -111,7 +111,7 @@ def _curve_notes(result: Any) -> list[str]:
 
 
 @functools.cache
-def _template(name: str) -> Any:
+def template(name: str) -> Any:
     """Return a template of this package; what is put into it is escaped."""
     jinja2 = import_optional("jinja2", "a page", "jinja2")
     environment = jinja2.Environment(
@@ -241,7 +241,7 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         check_paths("runs_page", path=path)
     names = run_names(results)
     differing, common = compared_settings(results)
-    page = _template("runs.html.j2").render(
+    page = template("runs.html.j2").render(
         name=" · ".join(dict.fromkeys(result.name or "run" for result in results)),
         kind="Runs side by side",
         runs=[_run(result, name) for result, name in zip(results, names, strict=True)],

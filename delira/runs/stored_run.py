@@ -109,12 +109,12 @@ class StoredRun:
 
     @property
     def n_folds(self) -> int | None:
-        """Folds that the run has when it is done; ``None`` if nothing says so."""
-        planned = self.manifest.get("num_splits")
+        """Folds, or trials of a search, that the run has when it is done; ``None`` if nothing says so."""
+        planned = self.manifest.get("n_trials" if self.kind == "tune" else "num_splits")
         if self.kind == "run":
             return max(1, len(self.fold_folders))
         if isinstance(planned, int):
-            return planned
+            return max(planned, len(self.finished_folds)) if self.kind == "tune" else planned
         return max([*self.finished_folds, *self.fold_folders], default=0) + 1 if self.state == FINISHED else None
 
     @functools.cached_property
@@ -139,11 +139,12 @@ class StoredRun:
 
     @functools.cached_property
     def finished_folds(self) -> dict[int, Mapping[str, Any]]:
-        """What the ledger, or else its file, says of each finished fold, by number; a single training is fold 0."""
+        """What the ledger, or else its file, says of each finished fold or trial, by number; one training is fold 0."""
         if self.kind == "run" and self._ending.get("event") == "finished":
             return dict.fromkeys(self.fold_folders, self._ending)
-        ended = [event for event in self.events if event["event"] == "fold_finished"]
-        found = {event["fold"]: event for event in ended if isinstance(event.get("fold"), int)}
+        part = "trial" if self.kind == "tune" else "fold"
+        ended = [event for event in self.events if event["event"] == f"{part}_finished"]
+        found = {event[part]: event for event in ended if isinstance(event.get(part), int)}
         # the ledger may be lost, or its last line not yet written
         for number in self.stored_folds:
             if number not in found:
@@ -153,7 +154,11 @@ class StoredRun:
 
     @functools.cached_property
     def metrics(self) -> dict[str, float]:
-        """Mean over finished folds by metric; of a single training the values of its best epoch, else its last."""
+        """Mean over finished folds by metric; of a search the scores of its best trial, of a single training the values
+        of its best epoch, else its last.
+        """
+        if self.kind == "tune":
+            return self._best_scores()
         if self.kind == "kfold":
             stated = [mapping(event.get("metrics")) for event in self.finished_folds.values()] or [{}]
             names = [name for name in stated[0] if all(_is_number(each.get(name)) for each in stated)]
@@ -164,6 +169,20 @@ class StoredRun:
                 record = next((each for each in history if each.get("epoch") == best), history[-1])
                 return {name: value for name, value in record.items() if name != "epoch" and _is_number(value)}
         return {}
+
+    def _best_scores(self) -> dict[str, float]:
+        """Scores of the best trial by the first metric that is looked at."""
+        names = mapping(self.manifest.get("search")).get("metric")
+        directions = self.manifest.get("directions")
+        ended = [event.get("scores") for event in self.finished_folds.values() if event.get("state") == "finished"]
+        if not isinstance(names, list) or not isinstance(directions, list) or not directions:
+            return {}
+        known = [each for each in ended if isinstance(each, list) and len(each) == len(names) > 0]
+        known = [each for each in known if all(map(_is_number, each))]
+        if not known:
+            return {}
+        best = (max if directions[0] == "max" else min)(known, key=lambda scores: scores[0])
+        return {str(name): float(value) for name, value in zip(names, best, strict=True)}
 
     def best_epoch(self, history: Sequence[Mapping[str, float]]) -> int | None:
         """Epoch of a history with the best value of the run's score; ``None`` if it has none."""

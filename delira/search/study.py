@@ -200,15 +200,22 @@ class Study:
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
         """Scope in which nobody else writes, and Optuna says nothing."""
-        verbosity = optuna.logging.get_verbosity()
-        with self._leases.waited_for("study"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            optuna.logging.set_verbosity(optuna.logging.ERROR)
-            try:
-                _cut_half_line(self._file)
-                yield
-            finally:
-                optuna.logging.set_verbosity(verbosity)
+        with self._leases.waited_for("study"), quiet():
+            _cut_half_line(self._file)
+            yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Scope in which Optuna says nothing; it is as talkative as before afterwards."""
+    verbosity = optuna.logging.get_verbosity()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            yield
+        finally:
+            optuna.logging.set_verbosity(verbosity)
 
 
 def distribution_of(space: Space) -> BaseDistribution:

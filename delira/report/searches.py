@@ -1,0 +1,171 @@
+"""The page of a search, and its plots: scores by trial, what decides them, and each parameter by itself."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delira.report import plots
+from delira.report.page import shown_section, template
+from delira.report.table import DASH, Seconds, Section, Table, duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from delira.utils.pictures import Figure
+
+_MANY = 40
+"""Rows of a longer table are folded away."""
+_COLOURS = {"finished": plots.TRAINING, "pruned": plots.MUTED, "failed": plots.VALIDATION}
+
+
+def search_page(result: Any) -> str:
+    """Render the page of a ``SearchResult``; every text from outside is escaped.
+
+    Returns
+    -------
+    str
+        HTML without any link to another file.
+    """
+    counts = {state: sum(trial.state == state for trial in result.trials) for state in ("pruned", "failed")}
+    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    seconds = [trial.seconds for trial in result.trials if math.isfinite(trial.seconds)]
+    facts = [
+        ("Trials", f"{len(result.trials)}{f', {told}' if told else ''}"),
+        ("Looked at", ", ".join(_directed(result))),
+        ("Trained for", duration(sum(seconds)) if seconds else DASH),
+        ("Folder", str(result.path)),
+    ]
+    sections = [shown_section(section) for section in search_sections(result)]
+    page = template("search.html.j2").render(
+        name=result.name or "search", kind="Search", facts=facts, warnings=result.warnings, sections=sections,
+        many_rows=_MANY,
+    )  # fmt: skip
+    return str(page)
+
+
+def search_sections(result: Any) -> list[Section]:
+    """Return what the page shows: the best, the history, importances, slices, and all trials."""
+    found = [_best(result), _history(result)]
+    if len(result.metrics) == 2:
+        found.append(_front(result))
+    if shares := result.importance():
+        found.append(_importance(shares))
+    return [*found, _slices(result), Section("All trials", {}, [_table(result)], [])]
+
+
+def _directed(result: Any) -> list[str]:
+    both = zip(result.metrics, result.are_maximised, strict=True)
+    return [f"{name} ({'higher' if is_maximised else 'lower'} is better)" for name, is_maximised in both]
+
+
+def _best(result: Any) -> Section:
+    header = ["Trial", *result.metrics, *_names(result)]
+    rows = [[str(trial.number), *trial.scores, *_values(result, trial)] for trial in result.best_trials]
+    title = "The best trial" if len(result.metrics) == 1 else "Trials that no other one beats"
+    notes = [] if rows else ["No trial has ended that breaks no constraint."]
+    return Section(title, {}, [Table("best", header, rows)] if rows else [], notes)
+
+
+def _names(result: Any) -> list[str]:
+    return [*dict.fromkeys(name for trial in result.trials for name in trial.values)]
+
+
+def _values(result: Any, trial: Any) -> list[Any]:
+    return [_cell(trial.values[name]) if name in trial.values else DASH for name in _names(result)]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def _table(result: Any) -> Table:
+    header = ["Trial", "State", *result.metrics, *_names(result), "Epochs", "Time"]
+    rows = []
+    for trial in result.trials:
+        scores = trial.scores or [None] * len(result.metrics)
+        seconds = Seconds(trial.seconds) if math.isfinite(trial.seconds) else None
+        rows.append([str(trial.number), trial.state, *scores, *_values(result, trial), trial.epochs, seconds])
+    return Table("trials", header, rows)
+
+
+def _scored(result: Any, place: int) -> list[tuple[Any, float]]:
+    return [(trial, trial.scores[place]) for trial in result.trials if len(trial.scores) > place]
+
+
+def _draw(axes: "Axes", points: Sequence[tuple[Any, float, str]]) -> None:
+    """Draw a dot for each trial, coloured by how it ended."""
+    for state, colour in _COLOURS.items():
+        chosen = [(x, y) for x, y, its in points if its == state]
+        if chosen:
+            x, y = zip(*chosen, strict=True)
+            axes.plot(x, y, linestyle="none", marker="o", markersize=3.5, color=colour, alpha=0.75, label=state)
+
+
+def _history(result: Any) -> Section:
+    figures: dict[str, Figure] = {}
+    for place, (name, is_maximised) in enumerate(zip(result.metrics, result.are_maximised, strict=True)):
+        figure, axes = plots.panel(width=6.4)
+        scored = _scored(result, place)
+        _draw(axes, [(trial.number, score, trial.state) for trial, score in scored])
+        ended = [(trial.number, score) for trial, score in scored if trial.is_feasible]
+        if ended:
+            numbers, scores = zip(*ended, strict=True)
+            best = (np.maximum if is_maximised else np.minimum).accumulate(scores)
+            axes.step(numbers, best, where="post", color=plots.INK, linewidth=1.1)
+        axes.set_xlabel("trial", fontsize=8.5, color=plots.MUTED)
+        axes.set_title(name, fontsize=9)
+        figures[f"history_{name}"] = figure
+    notes = ["Each dot is a trial (grey: given up), the line the best so far."]
+    return Section("Scores by trial", figures, [], notes)
+
+
+def _front(result: Any) -> Section:
+    figure, axes = plots.panel(width=4.2, height=3.4)
+    both = [trial for trial in result.trials if len(trial.scores) == 2 and trial.state == "finished"]
+    _draw(axes, [(trial.scores[0], trial.scores[1], trial.state) for trial in both])
+    front = sorted(trial.scores for trial in result.best_trials)
+    if front:
+        x, y = zip(*front, strict=True)
+        axes.plot(x, y, color=plots.INK, linewidth=1.1, marker="o", markersize=4, markerfacecolor=plots.PAPER)
+    axes.set_xlabel(result.metrics[0], fontsize=8.5, color=plots.MUTED)
+    axes.set_ylabel(result.metrics[1], fontsize=8.5, color=plots.MUTED)
+    return Section("What is gained for what", {"front": figure}, [], ["Circles: trials that no other one beats."])
+
+
+def _importance(shares: dict[str, float]) -> Section:
+    figure, axes = plots.panel(width=6.4, height=0.6 + 0.28 * len(shares))
+    names = [*reversed(shares)]
+    axes.barh(names, [shares[name] for name in names], color=plots.TRAINING, height=0.6)
+    axes.set_xlim(0, 1)
+    axes.tick_params(labelsize=8)
+    notes = [
+        "Share of the variance of the first metric between trials that each parameter explains by itself (functional "
+        "analysis of variance over a random forest, fitted to the trials of this search: of values that were tried "
+        "seldom it says little). Parameters that only some trials have are left out."
+    ]
+    return Section("What decides the score", {"importance": figure}, [], notes)
+
+
+def _slices(result: Any) -> Section:
+    figures: dict[str, Figure] = {}
+    for name in _names(result):
+        points = [
+            (trial.values[name], score, trial.state) for trial, score in _scored(result, 0) if name in trial.values
+        ]
+        if not points:
+            continue
+        figure, axes = plots.panel()
+        numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x, *_ in points)
+        _draw(axes, points if numeric else [(str(x), y, state) for x, y, state in points])
+        xs = [float(x) for x, *_ in points] if numeric else []
+        if xs and min(xs) > 0 and max(xs) / min(xs) >= plots.LOG_RANGE:
+            axes.set_xscale("log")
+        axes.tick_params(labelsize=8)
+        axes.set_title(name, fontsize=8.5)
+        figures[f"slice_{name}"] = figure
+    notes = [f"{result.metrics[0]} over each parameter by itself; what is near each other may differ in all others."]
+    return Section("Each parameter", figures, [], notes)
