@@ -81,6 +81,8 @@ class CrossValidation:
     """Where the folds run."""
     divided: Division | None = None
     """How, if that is known already."""
+    nested: Any = None
+    """The search in the training part of each fold; ``None``: all have the same settings."""
     is_trial: bool = False
     """Whether it is one of many of a search, which keeps only what its numbers need."""
     order: tuple[int, ...] | None = None
@@ -150,6 +152,7 @@ class CrossValidation:
             split_type=self.split.describe(),
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
+            **({} if self.nested is None else {"search": self.nested.describe()}),
             seen_cases=not self.is_trial,
         ) as folder:
             facts = self._facts(folder, division)
@@ -170,6 +173,8 @@ class CrossValidation:
             if folder.missing_folds:
                 facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
             facts["info"] = facts["info"] | {"num_splits": len(splits)}
+            if self.nested is not None:
+                facts["info"] |= {"searched": results.searched_in(folder.events())}
             with work.leases.waited_for("result"):  # several sessions may be at its end
                 return self._result(folder, folds, facts)
 
@@ -214,7 +219,8 @@ class CrossValidation:
         """Return the same without what belongs to this process, to be sent to another one."""
         experiment = copy.copy(self.experiment)
         experiment.last_trainer = None
-        return dataclasses.replace(self, experiment=experiment, given=self.data, placement=Placement())
+        nested = None if self.nested is None else self.nested.alone()
+        return dataclasses.replace(self, experiment=experiment, given=self.data, placement=Placement(), nested=nested)
 
     def _write_plan(self, folder: RunFolder) -> None:
         """Write what another program needs to work at the run, as far as a file can say it."""
@@ -283,7 +289,7 @@ class CrossValidation:
 
     def completed(self, number: int, fold: results.FoldResult) -> results.FoldResult:
         """Return a fold that came from another process, with what was left there."""
-        request = self.request.for_fold(number)
+        request = self._request_of(fold.path, number)
         return dataclasses.replace(fold, parameters=request.params, callbacks=request.callbacks)
 
     def is_chosen(self, number: int) -> bool:
@@ -350,7 +356,7 @@ class CrossValidation:
             metrics = None if kept_as else self._compute_metrics(outputs, stored, split)
         if metrics is None:
             return None
-        request = self.request.for_fold(number)
+        request = self._request_of(path, number)
         for name, state in stored.callbacks.items():
             # whatever their code raises: they are shown, nothing depends on them; some need their trainer for it
             with contextlib.suppress(Exception):
@@ -358,6 +364,11 @@ class CrossValidation:
         notes = {"timings": results.read_timings(path), "guards": results.read_guards(path)}
         found = {**stored.fields, **outputs, "metrics": metrics, "partial": lacking(self.bound_metrics), **notes}
         return results.FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
+
+    def _request_of(self, fold: Path | None, number: int) -> Any:
+        """Return what a fold that has ended was trained with."""
+        is_own = self.nested is not None and fold is not None
+        return (self.nested.stored_request(self, fold) if is_own else self.request).for_fold(number)
 
     def _compute_metrics(
         self, outputs: Mapping[str, Any], stored: results.StoredFold, split: Split
@@ -384,7 +395,7 @@ class CrossValidation:
         return MetricSet(self.bound_metrics, self.metric_keys).entries | {self.split.label_key}
 
     def _check_epochs(self, number: int, epochs: int) -> None:
-        if epochs > self.request.num_epochs:
+        if self.nested is None and epochs > self.request.num_epochs:
             raise ConfigError(
                 f"fold {number} was trained for {epochs} epochs already, more than num_epochs="
                 f"{self.request.num_epochs}; begin a new cross-validation"
@@ -414,8 +425,9 @@ class CrossValidation:
         settings
             Of the trainer, that hold where it runs.
         """
+        own = self.request if self.nested is None else self.nested.request_for(self, folder, number, split)
         started = time.perf_counter()
-        request = self.request.for_fold(number).with_settings(**settings)
+        request = own.for_fold(number).with_settings(**settings)
         if split.val is None:
             request = request.with_settings(val_score_key=None)
         trainer = self.experiment.build_trainer(request, folder.fold(number))

@@ -15,7 +15,7 @@ from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
 from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import experiment_file, kfold_call, mirroring, run_request, splits, variable
+from delira.experiments import experiment_file, mirroring, nested, run_request, splits, tuning, variable
 from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.keywords import (
     ExperimentKeywords,
@@ -46,6 +46,7 @@ from delira.utils.frameworks import find_backend
 if TYPE_CHECKING:
     from delira.execution import Executor, Mirror, Resources
     from delira.experiments.search_result import SearchResult
+    from delira.search import Tune
 
 _log = logging.getLogger("delira")
 
@@ -352,6 +353,7 @@ class BaseExperiment(Generic[NetworkT]):
         mirror: "Mirror | str | os.PathLike[str] | None" = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
+        tune: "Tune | Mapping[str, Any] | None" = None,
         **options: Unpack[KFoldKeywords],
     ) -> KFoldResult:
         """Cross-validate: train one fresh network for each fold and test it on what it never saw.
@@ -404,6 +406,9 @@ class BaseExperiment(Generic[NetworkT]):
         allow_changes
             Continue though network, parameters or data differ, with a warning that says what; finished folds
             stay as they are. Never allowed for the splits and ``optimizer_cls``.
+        tune
+            Search the variable parameters anew in each fold, in its training part alone (nested cross-validation): a
+            :class:`delira.search.Tune`, or its fields.
         **options
             The fields of :class:`delira.experiments.splits.SplitConfig` (``split_type``, ``shuffle``,
             ``random_seed``, ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of
@@ -416,7 +421,7 @@ class BaseExperiment(Generic[NetworkT]):
         """
         if isinstance(data, int):  # 0.3: (num_epochs, data, …)
             data, metrics, num_epochs = metrics, None, data  # type: ignore[assignment]
-        return kfold_call.validation_of(self, locals()).run(resume, allow_changes)
+        return nested.validation_of(self, locals()).run(resume, allow_changes)
 
     @led()
     def tune(  # noqa: PLR0913 - what is searched, as for kfold
@@ -468,8 +473,6 @@ class BaseExperiment(Generic[NetworkT]):
         SearchResult
             Its ``params`` are the best :class:`~delira.training.Parameters`.
         """
-        from delira.experiments import tuning
-
         return tuning.search_of(self, locals()).run(resume, allow_changes)
 
     def setup(

@@ -183,6 +183,14 @@ class KFoldResult:
         outputs = self.outputs or {}
         return [*caveats_of(outputs, self.settled_outputs, self.folds), *not_finite(outputs, self.folds)]
 
+    @property
+    def searched(self) -> list[dict[str, Any]]:
+        """What each fold chose by a search of its own (``kfold(…, tune=…)``): ``fold``, ``trial``, ``scores`` of the
+        inner search, and ``values`` by the path of the parameter; empty if they searched nothing.
+        """
+        found = self.info.get("searched")
+        return list(found) if isinstance(found, list) else []
+
     def is_per_case(self, name: str) -> bool:
         """Return True if each fold has a value of the metric for each of its cases."""
         if any(len(fold.metrics[name]) != len(fold.test_indices) for fold in self.folds):
@@ -368,8 +376,11 @@ class KFoldResult:
         return found
 
     def __str__(self) -> str:
+        from delira.report.chosen import agreement
+
         warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
-        return files.harmless("\n\n".join([self.title, *self._tables("plain")]) + warned)
+        chosen = ["\n".join(["Chosen by each fold's own search:", *agreement(self.searched)])] if self.searched else []
+        return files.harmless("\n\n".join([self.title, *self._tables("plain"), *chosen]) + warned)
 
     def _tables(self, fmt: str) -> list[str]:
         """That of the folds, and that of the classes if there are metrics per class."""

@@ -90,7 +90,10 @@ def _facts(run: StoredRun) -> dict[str, Any]:
         "info": describe(manifest),
         "outputs": None,
     }
-    return found | {name: run.summary.get(name) for name in found} if run.summary else found
+    found |= {name: run.summary.get(name) for name in found} if run.summary else {}
+    if searched := results.searched_in(run.events):
+        found["info"] = {**mapping(found["info"]), "searched": searched}
+    return found
 
 
 def _names_of(given: Any, n_samples: int) -> list[str] | None:

@@ -40,7 +40,7 @@ from delira.utils.spaces import Space
 
 _log = logging.getLogger("delira")
 
-_TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune))
+_TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune) if field.name != "split_type")
 #: arguments of ``kfold`` that a search has not
 _NOT_SEARCHED: Mapping[str, Any] = {
     "folds": None,
@@ -109,8 +109,16 @@ class Search:
     @functools.cached_property
     def validation(self) -> CrossValidation:
         """That of a trial with defaults, or the first corner, for each space: what all trials have in common."""
-        told = {name: space.default if space.has_default else space.corners()[0] for name, space in self._spaces()}
-        return self.validation_with(told)
+        return self.validation_with(self._common_values)
+
+    @property
+    def common_params(self) -> Parameters:
+        """The parameters with defaults, or the first corner, for each space."""
+        return self.experiment.params.with_values(self._common_values)  # type: ignore[no-any-return]
+
+    @property
+    def _common_values(self) -> dict[str, Any]:
+        return {name: space.default if space.has_default else space.corners()[0] for name, space in self._spaces()}
 
     def validation_with(self, values: Mapping[str, Any], **settings: Any) -> CrossValidation:
         """Return the cross-validation of a trial with these values for the spaces, and further settings."""
@@ -237,7 +245,11 @@ class Search:
 
     # ------------------------------------------------------------------ run
 
-    def run(self, resume: str | Path | None = None, allow_changes: bool = False) -> SearchResult:
+    def describe(self) -> dict[str, Any]:
+        """Return what decides which trials there are, as plain values."""
+        return {**self.tune.describe(), "spaces": yaml_codec.encode(dict(self._spaces())), "seed": self.request.seed}
+
+    def run(self, resume: str | Path | At | None = None, allow_changes: bool = False) -> SearchResult:
         """Run all trials, or go on with those that are missing.
 
         Parameters
@@ -256,7 +268,6 @@ class Search:
         threads = placement.threads(
             request.settings.get("num_threads"), self.experiment.backend, n_trials, common.n_processes
         )
-        described = {**self.tune.describe(), "spaces": yaml_codec.encode(dict(self._spaces())), "seed": request.seed}
         with self.experiment.open_folder(
             request,
             common.data,
@@ -268,7 +279,7 @@ class Search:
             num_splits=len(division.splits),
             n_trials=n_trials,
             splits=splits.fingerprint(division.splits),
-            search=described,
+            search=self.describe(),
             directions=[*self.tune.direction],
         ) as folder:
             search = dataclasses.replace(self, divided=division, run_folder=folder.path)

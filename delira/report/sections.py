@@ -12,6 +12,7 @@ import numpy as np
 from delira.errors import ConfigError, check_paths, did_you_mean
 from delira.report import plots, predictions
 from delira.report.case_table import case_table
+from delira.report.chosen import chosen_section
 from delira.report.class_table import class_section, class_table, numbers_of_classes
 from delira.report.examples import Examples, drawn_pictures, has_classes
 from delira.report.shown_cases import case_name, classes_of
@@ -333,7 +334,8 @@ def sections(result: Any) -> list[Section]:
         task = _last_values(folds[0]) if (folds := drawn_folds(result)) else None
     elif result.folds:
         task = classification_section(result) or regression_section(result)
-    return [section for section in (of_classes, task, time_section(result)) if section is not None]
+    found = (of_classes, task, chosen_section(result), time_section(result))
+    return [section for section in found if section is not None]
 
 
 def _last_values(fold: Any) -> Section | None:

@@ -36,6 +36,8 @@ class Tune:
         Folds in which each trial is trained and tested; ``None``: it is trained once, and scored by its validation.
     val_split
         Part that is held out for validation: of the training part of each fold, or of the data where there are none.
+    split_type
+        How a nested search divides the training part of an outer fold; ``None``: as the outer folds are divided.
     sampler
         ``"tpe"``, ``"random"``, ``"grid"``, ``"gp"``, ``"nsga2"``; or what makes a sampler of Optuna of ``seed=``, as
         ``functools.partial(TPESampler, multivariate=True)``.
@@ -57,6 +59,7 @@ class Tune:
     direction: str | Sequence[str] = "auto"
     num_splits: int | None = None
     val_split: float | None = 0.2
+    split_type: Any = None
     sampler: Any = "tpe"
     pruner: Any = None
     constraints: Callable[..., Any] | None = None
@@ -152,7 +155,7 @@ class Tune:
 
     def describe(self) -> dict[str, Any]:
         """Return what decides which trials there are, as plain values; not how many."""
-        named = {name: getattr(self, name) for name in ("num_splits", "val_split", "constraints")}
+        named = {name: getattr(self, name) for name in ("num_splits", "val_split", "split_type", "constraints")}
         pruner = self.pruner if isinstance(self.pruner, str | None) else settings_of(self.pruner)
         return yaml_codec.encode({**named, "metric": [*self.metrics], "sampler": self.sampler, "pruner": pruner})  # type: ignore[no-any-return]
 
