@@ -302,9 +302,10 @@ class CrossValidation:
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """Return what the report says about the run: the manifest, with the settings as they are written in YAML."""
+        searched = {} if self.nested is None else self.nested.searched_parameters()
         settings = {
-            "model": self.request.model_kwargs,
-            "training": dict(self.request.settings),
+            "model": searched.get("model", self.request.model_kwargs),
+            "training": {**self.request.settings, **searched.get("training", {})},
             "data": stated(self.request.describe_batches(self.data)),
             "kfold": stated(self._options()),
         }

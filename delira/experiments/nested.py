@@ -94,6 +94,11 @@ class Nested:
         """Return what decides the trials of all folds."""
         return self.search.describe()
 
+    def searched_parameters(self) -> dict[str, Any]:
+        """Return the parameters with their spaces, by part."""
+        params = self.experiment.params
+        return {"model": params.model_kwargs(), "training": params.training_settings()}
+
     def alone(self) -> "Nested":
         """Return the same without the data, which the cross-validation has."""
         experiment = copy.copy(self.experiment)

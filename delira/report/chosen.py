@@ -25,8 +25,8 @@ def chosen_section(result: Any) -> Section | None:
     ]
     table = Table("chosen", ["Fold", "Inner score", *names], rows)
     notes = [
-        "Each fold searched in its training part alone; its inner score chose the settings and is better than what they "
-        "reach on new data. The scores above are those of the test parts, which no search has seen.",
+        "Each fold searched in its training part alone; its inner score chose the settings, and is better than what "
+        "they reach on new data. The scores above are those of the test parts, which no search has seen.",
         *agreement(found),
     ]
     return Section("Settings that each fold chose", {}, [table], notes)

@@ -1,0 +1,206 @@
+"""Nested cross-validation: searches that see the training part alone, and what is told of them."""
+
+import json
+
+import numpy as np
+import pytest
+from problems import linear_problem
+from small_backends import toy_kit
+from test_tuning import SPLITS, Fail, Full, experiment
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError
+from delira.experiments.result import KFoldResult
+from delira.runs.folder import RunFolder
+from delira.search import SearchResult, Tune
+from delira.training.callbacks import AbstractCallback
+
+pytest.importorskip("optuna")
+
+TUNE = Tune(n_trials=3, num_splits=2)
+PATIENTS = np.arange(24) // 2
+
+
+def data(n=24, **more):
+    return BaseDataManager(linear_problem(n, 3, 7, **more), 4)
+
+
+def nested(kit, path, **asked):
+    return experiment(kit, path).kfold(asked.pop("data", data()), **{**SPLITS, "tune": TUNE, **asked})
+
+
+class Seen(AbstractCallback):
+    """Writes which samples each training sees, and in which folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def at_iter_begin(self, trainer, *, data_dict, **facts):
+        line = {"at": str(trainer.save_path), "numbers": np.asarray(data_dict["number"]).tolist()}
+        with open(self.folder / "seen.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def test_no_search_sees_a_case_that_its_fold_is_tested_on(tmp_path):
+    result = nested(toy_kit(), tmp_path / "runs", callbacks=[Seen(tmp_path)])
+    lines = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
+    for fold in result.folds:
+        tested = set(fold.test_indices.tolist())
+        inner = [set(each["numbers"]) for each in lines if f"fold_{fold.fold:02d}/search" in each["at"]]
+        assert inner
+        assert not tested & set.union(*inner)
+
+
+def test_groups_are_kept_together_in_both_loops(tmp_path):
+    result = nested(
+        toy_kit(), tmp_path, data=data(patient=PATIENTS), groups_key="patient", tune=Tune(n_trials=2, num_splits=3)
+    )
+    for fold in result.folds:
+        outer = np.sort(np.concatenate([fold.train_indices, fold.val_indices]))
+        for trial in SearchResult.load(fold.path / "search").trials:
+            for inner in KFoldResult.load(trial.path).folds:
+                parts = [
+                    set(PATIENTS[outer[part]]) for part in (inner.train_indices, inner.val_indices, inner.test_indices)
+                ]
+                assert not parts[0] & parts[2]
+                assert not parts[1] & parts[2]
+                assert not set(PATIENTS[fold.test_indices]) & set.union(*parts)
+
+
+def test_preprocessing_is_fitted_on_the_inner_training_part_alone(tmp_path):
+    from sklearn.preprocessing import StandardScaler
+
+    result = nested(toy_kit(), tmp_path, preprocessing={"data": StandardScaler()})
+    fold = result.folds[0]
+    trial = SearchResult.load(fold.path / "search").trials[0]
+    outer = np.sort(np.concatenate([fold.train_indices, fold.val_indices]))
+    values = linear_problem(24, 3, 7)["data"]
+    for inner in KFoldResult.load(trial.path).folds:
+        stored = (inner.path / "preprocessing.zip").exists()
+        assert stored
+        from delira.training import load_preprocessing
+
+        fitted = load_preprocessing(inner.path)
+        mean = fitted.transformers["data"].mean_
+        assert np.allclose(mean, values[outer[inner.train_indices]].mean(axis=0))
+
+
+def test_each_fold_is_trained_with_what_it_chose(kit, tmp_path):
+    result = nested(kit, tmp_path)
+    assert [each["fold"] for each in result.searched] == [0, 1, 2]
+    for fold, told in zip(result.folds, result.searched, strict=True):
+        best = SearchResult.load(fold.path / "search").best
+        assert told["values"] == dict(best.values)
+        assert told["scores"] == [*best.scores]
+        chosen = fold.parameters.training_settings()["optimizer_params"]
+        assert chosen["lr"] == best.values["training.optimizer_params.lr"]
+        assert len(fold.history) == 3
+
+
+def test_what_was_chosen_is_told_now_and_when_it_is_read_again(kit, tmp_path):
+    result = nested(kit, tmp_path)
+    stored = KFoldResult.load(result.path)
+    assert stored.searched == result.searched
+    for each in (result, stored):
+        assert "Chosen by each fold's own search:" in str(each)
+        assert "training.optimizer_params.lr: median" in str(each)
+        assert "Settings that each fold chose" in each.to_html()
+    assert "$space: Float" in result.info["settings"]
+
+
+def test_a_finished_one_is_read_with_what_its_folds_chose(tmp_path):
+    first = nested(toy_kit(), tmp_path)
+    n_events = len(RunFolder(first.path).events())
+    again = nested(toy_kit(), tmp_path, resume="auto")
+    assert len(RunFolder(first.path).events()) == n_events
+    assert again.searched == first.searched
+    for one, other in zip(first.folds, again.folds, strict=True):
+        assert (
+            one.parameters.training_settings()["optimizer_params"]
+            == other.parameters.training_settings()["optimizer_params"]
+        )
+
+
+def test_processes_choose_what_one_does(tmp_path):
+    here = nested(toy_kit(), tmp_path / "here")
+    there = nested(toy_kit(), tmp_path / "there", n_jobs=2)
+    assert there.searched == here.searched
+    assert [fold.means() for fold in there.folds] == [fold.means() for fold in here.folds]
+
+
+def test_each_fold_searches_with_random_numbers_of_its_own(tmp_path):
+    result = nested(toy_kit(), tmp_path, tune=Tune(n_trials=2, num_splits=2, sampler="random"))
+    tried = [tuple(SearchResult.load(fold.path / "search").trials[0].values.values()) for fold in result.folds]
+    assert len({*tried}) == 3
+
+
+def test_a_search_that_fails_in_a_fold_says_where(tmp_path):
+    with pytest.raises(Full, match="no place left") as caught:
+        nested(toy_kit(), tmp_path, callbacks=[Fail(0, 1)])
+    assert "in the search of fold 0" in caught.value.__notes__
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"tune": 3}, "tune must be a delira.search.Tune or its fields"),
+        ({"tune": {"n_trial": 3}}, "tune has no.*did you mean 'n_trials'"),
+        ({"params": {"training": {"num_epochs": 2}}}, "params= are those of all folds"),
+        ({"tune": Tune(n_trials=2, metric="f1")}, "tune cannot look at 'f1'"),
+    ],
+)
+def test_what_cannot_work_is_refused(tmp_path, asked, why):
+    with pytest.raises(ConfigError, match=why):
+        nested(toy_kit(), tmp_path, **asked)
+
+
+def test_a_splitter_that_cannot_divide_again_needs_another_one_for_the_search(tmp_path):
+    from sklearn.model_selection import RepeatedKFold, TimeSeriesSplit
+
+    outer = {"split_type": RepeatedKFold(n_splits=3, n_repeats=1, random_state=0), "num_splits": None, "shuffle": False}
+    with pytest.raises(ConfigError, match=r"say it by Tune\(split_type=…\)"):
+        nested(toy_kit(), tmp_path, **outer)
+    result = nested(toy_kit(), tmp_path, **outer, tune=Tune(n_trials=2, num_splits=2, split_type="random"))
+    assert len(result.searched) == 3
+    in_time = nested(toy_kit(), tmp_path / "time", split_type=TimeSeriesSplit(3), num_splits=None, shuffle=False)
+    for trial in SearchResult.load(in_time.folds[2].path / "search").trials:
+        for inner in KFoldResult.load(trial.path).folds:
+            assert inner.train_indices.max() < inner.test_indices.min()
+
+
+def test_another_search_is_another_cross_validation(tmp_path):
+    first = nested(toy_kit(), tmp_path)
+    with pytest.raises(ConfigError, match=r"its search differ"):
+        nested(toy_kit(), tmp_path, tune=Tune(n_trials=3, num_splits=3), resume=first.path)
+
+
+def test_the_nested_example_of_scikit_learn_is_reproduced(tmp_path):
+    """Non-nested and nested scores of its page on iris: a support vector machine over C and gamma, the same splits."""
+    pytest.importorskip("skops")
+    from sklearn.datasets import load_iris
+    from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+    from sklearn.svm import SVC
+
+    from delira.metrics import accuracy
+    from delira.search import Choice
+    from delira.training import Parameters, SklearnExperiment
+
+    x, y = load_iris(return_X_y=True)
+    grid = {"C": [1, 10, 100], "gamma": [0.01, 0.1]}
+    params = Parameters(
+        {"training": {"val_metrics": {"accuracy": accuracy}}},
+        {"model": {"kernel": Choice(["rbf"]), **{name: Choice(values) for name, values in grid.items()}}},
+    )
+    outer = KFold(4, shuffle=True, random_state=0)
+    theirs = cross_val_score(
+        GridSearchCV(SVC(kernel="rbf"), grid, cv=KFold(4, shuffle=True, random_state=0)), x, y, cv=outer
+    )
+    ours = SklearnExperiment(params, SVC, name="iris", save_path=tmp_path).kfold(
+        BaseDataManager({"data": x, "label": y}, 150),
+        split_type=outer,
+        val_split=None,
+        tune=Tune(sampler="grid", num_splits=4, val_split=None, split_type="random", metric="accuracy"),
+    )
+    found = [fold.means()["accuracy"] for fold in ours.folds]
+    assert abs(np.mean(found) - theirs.mean()) <= theirs.std()
+    assert max(abs(np.array(found) - theirs)) <= 0.06  # other inner splits, the same outer ones
