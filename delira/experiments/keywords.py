@@ -56,6 +56,7 @@ class KFoldKeywords(_OfRuns, total=False):
     val_split: float | None
     label_key: str
     groups_key: str | None
+    splits: Any
     check_duplicates: bool
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import delira
 from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
+from delira.experiments.given_splits import write_splits
 from delira.experiments.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.experiments.stored_result import read_result
 from delira.metrics import metric_set
@@ -246,6 +247,21 @@ class KFoldResult:
         from delira.report.class_table import class_table
 
         return class_table(self, fmt)
+
+    def save_splits(self, path: str | Path) -> Path:
+        """Write which cases each fold trained, validated and tested on, for ``kfold(…, splits=path)`` of others.
+
+        Parameters
+        ----------
+        path
+            The file: JSON, with the names of the cases where the data set has ``case_names``.
+
+        Raises
+        ------
+        ConfigError
+            If folds are missing.
+        """
+        return write_splits(path, self)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return the metrics with one row per fold (index ``fold``) and one column per metric.

@@ -15,6 +15,7 @@ from delira.data_loading._exact import check_range
 from delira.data_loading.abstract_dataset import AbstractDataset, name_sample
 from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError, did_you_mean, expect, flag
+from delira.experiments.given_splits import read_splits
 from delira.experiments.leakage import refuse_shared
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 
@@ -62,6 +63,11 @@ class SplitConfig:
     """Entry of a sample that says what belongs together, e.g. the patient; a group is never on two sides.
     ``""``: the samples are independent, whatever their entries are called, and no warning says otherwise."""
 
+    splits: Any = None
+    """Splits that were decided before, instead of all of the above but ``val_split``, which divides training parts that
+    have no validation part: a file that ``result.save_splits`` wrote, a result, or a list of ``(train, test)`` or
+    ``(train, val, test)``, indices of the dataset."""
+
     check_duplicates: bool = False
     """Read all samples once before the first fold, and warn of identical ones on two sides of a fold."""
 
@@ -84,6 +90,8 @@ class SplitConfig:
             raise ConfigError(f"label_key must name an entry of the samples, got {self.label_key!r}")
         if self.groups_key is not None and not isinstance(self.groups_key, str):
             raise ConfigError(f"groups_key must name an entry, or be '' for no groups, got {self.groups_key!r}")
+        if self.splits is not None and (kind != "random" or self.shuffle):
+            raise ConfigError("splits= says how the data are divided; leave split_type and shuffle out")
         expect(flag("shuffle", self.shuffle), flag("check_duplicates", self.check_duplicates))
         if self.random_seed is not None:
             check_seed(self.random_seed, "random_seed")
@@ -98,6 +106,7 @@ class SplitConfig:
     def describe(self) -> str:
         """Return a few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
         kind = self.split_type if isinstance(self.split_type, str) else type(self.split_type).__name__
+        kind = kind if self.splits is None else "given"
         return f"{kind}, grouped by {self.groups_key!r}" if self.groups_key else kind
 
 
@@ -124,14 +133,17 @@ class Splitter:
     def __init__(self, dataset: AbstractDataset, config: SplitConfig, seed: int):
         self.config, self.seed = config, seed
         self.n_samples = len(dataset)
+        self.given = None if config.splits is None else read_splits(config.splits, dataset)
         self.classes = _as_classes(read_labels(dataset, config.label_key), config) if config.is_stratified else None
         self.groups = _as_groups(dataset, config.groups_key) if config.groups_key else None
         self.num_splits = self._count_splits()
 
     def __iter__(self) -> Iterator[Split]:
         """The folds, one after the other; each call gives the same ones."""
-        for fold, (rest, test) in enumerate(self._outer()):
-            train, val = (rest, None) if self.config.val_split is None else self._inner(np.asarray(rest), fold)
+        for fold, (rest, val, test) in enumerate(self.given or ((rest, None, test) for rest, test in self._outer())):
+            train = rest
+            if val is None and self.config.val_split is not None:
+                train, val = self._inner(np.asarray(rest), fold)
             split = Split(self._indices(train), None if val is None else self._indices(val), self._indices(test))
             refuse_shared(
                 "sample", np.arange(self.n_samples), split, fold, "a splitter must put a sample into one part"
@@ -151,6 +163,10 @@ class Splitter:
 
     def _count_splits(self) -> int:
         config = self.config
+        if self.given is not None:
+            if config.num_splits not in (None, len(self.given)):
+                raise ConfigError(f"num_splits={config.num_splits}, but splits= has {len(self.given)}")
+            return len(self.given)
         if not isinstance(config.split_type, str):
             count = config.split_type.get_n_splits(np.zeros(self.n_samples), self.classes, self.groups)
             if config.num_splits not in (None, count):

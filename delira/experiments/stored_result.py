@@ -26,7 +26,7 @@ from delira.utils.yaml_codec import write_yaml
 #: entries of the manifest that a report says in other words
 _NOT_SHOWN = (
     "format", "number", "states", "settings", "model_params", "fingerprint", "splits", "num_splits", "n_samples",
-    "kind", "batches", "options", "checksums", "checksum",
+    "kind", "batches", "options", "checksums", "checksum", "search", "directions", "seen_cases",
 )  # fmt: skip
 _LONGEST_PARAMETERS = 1 << 20  # bytes: reading YAML takes seconds for each million
 _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)_token)$", re.IGNORECASE)

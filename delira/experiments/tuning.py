@@ -78,7 +78,9 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
     options = dict(arguments["options"])
     stated = {name: {**arguments, **options}[name] for name in _TUNE_NAMES if name in {**arguments, **options}}
     tune = Tune(**stated)
-    call = {**arguments, **_NOT_SEARCHED, "options": options, "num_splits": tune.num_splits or 2}
+    # a part that is held out is cut off by whoever divides, for which two folds are as good as others
+    number = tune.num_splits if options.get("splits") is not None else tune.num_splits or 2
+    call = {**arguments, **_NOT_SEARCHED, "options": options, "num_splits": number}
     call.pop("self", None)
     search = Search(experiment=experiment, tune=tune, call=call)
     return dataclasses.replace(search, tune=search.settled())
@@ -319,7 +321,7 @@ class Search:
         )
 
     def _divide(self) -> Division:
-        if self.tune.num_splits is not None:
+        if self.tune.num_splits is not None or self.validation.split.splits is not None:
             return self.validation.divide()
         common = self.validation
         seed = common.request.seed if common.split.random_seed is None else common.split.random_seed
