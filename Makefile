@@ -20,7 +20,7 @@ BIN := .venv/bin
 INSTALL := -m pip --disable-pip-version-check install -qq --no-compile --constraint $(CONSTRAINTS)
 FAST := not slow and not gpu
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
-DEV := jax sklearn logging export cli remote dev
+DEV := jax sklearn logging export cli remote search dev
 # the range of requirements/tensorflow.txt, for the package that is tested
 TENSORFLOW_FOR_TESTS := "$(shell sed -n 's/^tensorflow>/$(TENSORFLOW)>/p' requirements/tensorflow.txt)"
 ONLY_none :=

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent
 #: trixi.txt and visdom.txt are in no extra: those two cannot be installed by a plain "pip install".
 USER_EXTRAS = (
     "torch", "torchscript", "tensorflow", "jax", "sklearn", "logging", "images", "medical", "export", "cli", "ray",
-    "slurm", "remote",
+    "slurm", "remote", "search",
 )  # fmt: skip
 #: Extras for those who work on delira.
 DEVELOPER_EXTRAS = ("docs", "dev")

@@ -9,6 +9,7 @@ from system_calls import Call, recorded
 from test_writer_protocol import LINKS, POLICIES, checkpoint_folder, tree_of
 from trainings import check_checkpoints, check_equal, kfold, ledger, train
 
+from delira.experiments import folds
 from delira.runs import leases
 from delira.runs.folder import RunFolder
 from delira.training import Parameters
@@ -279,8 +280,10 @@ def test_parameters_that_were_saved_are_there(tmp_path):
 
 
 def kfolds_after_power_loss(kit, tmp_path, monkeypatch, every):
-    # a lease that cannot be read any more is waited for
+    # a lease that cannot be read any more is waited for, and looked at a dozen times before it is taken over
     monkeypatch.setattr(leases, "TAKEN_OVER_AFTER", 0.05)
+    for module, pause in ((leases, "_LOOK"), (folds, "_LOOK"), (folds, "_FOLLOW")):
+        monkeypatch.setattr(module, pause, 0.002)
     expected = kfold(kit, tmp_path / "unbroken")
     for _, folder in found_after_power_loss(lambda folder, calls: kfold(kit, folder), tmp_path, every, True):
         result = kfold(kit, folder, resume="auto")
