@@ -85,6 +85,7 @@ def test_preprocessing_is_fitted_on_the_inner_training_part_alone(tmp_path):
         assert np.allclose(mean, values[outer[inner.train_indices]].mean(axis=0))
 
 
+@pytest.mark.slow_cases("torch")
 def test_each_fold_is_trained_with_what_it_chose(kit, tmp_path):
     result = nested(kit, tmp_path)
     assert [each["fold"] for each in result.searched] == [0, 1, 2]
@@ -97,6 +98,7 @@ def test_each_fold_is_trained_with_what_it_chose(kit, tmp_path):
         assert len(fold.history) == 3
 
 
+@pytest.mark.slow_cases("torch")
 def test_what_was_chosen_is_told_now_and_when_it_is_read_again(kit, tmp_path):
     result = nested(kit, tmp_path)
     stored = KFoldResult.load(result.path)
@@ -174,6 +176,7 @@ def test_another_search_is_another_cross_validation(tmp_path):
         nested(toy_kit(), tmp_path, tune=Tune(n_trials=3, num_splits=3), resume=first.path)
 
 
+@pytest.mark.slow
 def test_the_nested_example_of_scikit_learn_is_reproduced(tmp_path):
     """Non-nested and nested scores of its page on iris: a support vector machine over C and gamma, the same splits."""
     pytest.importorskip("skops")

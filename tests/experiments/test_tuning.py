@@ -68,6 +68,7 @@ def rows(result):
 # ---- what comes out
 
 
+@pytest.mark.slow_cases("torch")
 def test_each_trial_is_the_cross_validation_with_its_values(kit, tmp_path):
     result = tune(kit, tmp_path / "search")
     assert [trial.number for trial in result.trials] == [0, 1, 2, 3, 4]
@@ -83,6 +84,7 @@ def test_each_trial_is_the_cross_validation_with_its_values(kit, tmp_path):
         assert [fold.means()["rmse"] for fold in stored.folds] == means
 
 
+@pytest.mark.slow_cases("torch")
 def test_the_best_trial_gives_the_parameters(kit, tmp_path):
     result = tune(kit, tmp_path)
     assert result.best.scores[0] == min(trial.scores[0] for trial in result.trials)
@@ -95,6 +97,7 @@ def test_the_best_trial_gives_the_parameters(kit, tmp_path):
     assert again.last_trainer.config.optimizer.params == chosen
 
 
+@pytest.mark.slow_cases("torch")
 def test_without_folds_a_trial_is_scored_by_its_validation(kit, tmp_path):
     result = tune(kit, tmp_path, asked={"num_splits": None, "val_split": 0.25})
     for trial in result.trials:
@@ -105,6 +108,7 @@ def test_without_folds_a_trial_is_scored_by_its_validation(kit, tmp_path):
         assert trial.scores[0] == pytest.approx(best)
 
 
+@pytest.mark.slow_cases("torch")
 def test_a_search_is_read_from_its_folder_without_what_it_names(kit, tmp_path):
     result = tune(kit, tmp_path)
     stored = SearchResult.load(tmp_path)
@@ -116,6 +120,7 @@ def test_a_search_is_read_from_its_folder_without_what_it_names(kit, tmp_path):
         SearchResult.load(result.best.path)
 
 
+@pytest.mark.slow_cases("torch")
 def test_the_same_seed_makes_the_same_search(kit, tmp_path):
     one, other = (tune(kit, tmp_path / name) for name in ("one", "other"))
     assert rows(one) == rows(other)
