@@ -153,12 +153,12 @@ class CrossValidation:
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
             **({} if self.nested is None else {"search": self.nested.describe()}),
-            seen_cases=not self.is_trial,
+            **({"is_trial": True} if self.is_trial else {"seen_cases": True}),
         ) as folder:
             facts = self._facts(folder, division)
-            with loss_tolerated("what a report needs of the whole run"):
-                results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
-                if not self.is_trial:
+            if not self.is_trial:
+                with loss_tolerated("what a report needs of the whole run"):
+                    results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
                     self._write_plan(folder)
             work = Work(
                 validation=self,
@@ -175,6 +175,8 @@ class CrossValidation:
             facts["info"] = facts["info"] | {"num_splits": len(splits)}
             if self.nested is not None:
                 facts["info"] |= {"searched": results.searched_in(folder.events())}
+            if self.is_trial:
+                return self._result(folder, folds, facts)
             with work.leases.waited_for("result"):  # several sessions may be at its end
                 return self._result(folder, folds, facts)
 
@@ -211,7 +213,7 @@ class CrossValidation:
             "case_names": case_names_of(dataset),
             "seed": self.request.seed,
             "name": self.experiment.name,
-            "info": {**self._describe(folder), **class_names_of(dataset), **division.leaks},
+            "info": {} if self.is_trial else {**self._describe(folder), **class_names_of(dataset), **division.leaks},
             "outputs": self.outputs,
         }
 

@@ -99,6 +99,9 @@ class Work:
             ``None``: another process is at work on it, or has taken it over.
         """
         folder = RunFolder(self.folder)
+        if self.validation.is_trial:  # whoever runs a trial has leased all of it
+            folder.is_durable = False
+            return self._run_alone(folder, number, table, settings)
         lease = self.leases.take(self.part_of(number), over)
         if lease is None:
             return None
@@ -120,6 +123,14 @@ class Work:
                 raise
             self.validation.log_finished(folder, fold)  # while it is held: who finds it free finds it finished
             return fold
+
+    def _run_alone(self, folder: RunFolder, number: int, table: Any, settings: dict[str, Any]) -> Any:
+        """Train and test a fold of a trial."""
+        folder.log("fold_started", fold=number, worker=worker())
+        settings |= self._settings(folder, number)
+        fold = self.validation.run_fold(folder, number, self.splits[number], table, None, settings)
+        self.validation.log_finished(folder, fold)
+        return fold
 
     def read(self, number: int, *, is_finished: bool, is_own: bool = False) -> results.FoldResult | None:
         """Return a fold that has been finished; see :meth:`CrossValidation.read_fold`."""

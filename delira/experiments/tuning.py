@@ -32,6 +32,7 @@ from delira.experiments.search_result import FILE_NAME, SPACES, SearchResult, Tr
 from delira.experiments.variable import Variable
 from delira.metrics.direction import AUTO, MODES, higher_is_better
 from delira.runs import results
+from delira.runs.environment import environment
 from delira.runs.folder import At, RunFolder, said_by
 from delira.search.tune import Tune
 from delira.utils import files, yaml_codec
@@ -45,7 +46,7 @@ _TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune) if field.na
 _NOT_SEARCHED: Mapping[str, Any] = {
     "folds": None,
     "params": None,
-    "keep_predictions": None,
+    "keep_predictions": False,
     "predictions_dtype": None,
 }
 #: arguments of a call that another program needs to work at the search
@@ -98,6 +99,7 @@ class Search:
     """How the data are divided, for all trials alike."""
     run_folder: Path | None = None
     order: None = None
+    is_trial: bool = False
     after_fold: None = None
 
     # ------------------------------------------------------------------ what is asked for
@@ -363,7 +365,7 @@ class Search:
         state, error = "finished", ""
         try:
             validation = self.validation_with(known, **{**settings, "verbose": 0})
-            self._watched(validation, reports, number).run(At(path, number + 1))
+            self._watched(validation, reports, number).run(At(path, number + 1, False, self._made_with))
         except TrialPruned as pruned:
             state, error = "pruned", str(pruned)
         except (LeaseLostError, UnreadableError, OSError):
@@ -374,9 +376,14 @@ class Search:
         trial = reports.trial(state, error, values, path)
         if state == "finished":
             trial = self._judged(trial, known, reports)
-        files.publish_text(path / FILE_NAME, trial.to_json())
+        files.publish_text(path / FILE_NAME, trial.to_json(), durable=False)
         self.study.finish(number, trial.state, trial.scores, trial.constraints or None)
         return trial
+
+    @functools.cached_property
+    def _made_with(self) -> Mapping[str, Any]:
+        """Versions, machine and commit, which do not change between trials of a process."""
+        return environment()
 
     def _proposed(self, number: int) -> dict[str, Any]:
         spaces = self.variable.spaces

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import importlib.metadata
 import os
 import platform
@@ -16,8 +17,8 @@ from delira.frameworks import DISTRIBUTIONS
 _RECORDED = ("delira", "numpy", "scikit-learn", *DISTRIBUTIONS, "batchgenerators")
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that are recorded, as far as they are installed."""
+@functools.cache
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in _RECORDED:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -28,6 +29,11 @@ def versions() -> dict[str, str]:
 def timestamp() -> str:
     """Return the time, as ledgers and manifests have it."""
     return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that are recorded, as far as they are installed."""
+    return dict(_versions())
 
 
 def environment() -> dict[str, Any]:

@@ -37,6 +37,16 @@ class At:
 
     path: Path
     number: int
+    is_durable: bool = True
+    """Whether its ledger and manifest are to survive a power loss: whoever decided where it lies may know both."""
+    made_with: Mapping[str, Any] | None = None
+    """What :func:`environment` says, if that is known."""
+
+    def found(self) -> "RunFolder | None":
+        """Return the run, if there is one that tells what it is."""
+        folder = RunFolder(self.path)
+        folder.is_durable = self.is_durable
+        return folder if folder.events() and folder.read_manifest() else None
 
     @classmethod
     def new(cls, parent: Path) -> "At":
@@ -63,6 +73,8 @@ class RunFolder:
         """Whether one of them held the lock."""
         self._is_read = False
         """Whether the run had finished and nothing was done yet but reading it."""
+        #: whether ledger and manifest survive a power loss
+        self.is_durable = True
         #: folds that this session was not asked for, and no other has run
         self.missing_folds: list[int] = []
 
@@ -123,7 +135,7 @@ class RunFolder:
             with Leases(files.writable_folder(parent)).waited_for("opening") if is_sought else contextlib.nullcontext():
                 folder = None
                 if isinstance(resume, At):
-                    folder = cls(resume.path) if cls(resume.path).events() else None
+                    folder = resume.found()
                 elif resume == "auto":
                     folder = cls._newest_of(stack, parent, facts, is_shared)
                 elif resume is not None:
@@ -146,11 +158,14 @@ class RunFolder:
         is_shared: bool,
     ) -> "RunFolder":
         folder = cls(made.path)
-        files.make_folder(folder.path)
-        stack.enter_context(lock.locked(folder.path, shared=is_shared))
-        written = save(folder.path / "parameters.yml")
-        folder.write_manifest({"number": made.number, **facts, "checksums": {written.name: checksum(written)}})
-        folder.log("started")
+        folder.is_durable = made.is_durable
+        with contextlib.nullcontext() if made.is_durable else files.unsynced():
+            files.make_folder(folder.path)
+            stack.enter_context(lock.locked(folder.path, shared=is_shared))
+            written = save(folder.path / "parameters.yml")
+            told = {"number": made.number, **facts, "checksums": {written.name: checksum(written)}}
+            folder.write_manifest(told, made.made_with)
+            folder.log("started")
         return folder
 
     def _continue(
@@ -328,9 +343,10 @@ class RunFolder:
         """Folder of a fold; a single run is fold 0."""
         return self.path / f"fold_{number:02d}"
 
-    def write_manifest(self, facts: Mapping[str, Any]) -> Path:
+    def write_manifest(self, facts: Mapping[str, Any], made_with: Mapping[str, Any] | None = None) -> Path:
         """Record what is needed to know how the run was made, and ``facts``."""
-        text = json.dumps(files.sealed({"format": FORMAT, "states": STATES, **environment(), **facts}), indent=2)
+        made = environment() if made_with is None else {**made_with, "started": timestamp()}
+        text = json.dumps(files.sealed({"format": FORMAT, "states": STATES, **made, **facts}), indent=2)
         return files.publish_text(self.path / "manifest.json", text + "\n")
 
     def read_manifest(self) -> dict[str, Any]:
@@ -396,7 +412,10 @@ class RunFolder:
             If ``"started"`` cannot be written.
         """
         is_first = event == "started"
-        with contextlib.nullcontext() if is_first else loss_tolerated(f"the line {event!r} of {self.path / LEDGER}"):
+        tolerated = (
+            contextlib.nullcontext() if is_first else loss_tolerated(f"the line {event!r} of {self.path / LEDGER}")
+        )
+        with tolerated, contextlib.nullcontext() if self.is_durable else files.unsynced():
             self._append(event, **facts)
 
     def _append(self, event: str, **facts: Any) -> None:
@@ -412,7 +431,7 @@ class RunFolder:
                 line = line if file.read(1) == b"\n" else b"\n" + line
             file.write(line)
             file.flush()
-            os.fsync(file.fileno())
+            files.sync(file)
         if is_new:
             files.sync_folder(self.path)
 

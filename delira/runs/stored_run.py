@@ -219,7 +219,8 @@ class StoredRun:
         """Return True if there should be a ``result.json``: a run from before there was one has no checksums."""
         is_one_fold = self.path in self.fold_folders.values()  # copied out of its run
         is_expected = "checksums" in self.manifest or not (self.manifest or is_one_fold)
-        return is_expected and bool(self.finished_folds) and self.kind == "kfold" and not (self.path / SUMMARY).exists()
+        is_expected = is_expected and self.kind == "kfold" and not self.manifest.get("is_trial")
+        return is_expected and bool(self.finished_folds) and not (self.path / SUMMARY).exists()
 
     @property
     def summary(self) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """Files that are complete or not there, and reading what is damaged, busy or somebody else's."""
 
 import contextlib
+import contextvars
 import errno
 import functools
 import glob
@@ -15,7 +16,7 @@ import time
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -35,6 +36,26 @@ _PARTIAL_NAME = re.compile(rf".+{re.escape(_PARTIAL)}[0-9a-f]{{8}}")
 #: what opening or syncing a folder answers where file systems cannot do it (CIFS, some of FUSE), or where it may
 #: be written but not listed
 _UNSYNCABLE = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+#: whether what is written is made to survive a power loss, where the writer wants it to
+_syncs = contextvars.ContextVar("_syncs", default=True)
+
+
+@contextlib.contextmanager
+def unsynced() -> Iterator[None]:
+    """Scope in which files appear whole, but may be gone after a power loss: for what can be made again."""
+    token = _syncs.set(False)
+    try:
+        yield
+    finally:
+        _syncs.reset(token)
+
+
+def sync(file: BinaryIO) -> None:
+    """Make what was written into an open file survive a power loss, unless the scope is one that does without."""
+    if _syncs.get():
+        os.fsync(file.fileno())
 
 
 def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> Path:
@@ -59,6 +80,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
         If the file cannot be written, e.g. since the disk is full; it names the file. The previous file is intact.
     """
     path = Path(path)
+    durable = durable and _syncs.get()
     check_ours(path.parent)
     if not path.parent.is_dir():
         make_folder(path.parent)
@@ -194,7 +216,7 @@ def make_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames in ``folder`` survive a power loss (where the platform and the file system can)."""
-    if os.name == "nt":
+    if os.name == "nt" or not _syncs.get():
         return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
