@@ -63,6 +63,7 @@ _SHOWN: dict[str, dict[str, dict[str, list[str]]]] = {
             "networks.ready": [
                 "ClassificationNetworkBasePyTorch",
                 "GenerativeAdversarialNetworkBasePyTorch",
+                "MultilayerPerceptronPyTorch",
                 "RegressionNetworkBasePyTorch",
                 "ResidualUNet2dPyTorch",
                 "ResidualUNet3dPyTorch",
@@ -120,6 +121,7 @@ _SHOWN: dict[str, dict[str, dict[str, list[str]]]] = {
             "networks": [
                 "ClassificationNetworkBaseTorchScript",
                 "GenerativeAdversarialNetworkBaseTorchScript",
+                "MultilayerPerceptronTorchScript",
                 "RegressionNetworkBaseTorchScript",
                 "ResidualUNet2dTorchScript",
                 "ResidualUNet3dTorchScript",
@@ -165,6 +167,7 @@ _SHOWN: dict[str, dict[str, dict[str, list[str]]]] = {
             "networks.ready": [
                 "ClassificationNetworkBaseTf",
                 "GenerativeAdversarialNetworkBaseTf",
+                "MultilayerPerceptronTf",
                 "RegressionNetworkBaseTf",
                 "ResidualUNet2dTf",
                 "ResidualUNet3dTf",
@@ -222,6 +225,7 @@ _SHOWN: dict[str, dict[str, dict[str, list[str]]]] = {
             "networks.ready": [
                 "ClassificationNetworkBaseJax",
                 "GenerativeAdversarialNetworkBaseJax",
+                "MultilayerPerceptronJax",
                 "RegressionNetworkBaseJax",
                 "ResidualUNet2dJax",
                 "ResidualUNet3dJax",

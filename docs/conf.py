@@ -71,6 +71,11 @@ def _prepare(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace("other-pages\n", "".join(f"{page}\n" for page in pages if page not in placed))
 
 
+def _leave_out(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Methods that scikit-learn adds to every estimator (``set_score_request``) are described on its own site."""
+    return True if str(getattr(value, "__module__", "")).startswith("sklearn.") else None
+
+
 def _hide_constants(app: Sphinx, doctree: nodes.document) -> None:
     """Constants and second names have no source of their own that viewcode could lead to, and back from."""
     for description in doctree.findall(desc):
@@ -126,6 +131,7 @@ def setup(app: Sphinx) -> None:
     """Register what makes pages and follows names."""
     app.connect("builder-inited", _write_pages)
     app.connect("source-read", _prepare)
+    app.connect("autodoc-skip-member", _leave_out)
     app.connect("doctree-read", _hide_constants, priority=400)  # before viewcode
     app.connect("html-page-context", _mend_links_back)
     app.connect("missing-reference", _resolve)

@@ -47,6 +47,7 @@ ALLOWED = {
     "testing": UP_TO_EXPERIMENTS,
     "backends": UP_TO_EXPERIMENTS,
     "compat": UP_TO_EXPERIMENTS,
+    "sklearn": UP_TO_EXPERIMENTS,
     "cli": UP_TO_EXPERIMENTS | {"__init__", "execution", "prediction"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
@@ -66,7 +67,11 @@ FRAMEWORKS = {
     "optax": {"jax"},
 }
 #: third-party packages that may be imported at the top of a file outside the backends: numpy, and
-AT_ONCE = {"utils": {"yaml"}, "search": {"optuna"}}  # the study itself is imported by who searches
+AT_ONCE = {
+    "utils": {"yaml"},
+    "search": {"optuna"},  # the study itself is imported by who searches
+    "sklearn": {"sklearn"},  # its estimators derive from scikit-learn's; the package itself shows them lazily
+}
 
 MAX_FILE_LINES = 600
 MAX_BODY_LINES = 50
@@ -93,6 +98,7 @@ MANY_ARGUMENTS = {
     "prediction/predicting.py predict": "one door for all sources and data",
     "prediction/ensemble.py Ensemble.score": "which data, by which metrics, predicted in which way",
     "prediction/ensemble.py load_ensemble": "where the members are, and what they are together",
+    "sklearn/estimators.py NetworkEstimator.__init__": "scikit-learn reads an estimator's parameters off it",
     "training/predictor.py Predictor.evaluate": "one pass, many readers: the historic methods are views on it",
 }
 

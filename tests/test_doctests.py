@@ -17,7 +17,7 @@ NEEDED = {"live_view": ["matplotlib", "torch"], "tensorboard": ["tensorboardX"],
           "logging/writers": ["tensorboardX"], "logging/trackers": ["tensorboardX"], "image_files": ["PIL"],
           "experiments/preprocessing": ["skops"]}  # fmt: skip
 #: folders whose examples use PyTorch
-USE_TORCH = ("callbacks", "training/finders", "trial", "metrics/tree")
+USE_TORCH = ("callbacks", "training/finders", "trial", "metrics/tree", "sklearn")
 
 
 def needs(path: Path) -> list[str]:

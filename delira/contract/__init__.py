@@ -14,8 +14,8 @@ __getattr__, __dir__, __all__ = public_names(
         "delira.contract.export": "ExportRole",
         "delira.contract.generators": "GeneratorsRole",
         "delira.contract.kinds": (
-            "Array Builder ByName Closure CompileConfig Criterion Data Devices Network Optimizer Role Scope Tree "
-            "UpdateConfig"
+            "Array Builder ByName Closure CompileConfig Criterion Data Defaults Devices Network Optimizer Role Scope "
+            "Tree UpdateConfig"
         ),
         "delira.contract.natives": "NativesRole",
         "delira.contract.optimizers": "OptimizersRole WrappedOptimizers",

@@ -14,6 +14,7 @@ from delira.contract.kinds import Closure as Closure
 from delira.contract.kinds import CompileConfig as CompileConfig
 from delira.contract.kinds import Criterion as Criterion
 from delira.contract.kinds import Data as Data
+from delira.contract.kinds import Defaults as Defaults
 from delira.contract.kinds import Devices as Devices
 from delira.contract.kinds import Network as Network
 from delira.contract.kinds import Optimizer as Optimizer
@@ -64,6 +65,7 @@ __all__ = [
     "Compute",
     "Criterion",
     "Data",
+    "Defaults",
     "Devices",
     "DevicesRole",
     "ExportRole",

@@ -11,7 +11,7 @@ from delira.contract.checkpoints import CheckpointsRole
 from delira.contract.devices import DevicesRole
 from delira.contract.export import ExportRole
 from delira.contract.generators import GeneratorsRole
-from delira.contract.kinds import ByName, Role
+from delira.contract.kinds import ByName, Defaults, Role
 from delira.contract.natives import NativesRole
 from delira.contract.optimizers import OptimizersRole
 from delira.contract.step import StepRole
@@ -103,6 +103,9 @@ class Backend:
 
     schedules: ClassVar[ByName] = {}
     """Schedules of learning rates by the names of ``delira.training.callbacks``; empty: no rates to change."""
+
+    defaults: ClassVar[Defaults | None] = None
+    """Network, losses and optimizer of :mod:`delira.sklearn` where its user names none; None: they must be named."""
 
     trace: ClassVar[Callable[..., AbstractContextManager[None]] | None] = None
     """``trace(folder)``: scope in which the framework's own profiler leaves a trace in a folder; None: it has none."""

@@ -76,6 +76,23 @@ class Devices(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """What is trained, and by what, where a user says nothing but "classify" or "regress"."""
+
+    network: str
+    """Full name of a ready network for rows of features; it takes ``n_features`` and ``n_outputs``."""
+
+    losses: Mapping[str, Callable[[], Callable[..., Any]]]
+    """``"classification"`` and ``"regression"`` -> what makes the loss: of logits and class numbers, and of values."""
+
+    optimizer_cls: Any
+    """Class of the optimizer."""
+
+    rate: str
+    """What it calls the learning rate."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class UpdateConfig:
     """How gradients become an update."""
 

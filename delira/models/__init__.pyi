@@ -1,6 +1,7 @@
 from delira.backends.jax import AbstractJaxNetwork as AbstractJaxNetwork
 from delira.backends.jax import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
 from delira.backends.jax import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
+from delira.backends.jax import MultilayerPerceptronJax as MultilayerPerceptronJax
 from delira.backends.jax import RegressionNetworkBaseJax as RegressionNetworkBaseJax
 from delira.backends.jax import ResidualUNet2dJax as ResidualUNet2dJax
 from delira.backends.jax import ResidualUNet3dJax as ResidualUNet3dJax
@@ -12,6 +13,7 @@ from delira.backends.sklearn import SklearnEstimator as SklearnEstimator
 from delira.backends.tensorflow import AbstractTfNetwork as AbstractTfNetwork
 from delira.backends.tensorflow import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
 from delira.backends.tensorflow import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
+from delira.backends.tensorflow import MultilayerPerceptronTf as MultilayerPerceptronTf
 from delira.backends.tensorflow import RegressionNetworkBaseTf as RegressionNetworkBaseTf
 from delira.backends.tensorflow import ResidualUNet2dTf as ResidualUNet2dTf
 from delira.backends.tensorflow import ResidualUNet3dTf as ResidualUNet3dTf
@@ -22,6 +24,7 @@ from delira.backends.tensorflow import VGG3DClassificationNetworkTf as VGG3DClas
 from delira.backends.torch import AbstractPyTorchNetwork as AbstractPyTorchNetwork
 from delira.backends.torch import ClassificationNetworkBasePyTorch as ClassificationNetworkBasePyTorch
 from delira.backends.torch import GenerativeAdversarialNetworkBasePyTorch as GenerativeAdversarialNetworkBasePyTorch
+from delira.backends.torch import MultilayerPerceptronPyTorch as MultilayerPerceptronPyTorch
 from delira.backends.torch import RegressionNetworkBasePyTorch as RegressionNetworkBasePyTorch
 from delira.backends.torch import ResidualUNet2dPyTorch as ResidualUNet2dPyTorch
 from delira.backends.torch import ResidualUNet3dPyTorch as ResidualUNet3dPyTorch
@@ -32,6 +35,7 @@ from delira.backends.torch import VGG3DClassificationNetworkPyTorch as VGG3DClas
 from delira.backends.torchscript import AbstractTorchScriptNetwork as AbstractTorchScriptNetwork
 from delira.backends.torchscript import ClassificationNetworkBaseTorchScript as ClassificationNetworkBaseTorchScript
 from delira.backends.torchscript import GenerativeAdversarialNetworkBaseTorchScript as GenerativeAdversarialNetworkBaseTorchScript
+from delira.backends.torchscript import MultilayerPerceptronTorchScript as MultilayerPerceptronTorchScript
 from delira.backends.torchscript import RegressionNetworkBaseTorchScript as RegressionNetworkBaseTorchScript
 from delira.backends.torchscript import ResidualUNet2dTorchScript as ResidualUNet2dTorchScript
 from delira.backends.torchscript import ResidualUNet3dTorchScript as ResidualUNet3dTorchScript

@@ -5,6 +5,7 @@ layers of the backend as ``make``. ``**sources`` says where a layer draws its we
 """
 
 import itertools
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -142,6 +143,28 @@ class VGG3D(Architecture):
             if number in self._pooled:  # an odd end is a window of its own: a volume never shrinks to nothing
                 hidden = self.make.max_pool(hidden, 2, padding="SAME")
         return self.fc2(self.make.relu(self.fc1(self.make.mean(hidden))))
+
+
+class MultilayerPerceptron(Architecture):
+    """Fully connected layers with ReLU between them.
+
+    Parameters
+    ----------
+    sizes
+        Numbers that go in, those of each hidden layer, and those that come out.
+    """
+
+    def __init__(self, sizes: Sequence[int], **sources: Any) -> None:
+        super().__init__()
+        self.n_layers = len(sizes) - 1
+        for number, (before, after) in enumerate(itertools.pairwise(sizes), 1):
+            setattr(self, f"fc{number}", self.make.linear(before, after, **sources))
+
+    def call(self, rows: Array) -> Array:
+        """Map (B, n_features) to (B, n_outputs)."""
+        for number in range(1, self.n_layers):
+            rows = self.make.relu(getattr(self, f"fc{number}")(rows))
+        return getattr(self, f"fc{self.n_layers}")(rows)
 
 
 class DownConv(Architecture):

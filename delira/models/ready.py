@@ -85,6 +85,36 @@ class Regression(WholeImage):
     """
 
 
+class MultilayerPerceptron:
+    """Classification of, or regression on, rows of features, by fully connected layers with ReLU between them.
+
+    It takes rows (B, n_features) and returns ``{"pred": logits}``, or values, of shape (B, n_outputs).
+
+    Parameters
+    ----------
+    n_features
+        Numbers in a row.
+    n_outputs
+        Number of classes, or values to predict for each row.
+    hidden
+        Size of the hidden layer, or of each; of none the network is linear.
+
+    Raises
+    ------
+    ConfigError
+        If a size is no whole number of at least 1.
+    """
+
+    _build_model: Callable[..., Any]
+
+    def __init__(self, n_features: int, n_outputs: int, hidden: int | Sequence[int] = (100,)) -> None:
+        sizes = _sizes(self, n_features=n_features, n_outputs=n_outputs)
+        given = hidden if isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str) else [hidden]
+        widths = tuple(_sizes(self, hidden=width)["hidden"] for width in given)
+        super().__init__(**sizes, hidden=widths)  # type: ignore[call-arg]
+        self.module = self._build_model([sizes["n_features"], *widths, sizes["n_outputs"]], **_sources(self))
+
+
 class UNet2d:
     """Segmentation of images, by a U-Net (Ronneberger et al. 2015) with padded convolutions.
 

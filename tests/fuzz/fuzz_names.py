@@ -17,6 +17,7 @@ NOT_PUBLIC = ("delira.backends", "delira.cli")
 #: callable -> why there is nothing to call it with
 NOT_CALLED = {
     "delira.state.StateFunction": "a type for annotations",
+    "delira.contract.Defaults": "a record that backends state",
     "delira.contract.Devices": "a record that backends return",
     "delira.contract.default_closure": "takes a backend, which the specification tests",
     "delira.contract.Role": "a part of a backend, which makes it",

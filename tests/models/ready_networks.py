@@ -32,6 +32,11 @@ def image_classes() -> dict[str, np.ndarray]:
     return {"data": noisy(np.kron(images, np.ones((4, 4), np.float32))[..., :27, :]), "label": labels[:, None]}
 
 
+def row_classes() -> dict[str, np.ndarray]:
+    images, labels = digits()
+    return {"data": noisy(images.reshape(N, 64)), "label": labels}
+
+
 def volume_classes() -> dict[str, np.ndarray]:
     images, labels = digits()
     return {"data": noisy(np.repeat(images[:, :, None, :7], 5, 2)), "label": labels}
@@ -127,6 +132,7 @@ READY = [
          "deep_supervision": 2},
         volume_masks, "ce", axis=1,
     ),
+    Ready("MultilayerPerceptron", {"n_features": 64, "n_outputs": 10, "hidden": (8, 6)}, row_classes, "ce"),
     Ready("UNet3d", {**SMALL, "num_classes": 2, "depth": 3}, volume_masks, "ce", axis=1),
     Ready(
         "GenerativeAdversarialNetworkBase", {"n_channels": 1, "noise_length": 5, "start_filts": 4}, large_images, "bce",
@@ -135,6 +141,7 @@ READY = [
     Ready("VariationalAutoencoder", {"in_channels": 1, "image_size": 8, "latent_dim": 3, "start_filts": 4},
           images_only, "bce"),
 ]  # fmt: skip
+OF_IMAGES = [ready for ready in READY if ready.network != "MultilayerPerceptron"]
 _QUICK = {"UNet2d-transpose-concat", "GenerativeAdversarialNetworkBase"}
 #: those whose training draws no random numbers
 DRAWS_NOT = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ready_networks import DRAWS_NOT, READY, Ready, assert_as_moved
+from ready_networks import DRAWS_NOT, OF_IMAGES, READY, Ready, assert_as_moved
 
 jax = pytest.importorskip("jax")
 nnx = pytest.importorskip("flax.nnx")
@@ -308,7 +308,7 @@ def test_a_network_with_a_closure_of_its_own_needs_losses_too(tmp_path, ready):
         JaxNetworkTrainer(build(ready), tmp_path, losses={}, optimizer_cls=optax.sgd)
 
 
-@pytest.mark.parametrize("ready", READY, ids=str)
+@pytest.mark.parametrize("ready", OF_IMAGES, ids=str)
 @pytest.mark.slow
 def test_images_with_the_channels_last_are_told_by_their_channels(ready):
     network, images = build(ready), ready.arrays()["data"][:2]

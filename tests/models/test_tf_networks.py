@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ready_networks import DRAWS_NOT, READY, Ready, assert_as_moved
+from ready_networks import DRAWS_NOT, OF_IMAGES, READY, Ready, assert_as_moved
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
@@ -280,7 +280,7 @@ def test_a_network_with_a_closure_of_its_own_needs_losses_too(tmp_path, ready):
         TfNetworkTrainer(build(ready), tmp_path, losses={}, optimizer_cls=keras.optimizers.SGD)
 
 
-@pytest.mark.parametrize("ready", READY, ids=str)
+@pytest.mark.parametrize("ready", OF_IMAGES, ids=str)
 def test_images_with_the_channels_last_are_told_by_their_channels(ready):
     network, images = build(ready), ready.arrays()["data"][:2]
     with pytest.raises(DataError, match="channels come first"):

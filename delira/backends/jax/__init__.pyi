@@ -9,6 +9,7 @@ from delira.backends.jax.losses import TverskyLossJax as TverskyLossJax
 from delira.backends.jax.network import AbstractJaxNetwork as AbstractJaxNetwork
 from delira.backends.jax.networks import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
 from delira.backends.jax.networks import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
+from delira.backends.jax.networks import MultilayerPerceptronJax as MultilayerPerceptronJax
 from delira.backends.jax.networks import RegressionNetworkBaseJax as RegressionNetworkBaseJax
 from delira.backends.jax.networks import ResidualUNet2dJax as ResidualUNet2dJax
 from delira.backends.jax.networks import ResidualUNet3dJax as ResidualUNet3dJax
@@ -47,6 +48,7 @@ __all__ = [
     "JaxOptimizer",
     "LambdaLRCallbackJax",
     "MultiStepLRCallbackJax",
+    "MultilayerPerceptronJax",
     "OneCycleLRCallbackJax",
     "OptaxScheduleCallbackJax",
     "ReduceLROnPlateauCallbackJax",

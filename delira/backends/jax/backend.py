@@ -1,6 +1,7 @@
 """The backend of JAX."""
 
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -24,7 +25,7 @@ from delira.backends.jax import (
     weights,
 )
 from delira.backends.jax.schedules import SCHEDULES
-from delira.contract import Backend, roles_in
+from delira.contract import Backend, Defaults, roles_in
 from delira.state import State
 
 
@@ -44,6 +45,16 @@ class FreeImage(nnx.Module):
         return optax.adam(0.5)
 
 
+def mean_of(loss: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """The mean over a batch of a loss of optax, which is known by the name of what it wraps."""
+
+    @functools.wraps(loss)
+    def compute(prediction: jax.Array, target: jax.Array) -> jax.Array:
+        return jnp.mean(loss(prediction, target))
+
+    return compute
+
+
 class JaxBackend(Backend):
     """JAX, with networks of flax and optimizers of optax."""
 
@@ -54,6 +65,15 @@ class JaxBackend(Backend):
     channels_last = True
     compiles = True
     schedules = SCHEDULES
+    defaults = Defaults(
+        network="delira.models.MultilayerPerceptronJax",
+        losses={
+            "classification": lambda: mean_of(optax.softmax_cross_entropy_with_integer_labels),
+            "regression": lambda: mean_of(optax.squared_error),
+        },
+        optimizer_cls=optax.adam,
+        rate="learning_rate",
+    )
     free_image = FreeImage
     roles = roles_in(arrays, calls, checkpoints, devices, export, generators, natives, optimizers, step, weights)
 

@@ -11,6 +11,7 @@ from delira.backends.tensorflow.losses import TverskyLossTf as TverskyLossTf
 from delira.backends.tensorflow.network import AbstractTfNetwork as AbstractTfNetwork
 from delira.backends.tensorflow.networks import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
 from delira.backends.tensorflow.networks import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
+from delira.backends.tensorflow.networks import MultilayerPerceptronTf as MultilayerPerceptronTf
 from delira.backends.tensorflow.networks import RegressionNetworkBaseTf as RegressionNetworkBaseTf
 from delira.backends.tensorflow.networks import ResidualUNet2dTf as ResidualUNet2dTf
 from delira.backends.tensorflow.networks import ResidualUNet3dTf as ResidualUNet3dTf
@@ -45,6 +46,7 @@ __all__ = [
     "GenerativeAdversarialNetworkBaseTf",
     "LambdaLRCallbackTf",
     "MultiStepLRCallbackTf",
+    "MultilayerPerceptronTf",
     "OneCycleLRCallbackTf",
     "ReduceLROnPlateauCallbackTf",
     "RegressionNetworkBaseTf",

@@ -22,7 +22,7 @@ from delira.backends.tensorflow import (
     weights,
 )
 from delira.backends.tensorflow.schedules import SCHEDULES
-from delira.contract import Backend, roles_in
+from delira.contract import Backend, Defaults, roles_in
 from delira.errors import import_optional
 from delira.state import State
 
@@ -59,6 +59,15 @@ class TfBackend(Backend):
     channels_last = True
     compiles = True
     schedules = SCHEDULES
+    defaults = Defaults(
+        network="delira.models.MultilayerPerceptronTf",
+        losses={
+            "classification": lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            "regression": keras.losses.MeanSquaredError,
+        },
+        optimizer_cls=keras.optimizers.Adam,
+        rate="learning_rate",
+    )
     free_image = FreeImage
     roles = roles_in(arrays, calls, checkpoints, devices, export, generators, natives, optimizers, step, weights)
 

@@ -11,6 +11,7 @@ from delira.backends.torch.losses import TverskyLossPyTorch as TverskyLossPyTorc
 from delira.backends.torch.network import AbstractPyTorchNetwork as AbstractPyTorchNetwork
 from delira.backends.torch.networks import ClassificationNetworkBasePyTorch as ClassificationNetworkBasePyTorch
 from delira.backends.torch.networks import GenerativeAdversarialNetworkBasePyTorch as GenerativeAdversarialNetworkBasePyTorch
+from delira.backends.torch.networks import MultilayerPerceptronPyTorch as MultilayerPerceptronPyTorch
 from delira.backends.torch.networks import RegressionNetworkBasePyTorch as RegressionNetworkBasePyTorch
 from delira.backends.torch.networks import ResidualUNet2dPyTorch as ResidualUNet2dPyTorch
 from delira.backends.torch.networks import ResidualUNet3dPyTorch as ResidualUNet3dPyTorch
@@ -45,6 +46,7 @@ __all__ = [
     "GenerativeAdversarialNetworkBasePyTorch",
     "LambdaLRCallbackPyTorch",
     "MultiStepLRCallbackPyTorch",
+    "MultilayerPerceptronPyTorch",
     "OneCycleLRCallbackPyTorch",
     "PyTorchExperiment",
     "PyTorchNetworkTrainer",

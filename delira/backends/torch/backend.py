@@ -12,7 +12,7 @@ import torch
 
 from delira.backends.torch import arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights
 from delira.backends.torch.schedules import SCHEDULES
-from delira.contract import Backend, roles_in
+from delira.contract import Backend, Defaults, roles_in
 from delira.errors import import_optional
 from delira.state import State
 
@@ -45,6 +45,12 @@ class TorchBackend(Backend):
     network_class = "delira.models.AbstractPyTorchNetwork"
     packages = ("torch",)
     schedules = SCHEDULES
+    defaults = Defaults(
+        network="delira.models.MultilayerPerceptronPyTorch",
+        losses={"classification": torch.nn.CrossEntropyLoss, "regression": torch.nn.MSELoss},
+        optimizer_cls=torch.optim.Adam,
+        rate="lr",
+    )
     free_image = FreeImage
     roles = roles_in(arrays, calls, checkpoints, devices, export, generators, optimizers, step, weights)
 

@@ -3,6 +3,7 @@ from delira.backends.torchscript.io import save_checkpoint_torchscript as save_c
 from delira.backends.torchscript.network import AbstractTorchScriptNetwork as AbstractTorchScriptNetwork
 from delira.backends.torchscript.networks import ClassificationNetworkBaseTorchScript as ClassificationNetworkBaseTorchScript
 from delira.backends.torchscript.networks import GenerativeAdversarialNetworkBaseTorchScript as GenerativeAdversarialNetworkBaseTorchScript
+from delira.backends.torchscript.networks import MultilayerPerceptronTorchScript as MultilayerPerceptronTorchScript
 from delira.backends.torchscript.networks import RegressionNetworkBaseTorchScript as RegressionNetworkBaseTorchScript
 from delira.backends.torchscript.networks import ResidualUNet2dTorchScript as ResidualUNet2dTorchScript
 from delira.backends.torchscript.networks import ResidualUNet3dTorchScript as ResidualUNet3dTorchScript
@@ -17,6 +18,7 @@ __all__ = [
     "AbstractTorchScriptNetwork",
     "ClassificationNetworkBaseTorchScript",
     "GenerativeAdversarialNetworkBaseTorchScript",
+    "MultilayerPerceptronTorchScript",
     "RegressionNetworkBaseTorchScript",
     "ResidualUNet2dTorchScript",
     "ResidualUNet3dTorchScript",

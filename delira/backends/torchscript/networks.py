@@ -53,6 +53,24 @@ class RegressionNetworkBaseTorchScript(ClassificationNetworkBaseTorchScript):
     prepare_batch = staticmethod(eager.RegressionNetworkBasePyTorch.prepare_batch)
 
 
+class MultilayerPerceptronTorchScript(ready.MultilayerPerceptron, AbstractTorchScriptNetwork):
+    """:class:`delira.models.MultilayerPerceptronPyTorch` as a script.
+
+    Parameters
+    ----------
+    n_features, n_outputs, hidden
+        As there.
+    """
+
+    @_scripted
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Logits or values of a batch (B, n_features), float32."""
+        return {"pred": self.module(x)}
+
+    _build_model = staticmethod(eager.MultilayerPerceptronPyTorch._build_model)
+    prepare_batch = staticmethod(eager.MultilayerPerceptronPyTorch.prepare_batch)
+
+
 class UNet2dTorchScript(ready.UNet2d, AbstractTorchScriptNetwork):
     """:class:`delira.models.UNet2dPyTorch` as a script.
 

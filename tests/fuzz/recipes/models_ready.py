@@ -279,6 +279,28 @@ def wrong_shapes(channels, n_axes, side):
     ]
 
 
+def perceptron(slow):
+    return entries_of(
+        "MultilayerPerceptron",
+        {"n_features": 4, "n_outputs": 3, "hidden": [5, 2]},
+        lambda arguments: sum(layer(*pair, 1) for pair in itertools.pairwise(perceptron_sizes(arguments))),
+        right={
+            "n_features": [1, np.int64(3)],
+            "n_outputs": [1],
+            "hidden": [7, (), (2,), np.int64(3), np.array([3, 4])],
+        },
+        wrong={"hidden": ["x", "3", {}, 1.5, NAN, STRANGE, 0, -1, True, None, 1j, [2, 0], [1.5], ["2"]]},
+        images=(2, 4),
+        outputs={"pred": (2, 3)},
+        slow=slow,
+    )
+
+
+def perceptron_sizes(arguments):
+    """Sizes of all layers, the first and the last among them."""
+    return [arguments["n_features"], *np.atleast_1d(arguments["hidden"]).astype(int).tolist(), arguments["n_outputs"]]
+
+
 def segmentation(n_axes, slow):
     side = 4
     return entries_of(
@@ -347,6 +369,7 @@ ENTRIES = [
     *whole_image("ClassificationNetworkBase", residual, 2, (class_numbers, CLASSES, NO_CLASSES), SLOW),
     *whole_image("RegressionNetworkBase", residual, 2, (values, [*CLASSES, np.array([0.5, -0.25])], []), SLOW),
     *whole_image("VGG3DClassificationNetwork", vgg, 3, (class_numbers, CLASSES, NO_CLASSES), SLOW),
+    *perceptron(SLOW),
     *segmentation(2, SLOW),
     *segmentation(3, SLOW),
     *residual_segmentation(2, SLOW),

@@ -1,5 +1,6 @@
 from delira.backends.jax.networks.ready import ClassificationNetworkBaseJax as ClassificationNetworkBaseJax
 from delira.backends.jax.networks.ready import GenerativeAdversarialNetworkBaseJax as GenerativeAdversarialNetworkBaseJax
+from delira.backends.jax.networks.ready import MultilayerPerceptronJax as MultilayerPerceptronJax
 from delira.backends.jax.networks.ready import RegressionNetworkBaseJax as RegressionNetworkBaseJax
 from delira.backends.jax.networks.ready import ResidualUNet2dJax as ResidualUNet2dJax
 from delira.backends.jax.networks.ready import ResidualUNet3dJax as ResidualUNet3dJax
@@ -11,6 +12,7 @@ from delira.backends.jax.networks.ready import VGG3DClassificationNetworkJax as 
 __all__ = [
     "ClassificationNetworkBaseJax",
     "GenerativeAdversarialNetworkBaseJax",
+    "MultilayerPerceptronJax",
     "RegressionNetworkBaseJax",
     "ResidualUNet2dJax",
     "ResidualUNet3dJax",

@@ -42,6 +42,10 @@ class VGG3D(architectures.VGG3D, Part):
     """VGG-11 for volumes."""
 
 
+class MultilayerPerceptron(architectures.MultilayerPerceptron, Part):
+    """Fully connected layers with ReLU between them."""
+
+
 class DownConv(architectures.DownConv, Part):
     """A level on the way down."""
 
@@ -149,6 +153,27 @@ class RegressionNetworkBaseJax(ready.Regression, _ResNet):
     """A regressor in JAX, for the mean of ``optax.squared_error(pred, label)`` and its like."""
 
     prepare_batch = staticmethod(closures.labelled(AbstractJaxNetwork.prepare_batch, LABELS.values))
+
+
+@closures.described_by_base
+class MultilayerPerceptronJax(ready.MultilayerPerceptron, ReadyJaxNetwork):
+    """A multilayer perceptron in JAX, e.g. for the mean of
+    ``optax.softmax_cross_entropy_with_integer_labels(pred, label)``.
+    """
+
+    #: makes the module that maps (B, n_features) to (B, n_outputs), its weights drawn from the argument ``rngs``;
+    #: override it for another one
+    _build_model: Callable[..., Any] = MultilayerPerceptron
+
+    def __call__(self, x: jax.Array) -> dict[str, jax.Array]:
+        """Logits or values of a batch.
+
+        Parameters
+        ----------
+        x
+            Array of shape (B, n_features), float32.
+        """
+        return {"pred": self.module(x)}
 
 
 class _SegmentationNetwork(ReadyJaxNetwork):

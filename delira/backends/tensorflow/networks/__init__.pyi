@@ -1,5 +1,6 @@
 from delira.backends.tensorflow.networks.ready import ClassificationNetworkBaseTf as ClassificationNetworkBaseTf
 from delira.backends.tensorflow.networks.ready import GenerativeAdversarialNetworkBaseTf as GenerativeAdversarialNetworkBaseTf
+from delira.backends.tensorflow.networks.ready import MultilayerPerceptronTf as MultilayerPerceptronTf
 from delira.backends.tensorflow.networks.ready import RegressionNetworkBaseTf as RegressionNetworkBaseTf
 from delira.backends.tensorflow.networks.ready import ResidualUNet2dTf as ResidualUNet2dTf
 from delira.backends.tensorflow.networks.ready import ResidualUNet3dTf as ResidualUNet3dTf
@@ -11,6 +12,7 @@ from delira.backends.tensorflow.networks.ready import VGG3DClassificationNetwork
 __all__ = [
     "ClassificationNetworkBaseTf",
     "GenerativeAdversarialNetworkBaseTf",
+    "MultilayerPerceptronTf",
     "RegressionNetworkBaseTf",
     "ResidualUNet2dTf",
     "ResidualUNet3dTf",

@@ -39,6 +39,10 @@ class VGG3D(architectures.VGG3D, Part):
     """VGG-11 for volumes."""
 
 
+class MultilayerPerceptron(architectures.MultilayerPerceptron, Part):
+    """Fully connected layers with ReLU between them."""
+
+
 class DownConv(architectures.DownConv, Part):
     """A level on the way down."""
 
@@ -136,6 +140,26 @@ class RegressionNetworkBaseTf(ready.Regression, _ResNet):
     """A regressor in TensorFlow, for ``keras.losses.MeanSquaredError()`` and its like."""
 
     prepare_batch = staticmethod(closures.labelled(AbstractTfNetwork.prepare_batch, LABELS.values))
+
+
+@closures.described_by_base
+class MultilayerPerceptronTf(ready.MultilayerPerceptron, AbstractTfNetwork):
+    """A multilayer perceptron in TensorFlow, e.g. for
+    ``keras.losses.SparseCategoricalCrossentropy(from_logits=True)``.
+    """
+
+    #: makes the layer that maps (B, n_features) to (B, n_outputs); override it for another one
+    _build_model: Callable[..., Any] = MultilayerPerceptron
+
+    def call(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Logits or values of a batch.
+
+        Parameters
+        ----------
+        x
+            Tensor of shape (B, n_features), float32.
+        """
+        return {"pred": self.module(x)}
 
 
 class _SegmentationNetwork(AbstractTfNetwork):

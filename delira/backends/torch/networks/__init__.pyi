@@ -1,5 +1,6 @@
 from delira.backends.torch.networks.ready import ClassificationNetworkBasePyTorch as ClassificationNetworkBasePyTorch
 from delira.backends.torch.networks.ready import GenerativeAdversarialNetworkBasePyTorch as GenerativeAdversarialNetworkBasePyTorch
+from delira.backends.torch.networks.ready import MultilayerPerceptronPyTorch as MultilayerPerceptronPyTorch
 from delira.backends.torch.networks.ready import RegressionNetworkBasePyTorch as RegressionNetworkBasePyTorch
 from delira.backends.torch.networks.ready import ResidualUNet2dPyTorch as ResidualUNet2dPyTorch
 from delira.backends.torch.networks.ready import ResidualUNet3dPyTorch as ResidualUNet3dPyTorch
@@ -11,6 +12,7 @@ from delira.backends.torch.networks.ready import VGG3DClassificationNetworkPyTor
 __all__ = [
     "ClassificationNetworkBasePyTorch",
     "GenerativeAdversarialNetworkBasePyTorch",
+    "MultilayerPerceptronPyTorch",
     "RegressionNetworkBasePyTorch",
     "ResidualUNet2dPyTorch",
     "ResidualUNet3dPyTorch",

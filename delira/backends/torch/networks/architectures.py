@@ -1,5 +1,8 @@
 """The architectures of the ready networks as modules of PyTorch, which TorchScript can read, too."""
 
+import collections
+import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -141,6 +144,24 @@ class VGG3D(architectures.VGG3D, Part):
         hidden = functional.relu(self.bn7(self.conv7(hidden)))
         hidden = self.pool(functional.relu(self.bn8(self.conv8(hidden))))
         return self.fc2(functional.relu(self.fc1(hidden.mean(dim=(2, 3, 4)))))
+
+
+class MultilayerPerceptron(nn.Sequential):
+    """Fully connected layers with ReLU between them, which map (B, n_features) to (B, n_outputs).
+
+    Parameters
+    ----------
+    sizes
+        Numbers that go in, those of each hidden layer, and those that come out.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        layers: dict[str, nn.Module] = {}
+        for number, pair in enumerate(itertools.pairwise(sizes), 1):
+            if layers:
+                layers[f"relu{number - 1}"] = nn.ReLU()
+            layers[f"fc{number}"] = nn.Linear(*pair)
+        super().__init__(collections.OrderedDict(layers))
 
 
 class DownConv(architectures.DownConv, Part):

@@ -1,5 +1,6 @@
 """The ready networks of PyTorch: plain modules behind the interface of the backend."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,6 +63,28 @@ class RegressionNetworkBasePyTorch(ready.Regression, _ResNet):
     """A regressor in PyTorch, for ``torch.nn.MSELoss`` and its like."""
 
     prepare_batch = staticmethod(closures.labelled(AbstractPyTorchNetwork.prepare_batch, LABELS.values))
+
+
+@closures.described_by_base
+class MultilayerPerceptronPyTorch(ready.MultilayerPerceptron, AbstractPyTorchNetwork):
+    """A multilayer perceptron in PyTorch, e.g. for ``torch.nn.CrossEntropyLoss``."""
+
+    module: torch.nn.Module
+
+    @staticmethod
+    def _build_model(sizes: Sequence[int]) -> torch.nn.Module:
+        """The module that maps (B, n_features) to (B, n_outputs); override it for another one."""
+        return architectures.MultilayerPerceptron(sizes)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Logits or values of a batch.
+
+        Parameters
+        ----------
+        x
+            Tensor of shape (B, n_features), float32.
+        """
+        return {"pred": self.module(x)}
 
 
 class _SegmentationNetwork(AbstractPyTorchNetwork):
