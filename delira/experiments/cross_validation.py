@@ -170,14 +170,9 @@ class CrossValidation:
                 n_events=len(folder.events()),
             )
             folds = run_folds(work, folder, self.placement)
-            if folder.missing_folds:
-                facts["problems"] = [tell_missing(folder.missing_folds, len(splits), folder.path)]
-            facts["info"] = facts["info"] | {"num_splits": len(splits)}
-            if self.nested is not None:
-                facts["info"] |= {"searched": results.searched_in(folder.events())}
-            if self.is_trial:
-                return self._result(folder, folds, facts)
-            with work.leases.waited_for("result"):  # several sessions may be at its end
+            facts |= self._facts_at_end(folder, facts["info"], len(splits))
+            # several sessions may be at its end
+            with contextlib.nullcontext() if self.is_trial else work.leases.waited_for("result"):
                 return self._result(folder, folds, facts)
 
     def divide(self) -> Division:
@@ -215,6 +210,15 @@ class CrossValidation:
             "name": self.experiment.name,
             "info": {} if self.is_trial else {**self._describe(folder), **class_names_of(dataset), **division.leaks},
             "outputs": self.outputs,
+        }
+
+    def _facts_at_end(self, folder: RunFolder, info: Mapping[str, Any], n_folds: int) -> dict[str, Any]:
+        """Return what is known once the folds have been run."""
+        missing = folder.missing_folds
+        searched = {} if self.nested is None else {"searched": results.searched_in(folder.events())}
+        return {
+            "info": {**info, "num_splits": n_folds, **searched},
+            **({"problems": [tell_missing(missing, n_folds, folder.path)]} if missing else {}),
         }
 
     def alone(self) -> "CrossValidation":
