@@ -272,6 +272,8 @@ def _wrong_checkpoint(path: Path) -> str:
 def _check_weights(run: StoredRun, number: int, place: str, stored: results.StoredFold | None) -> Iterator[Check]:
     """The checkpoints of a fold that are gone: of the weights that it gives, and of where it goes on."""
     folder = run.path / place
+    if run.manifest.get("is_trial") and not (folder / "checkpoints").exists():
+        return  # a search keeps the weights of its best trial
     history = read_history(folder)[0] if stored is None else stored.fields["history"]
     if not history:
         return

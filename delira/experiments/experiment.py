@@ -435,6 +435,7 @@ class BaseExperiment(Generic[NetworkT]):
         sampler: Any = "tpe",
         pruner: Any = None,
         constraints: Callable[..., Any] | None = None,
+        keep_checkpoints: Literal["best", "all", "none"] = "best",
         metrics: Mapping[str, Any] | None = None,
         num_epochs: int | None = None,
         train_kwargs: Mapping[str, Any] | None = None,
@@ -454,15 +455,15 @@ class BaseExperiment(Generic[NetworkT]):
 
         Parameters
         ----------
-        data
-            As for :meth:`kfold`.
         n_trials, metric, direction, num_splits, sampler, pruner, constraints
             See :class:`delira.search.Tune`. ``metric=None``: the score that chooses the best epoch, or the only metric.
-        metrics, num_epochs, train_kwargs, test_kwargs, metric_keys, preprocessing
+        keep_checkpoints
+            Of which trials that have ended: those of hundreds would fill a disk; each runs again to the same weights.
+        data, metrics, num_epochs, train_kwargs, test_kwargs, metric_keys, preprocessing
             As for :meth:`kfold`.
         executor, n_jobs, resources, takeover_after, mirror
-            As for :meth:`kfold`, of trials. One trial after the other gives the same trials each time, bit for bit;
-            of several at once each is recorded, and runs again to the same values.
+            As for :meth:`kfold`, of trials. One after the other they are the same each time, bit for bit; of several
+            at once each is recorded, and runs again to the same values.
         resume, allow_changes
             As for :meth:`kfold`: trials that have ended are read, one that was broken off goes on under its number.
         **options
@@ -595,6 +596,6 @@ class BaseExperiment(Generic[NetworkT]):
 show_settings(BaseExperiment.__init__)
 show_settings(BaseExperiment.run)
 _split = (field for field in dataclasses.fields(splits.SplitConfig) if field.name != "num_splits")
-_split_keywords = [keyword(field.name, field.default, field.type) for field in _split]
-show_settings(BaseExperiment.kfold, *_split_keywords)
-show_settings(BaseExperiment.tune, *_split_keywords)
+_keywords = [keyword(field.name, field.default, field.type) for field in _split]
+for _method in (BaseExperiment.kfold, BaseExperiment.tune):
+    show_settings(_method, *_keywords)

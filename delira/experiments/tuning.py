@@ -1,10 +1,12 @@
 """A search: trials as parts of one run, each a cross-validation of its own with the values that were proposed."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
 import logging
 import math
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,12 @@ import numpy as np
 from delira.callbacks.abstract_callback import AbstractCallback
 from delira.data_loading import BaseDataManager
 from delira.errors import (
+    CheckpointError,
     ConfigError,
     LeaseLostError,
     TrialPruned,
     UnreadableError,
+    check_choice,
     check_known,
     expect,
 )
@@ -40,6 +44,8 @@ from delira.utils.seeding import derive
 from delira.utils.spaces import Space
 
 _log = logging.getLogger("delira")
+
+KEEPS = ("best", "all", "none")
 
 _TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune) if field.name != "split_type")
 #: arguments of ``kfold`` that a search has not
@@ -83,7 +89,9 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
     number = tune.num_splits if options.get("splits") is not None else tune.num_splits or 2
     call = {**arguments, **_NOT_SEARCHED, "options": options, "num_splits": number}
     call.pop("self", None)
-    search = Search(experiment=experiment, tune=tune, call=call)
+    keep = call.pop("keep_checkpoints", "none")
+    check_choice("tune", KEEPS, keep_checkpoints=keep)
+    search = Search(experiment=experiment, tune=tune, call=call, keep=keep)
     return dataclasses.replace(search, tune=search.settled())
 
 
@@ -95,6 +103,8 @@ class Search:
     tune: Tune
     call: Mapping[str, Any]
     """Arguments of the cross-validation of a trial, by name."""
+    keep: str = "best"
+    """Checkpoints of which trials that have ended."""
     divided: Division | None = None
     """How the data are divided, for all trials alike."""
     run_folder: Path | None = None
@@ -153,6 +163,11 @@ class Search:
         check_known(names, known, "tune cannot look at")
         stated = [self.tune.direction] * len(names) if isinstance(self.tune.direction, str) else self.tune.direction
         directions = [self._direction(name, each) for name, each in zip(names, stated, strict=True)]
+        if self.tune.prunes == "epoch" and self.n_processes > 1:
+            raise ConfigError(
+                f"pruner={self.tune.pruner!r} ends a trial after an epoch, which {self.n_processes} processes that "
+                "train one network cannot do together; leave it out, or use 'wilcoxon', after folds"
+            )
         if self.tune.prunes == "epoch":
             check_known(names, config.epoch_metrics, "a pruner needs a metric of each validation (val_metrics), not")
         n_trials = self.tune.n_trials
@@ -378,7 +393,32 @@ class Search:
             trial = self._judged(trial, known, reports)
         files.publish_text(path / FILE_NAME, trial.to_json(), durable=False)
         self.study.finish(number, trial.state, trial.scores, trial.constraints or None)
+        self._sweep(folder.path)
         return trial
+
+    def _sweep(self, run: Path) -> None:
+        """Remove checkpoints of trials that have ended and are not kept; each is looked at until it is not the best."""
+        if self.keep == "all":
+            return
+        for number, trial in enumerate(self.study.trials()):
+            if number not in self._ended and trial.state.is_finished():
+                with contextlib.suppress(CheckpointError, OSError):  # whoever ran it writes it first
+                    self._ended[number] = Trial.read(self.folder_of(run, number))
+        kept = {best.number for best in self.result([*self._ended.values()]).best_trials} if self.keep == "best" else {}
+        for number in [number for number in self._ended if number not in {*kept, *self._swept}]:
+            for folder in self.folder_of(run, number).glob("fold_*/checkpoints"):
+                shutil.rmtree(folder, ignore_errors=True)
+            self._swept.add(number)
+
+    @functools.cached_property
+    def _ended(self) -> dict[int, Trial]:
+        """Trials that are known to have ended, by number."""
+        return {}
+
+    @functools.cached_property
+    def _swept(self) -> set[int]:
+        """Numbers of those without checkpoints."""
+        return set()
 
     @functools.cached_property
     def _made_with(self) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from problems import linear_problem
 from small_backends import toy_kit
 
+from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.experiments.parameters import Parameters
@@ -163,6 +164,17 @@ def test_a_trial_that_breaks_a_constraint_is_not_the_best(tmp_path):
     result = tune(toy_kit(), tmp_path, asked={"constraints": slow_enough, "n_trials": 8})
     assert any(trial.constraints[0] > 0 for trial in result.trials)
     assert result.best.values["training.optimizer_params.lr"] <= 0.05
+
+
+@pytest.mark.parametrize("keep", ["best", "all", "none"])
+def test_weights_stay_of_the_trials_that_are_asked_for(tmp_path, keep):
+    result = tune(toy_kit(), tmp_path, asked={"keep_checkpoints": keep})
+    having = [trial.number for trial in result.trials if any(trial.path.glob("fold_*/checkpoints/checkpoint_*"))]
+    assert having == {"best": [result.best.number], "all": [0, 1, 2, 3, 4], "none": []}[keep]
+    answer = verify([str(result.path)])
+    assert not answer.is_broken, answer.text
+    again = tune(toy_kit(), tmp_path, asked={"keep_checkpoints": keep, "n_trials": 6, "resume": "auto"})
+    assert rows(again)[:5] == rows(result)
 
 
 # ---- who is given up
