@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import dataclasses
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from delira.experiments.search_result import SearchResult
     from delira.search import Tune
 
-_log = logging.getLogger("delira")
 
 #: the class of networks that an experiment trains
 NetworkT = TypeVar("NetworkT")
