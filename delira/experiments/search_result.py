@@ -6,11 +6,20 @@ import functools
 import json
 import logging
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.errors import CheckpointError, ConfigError, DataError
+from delira.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    check_choice,
+    check_paths,
+    check_whole,
+    expect,
+)
 from delira.experiments.parameters import Parameters
 from delira.logging.handlers import file_name
 from delira.runs.stored_run import StoredRun, read_run
@@ -49,6 +58,22 @@ class Trial:
     """Why it failed."""
     path: Path | None = None
     """Its folder, a cross-validation of its own."""
+
+    def __post_init__(self) -> None:
+        check_whole(self, at_least=0, number=self.number, epochs=self.epochs)
+        check_choice(self, STATES, state=self.state)
+        is_seconds = isinstance(self.seconds, numbers.Real) and not isinstance(self.seconds, bool)
+        expect(
+            ("values", self.values, isinstance(self.values, Mapping), "a dictionary {parameter: value}"),
+            ("seconds", self.seconds, is_seconds, "a number"),
+            ("error", self.error, isinstance(self.error, str), "a text"),
+        )
+        for name in ("scores", "constraints"):
+            expect((name, getattr(self, name), _are_numbers(getattr(self, name)), "a tuple of numbers"))
+        are_rows = isinstance(self.fold_scores, (list, tuple)) and all(map(_are_numbers, self.fold_scores))
+        expect(("fold_scores", self.fold_scores, are_rows, "a tuple of numbers for each fold"))
+        if self.path is not None:
+            check_paths(self, path=self.path)
 
     @property
     def is_feasible(self) -> bool:
@@ -123,6 +148,22 @@ class SearchResult:
     name: str = ""
     searched: Parameters | None = None
     """The parameters with their spaces."""
+
+    def __post_init__(self) -> None:
+        for name, kind, what in (
+            ("trials", Trial, "Trial"),
+            ("metrics", str, "texts"),
+            ("are_maximised", bool, "bool"),
+        ):
+            given = getattr(self, name)
+            is_list = isinstance(given, (list, tuple)) and all(isinstance(each, kind) for each in given)
+            expect((name, given, is_list, f"a list of {what}"))
+        if len(self.metrics) != len(self.are_maximised) or not self.metrics:
+            raise ConfigError(f"metrics={self.metrics!r} needs an entry of are_maximised for each, and one at least")
+        expect(("name", self.name, isinstance(self.name, str), "a text"))
+        check_paths(self, path=self.path)
+        is_known = self.searched is None or isinstance(self.searched, Parameters)
+        expect(("searched", self.searched, is_known, "Parameters"))
 
     @classmethod
     def load(cls, path: str | Path) -> "SearchResult":
@@ -303,6 +344,12 @@ class SearchResult:
     def _beats(self, one: Trial, other: Trial) -> bool:
         pairs = [*zip(self._signed(one), self._signed(other), strict=True)]
         return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _are_numbers(given: object) -> bool:
+    return isinstance(given, (list, tuple)) and all(
+        isinstance(each, numbers.Real) and not isinstance(each, bool) for each in given
+    )
 
 
 def _short(value: object) -> str:
