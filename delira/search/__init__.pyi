@@ -4,14 +4,12 @@ from delira.search.tune import Tune as Tune
 from delira.utils.spaces import Choice as Choice
 from delira.utils.spaces import Float as Float
 from delira.utils.spaces import Int as Int
-from delira.utils.spaces import Space as Space
 
 __all__ = [
     "Choice",
     "Float",
     "Int",
     "SearchResult",
-    "Space",
     "Trial",
     "Tune",
 ]

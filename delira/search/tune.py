@@ -69,7 +69,12 @@ class Tune:
         is_number = number is None or (isinstance(number, numbers.Integral) and not isinstance(number, bool))
         are_names = self.metric is None or (bool(self.metrics) and all(isinstance(name, str) for name in self.metrics))
         is_called = self.constraints is None or callable(self.constraints)
+        splits, part = self.num_splits, self.val_split
+        are_splits = splits is None or (isinstance(splits, numbers.Integral) and not isinstance(splits, bool))
+        is_part = part is None or (isinstance(part, numbers.Real) and 0 < part < 1)
         expect(
+            ("num_splits", splits, are_splits and (splits is None or splits >= 2), "a whole number from 2"),
+            ("val_split", part, is_part, "between 0 and 1 (or None for no validation)"),
             ("n_trials", number, is_number and (number is None or number >= 1), "a whole number from 1"),
             ("metric", self.metric, are_names, "the name of a metric, or a list of names"),
             ("constraints", self.constraints, is_called, "a function of parameters and metrics"),
