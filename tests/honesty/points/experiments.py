@@ -6,8 +6,8 @@ POINTS = [
     PutBack(
         point="13",
         what="kfold takes fold=1 and runs all folds",
-        file="delira/experiments/experiment.py",
-        old="        splits.refuse_fold(asked, request.fold)\n",
+        file="delira/experiments/kfold_call.py",
+        old="    splits.refuse_fold(asked, request.fold)\n",
         new="",
         test="tests/experiments/test_chosen_folds.py::test_what_names_no_folds_is_refused_before_there_is_a_folder",
     ),
