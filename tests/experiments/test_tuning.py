@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from problems import linear_problem
 from small_backends import toy_kit
@@ -303,12 +304,16 @@ def test_a_search_is_not_continued_as_a_cross_validation(tmp_path):
 
 SCRIPT = """
 import sys
+from delira.search import Choice, Float
 from small_backends import toy_kit
 from test_tuning import rows, tune
 import json
 
 asked = json.loads(sys.argv[2])
-result = tune(toy_kit(), sys.argv[1], asked=asked, training={"num_epochs": 6, "save_freq": 1})
+grid = {"training": {"optimizer_params": {"lr": Float(0.01, 0.12, step=0.01), "momentum": Choice([0.0, 0.5])}}}
+variable = grid if asked.pop("variable", "") == "grid" else None
+settings = {"num_epochs": 6, "save_freq": 1}
+result = tune(toy_kit(), sys.argv[1], asked=asked, training=settings, variable=variable)
 print(json.dumps(rows(result)))
 """
 
@@ -317,24 +322,42 @@ def run_killed(folder, asked, generator, n_kills):
     """Run a search whose processes are killed at random, until it has ended; returns its rows and the kills."""
     places = os.pathsep.join(map(str, (ROOT / "tests", Path(__file__).parent, ROOT)))
     options = {"env": {**os.environ, "PYTHONPATH": places}, "text": True, "start_new_session": True}
+    command = [sys.executable, "-c", SCRIPT, str(folder), json.dumps({**asked, "resume": "auto"})]
     killed = 0
     while True:
-        command = [sys.executable, "-c", SCRIPT, str(folder), json.dumps({**asked, "resume": "auto"})]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
-        if killed < n_kills:
-            began = time.monotonic()
-            while not [*folder.glob("*/*/study.journal")] and process.poll() is None and time.monotonic() - began < 60:
-                time.sleep(0.02)
-            time.sleep(generator.uniform(0.0, 2.0))
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+        began = time.monotonic()
+        while killed < n_kills and process.poll() is None:
+            is_begun = any(folder.glob("*/*/study.journal")) or time.monotonic() - began > 60
+            time.sleep(generator.uniform(0.0, 2.0) if is_begun else 0.02)
+            if is_begun and kill(process, generator):
                 killed += 1
-                continue
         said, _ = process.communicate(timeout=300)
-        assert process.returncode == 0
-        if killed >= n_kills or process.returncode == 0:
+        if process.returncode == 0:
             return json.loads(said), killed
+        assert process.returncode == -signal.SIGKILL
+
+
+def kill(process, generator):
+    """Kill the program with all of its processes, or one of those that it has begun; returns whether one was there."""
+    if process.poll() is not None:
+        return False
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+        if children and generator.random() < 0.5:
+            generator.choice(children).kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return False
+    return True
+
+
+def finished(folder):
+    """Numbers of the trials that the ledger says have ended, in that order."""
+    (run,) = folder.glob("*/*")
+    return [each["trial"] for each in RunFolder(run).events() if each["event"] == "trial_finished"]
 
 
 @pytest.mark.slow_cases("30")
@@ -346,5 +369,33 @@ def test_a_search_that_is_killed_has_the_trials_of_one_that_is_not(tmp_path, n_k
     found, killed = run_killed(tmp_path / "killed", asked, random.Random(n_kills), n_kills)
     assert killed
     assert found == quiet
-    assert len([*(tmp_path / "killed").glob("*/*")]) == 1
+    assert finished(tmp_path / "killed") == [*range(len(quiet))]
     assert not [*(tmp_path / "killed").rglob("*.lease")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("sampler", ["random", "grid"])
+def test_several_processes_that_are_killed_try_the_settings_that_one_tries(tmp_path, sampler):
+    asked = {"n_trials": 24, "sampler": sampler, "n_jobs": 2, "variable": sampler}
+    quiet, _ = run_killed(tmp_path / "quiet", {**asked, "n_jobs": None}, random.Random(0), 0)
+    found, killed = run_killed(tmp_path / "killed", asked, random.Random(1), 30)
+    assert killed
+    assert found == quiet
+    assert sorted(finished(tmp_path / "killed")) == [*range(24)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_of_several_processes_that_are_killed_each_trial_is_recorded_and_runs_again(tmp_path):
+    asked = {"n_trials": 24, "sampler": "tpe", "n_jobs": 2}
+    found, killed = run_killed(tmp_path / "killed", asked, random.Random(2), 30)
+    assert killed
+    assert [row["trial"] for row in found] == [*range(24)]
+    assert sorted(finished(tmp_path / "killed")) == [*range(24)]
+    result = SearchResult.load(tmp_path / "killed")
+    again = experiment(toy_kit(), tmp_path / "again", training={"num_epochs": 6, "save_freq": 1})
+    for trial in result.trials:
+        params = again.params.with_values(dict(trial.values))
+        alone = again.kfold(BaseDataManager(linear_problem(24, 3, 7), 4), params=params, **SPLITS)
+        assert trial.scores == (float(np.mean([fold.means()["rmse"] for fold in alone.folds])),)
