@@ -186,7 +186,9 @@ def wilcoxon_test(differences: object) -> Outcome:
         statistic, p_value = _by_all_signs(counted)
     else:
         has_ties = len(np.unique(np.abs(counted))) < len(counted)
-        statistic, p_value = stats.wilcoxon(counted, method="approx" if has_ties or len(counted) > MAX_EXACT else "exact")
+        statistic, p_value = stats.wilcoxon(
+            counted, method="approx" if has_ties or len(counted) > MAX_EXACT else "exact"
+        )
     smallest = 2.0 ** (1 - len(counted))
     note = f"with {len(counted)} differences that are not 0 its p cannot be below {smallest:.4g}"
     return Outcome(WILCOXON, float(statistic), float(p_value), note if smallest > 0.01 else "")

@@ -263,6 +263,22 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
     return publish_text(path, page, durable=False)
 
 
+def sections_page(name: str, kind: str, shown: Sequence[Section]) -> str:
+    """Return a page that consists of sections alone.
+
+    Parameters
+    ----------
+    name
+        The title.
+    kind
+        What the page is about, above the title.
+    shown
+        The sections.
+    """
+    sections = [shown_section(section) for section in shown]
+    return str(_template("sections.html.j2").render(name=name, kind=kind, sections=sections))
+
+
 def check_results(owner: str, results: object) -> list[Any]:
     """Return the results as a list, each of which is one; see :func:`check_result`."""
     if hasattr(results, "folds") or isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
