@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from delira.comparison.tests_of_folds import test_share
+from delira.comparison.tests_of_folds import share_tested
 from delira.errors import ConfigError, DataError, listed
 from delira.experiments.result import KFoldResult
 from delira.report import run_names
@@ -61,7 +61,7 @@ class Aligned:
             Of the result.
         """
         folds = self.folds[position]
-        return test_share([len(fold.test_indices) for fold in folds], [len(learned_from(fold)) for fold in folds])
+        return share_tested([len(fold.test_indices) for fold in folds], [len(learned_from(fold)) for fold in folds])
 
 
 def learned_from(fold: FoldResult) -> np.ndarray:

@@ -240,9 +240,8 @@ class Comparison:
     @property
     def conventions(self) -> str:
         """What the numbers rest on, in one sentence."""
-        ropes = ", ".join(
-            f"±{width:g}{f' in {name}' if len(self.ropes) > 1 else ''}" for name, width in self.ropes.items()
-        )
+        named = [f"±{width:g} in {name}" for name, width in self.ropes.items()]
+        ropes = f"±{next(iter(self.ropes.values())):g}" if len({*self.ropes.values()}) == 1 else ", ".join(named)
         shares = [self.aligned.share(place) for place in range(len(self.names))]
         share = f"{max(shares):.3g}"
         return (

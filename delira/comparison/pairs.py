@@ -12,7 +12,7 @@ from delira.comparison.measured import Measured
 from delira.comparison.outcomes import Outcome, refused
 from delira.comparison.tests_of_cases import (
     MCNEMAR,
-    Tested,
+    OfCases,
     mcnemar_test,
     odds_ratio,
     paired_bootstrap,
@@ -32,7 +32,10 @@ from delira.comparison.tests_of_folds import (
 from delira.report.bootstrap import Interval, Resampling
 
 ONE_CASE = "folds of one case each (leave-one-out) have no value of their own; the tests over folds are not for them"
-NO_CASES = "the metric is no mean over cases"
+REPEATED = (
+    "it takes folds for independent, and folds that test the same cases again are not; the corrected t-test is the "
+    "test instead"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +126,11 @@ class _Pair:
 
     # -------------------------------------------------------------- cases
 
-    def tested(self, position: int) -> Tested:
+    def tested(self, position: int) -> OfCases:
         """Values of the cases of the folds that count; each fold counts the same."""
         of_folds = [(self.measured.cases or [])[position][fold] for fold in self.defined]
         weights = [np.ones(len(one.values)) if one.weights is None else one.weights for one in of_folds]
-        return Tested(
+        return OfCases(
             np.concatenate([one.values for one in of_folds]), np.concatenate([each / each.sum() for each in weights])
         )
 
@@ -201,6 +204,8 @@ class _Pair:
         if self.is_of_one_case:
             return {name: refused(name, ONE_CASE) for name in (CORRECTED, WILCOXON)}
         corrected = corrected_t_test(self.differences, self.share)
+        if not self.aligned.is_once:
+            return {CORRECTED: corrected, WILCOXON: refused(WILCOXON, REPEATED)}
         return {CORRECTED: corrected, WILCOXON: wilcoxon_test(self.differences)}
 
     @property

@@ -19,7 +19,7 @@ from delira.report.bootstrap import CHUNK, MIN_UNITS, Interval, Resampling, too_
 MCNEMAR = "McNemar"
 
 
-class Tested(NamedTuple):
+class OfCases(NamedTuple):
     """Values of a metric for cases that were tested, with what each counts; a case may be there several times."""
 
     values: np.ndarray
@@ -49,7 +49,7 @@ def percentiles(estimates: np.ndarray, draws: Resampling, level: float, fault: s
 
 
 def paired_bootstrap(
-    first: Tested, second: Tested, cases: np.ndarray, groups: object, draws: Resampling, level: float = 0.95
+    first: OfCases, second: OfCases, cases: np.ndarray, groups: object, draws: Resampling, level: float = 0.95
 ) -> Interval:
     """Return the interval of the difference of two means, by drawing cases, or whole groups of them, for both at once.
 

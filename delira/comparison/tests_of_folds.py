@@ -40,7 +40,7 @@ class Posterior(NamedTuple):
     """Half the width of the region, in units of the metric."""
 
 
-def test_share(n_test: Sequence[int], n_train: Sequence[int]) -> float:
+def share_tested(n_test: Sequence[int], n_train: Sequence[int]) -> float:
     """Return cases in the test part over cases that were learned from, the mean over folds.
 
     Parameters
@@ -79,7 +79,7 @@ def corrected_t_test(differences: object, share: float) -> Outcome:
     differences
         One for each fold, or for each fold of each repeat, shape ``(n,)``.
     share
-        Cases tested over cases learned from; see :func:`test_share`.
+        Cases tested over cases learned from; see :func:`share_tested`.
 
     Returns
     -------

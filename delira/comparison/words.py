@@ -110,11 +110,11 @@ def _disagreement(found: Difference, setting: Setting) -> list[str]:
     leaves_zero_out = not interval.low <= 0 <= interval.high
     if leaves_zero_out and not _is_shown(test, setting.alpha):
         return [
-            "The interval leaves 0 out, and is of these trained networks alone: on such cases they differ; that "
-            "networks which are trained anew would differ in the same way is not shown."
+            "The interval leaves 0 out, and is of these trained models alone: on such cases they differ; that "
+            "models which are trained anew would differ in the same way is not shown."
         ]
     if not leaves_zero_out and _is_shown(test, setting.alpha):
-        return ["The interval holds 0: that these trained networks differ on other cases is not shown."]
+        return ["The interval holds 0: that these trained models differ on other cases is not shown."]
     return []
 
 
@@ -169,6 +169,8 @@ def about_all(differences: Sequence[Difference], setting: Setting, caveats: Sequ
         What differs between the results.
     """
     n_metrics = len({one.metric for one in differences})
+    made = [test for one in differences for test in one.tests.values() if not np.isnan(test.p_value) and test.note]
+    limits = dict.fromkeys(f"{test.name}: {test.note}." for test in made)
     told = [f"{caveat[0].upper()}{caveat[1:]}." for caveat in caveats]
     if setting.n_pairs > 1:
         told.append(
@@ -177,10 +179,10 @@ def about_all(differences: Sequence[Difference], setting: Setting, caveats: Sequ
         )
     if n_metrics > 1:
         told.append(
-            f"P-values are not corrected over the {n_metrics} metrics: the one that decides is chosen before the numbers "
-            "are seen."
+            f"P-values are not corrected over the {n_metrics} metrics: the one that decides is chosen before the "
+            "numbers are seen."
         )
-    return [*told, "All of this is of one data set. That a method is better on others is not shown by it."]
+    return [*told, *limits, "All of this is of one data set. That a method is better on others is not shown by it."]
 
 
 # ------------------------------------------------------------------ many data sets
