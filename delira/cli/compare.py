@@ -3,7 +3,8 @@
 import argparse
 
 from delira.cli.output import Answer
-from delira.comparison import compare
+from delira.comparison import Comparison, compare
+from delira.errors import ConfigError
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -16,7 +17,7 @@ def run(options: argparse.Namespace) -> Answer:
         rope=options.rope,
         alpha=options.alpha,
     )
-    page = None if options.html is None else str(found.to_html(options.html))
+    page = None if options.html is None else _write_page(found, options.html)
     content = {
         "names": list(found.names),
         "paths": [str(result.path) for result in found.results],
@@ -29,3 +30,10 @@ def run(options: argparse.Namespace) -> Answer:
         "page": page,
     }
     return Answer(content, f"{found}" if page is None else f"{found}\n\npage  {page}")
+
+
+def _write_page(found: Comparison, path: str) -> str:
+    try:
+        return str(found.to_html(path))
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written: {error}; name another file with --html") from error

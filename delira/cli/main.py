@@ -157,7 +157,9 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("--metric", action="append", metavar="NAME", help="once for each; all that the runs share"),
         _argument("--baseline", metavar="NAME", help="name of the run that all others are compared with; all pairs"),
         _argument("--direction", choices=("highest", "lowest"), help="which values are good, if delira does not know"),
-        _argument("--rope", type=float, default=0.01, metavar="WIDTH", help="a smaller difference does not matter; 0.01"),
+        _argument(
+            "--rope", type=float, default=0.01, metavar="WIDTH", help="a smaller difference is none that matters; 0.01"
+        ),
         _argument("--alpha", type=float, default=0.05, metavar="LEVEL", help="level of the tests; 0.05"),
         _argument("--html", metavar="FILE", help="also write a page: runs, differences, tests, plots"),
     ),

@@ -62,8 +62,8 @@ def names_of(aligned: Aligned, asked: str | Sequence[str] | None) -> list[str]:
             told = "; ".join(f"{name}: {', '.join(each) or 'none'}" for name, each in have.items())
             raise ConfigError(f"the results have no metric in common: {told}")
         return common
-    wanted = [asked] if isinstance(asked, str) else list(asked)
-    if not wanted or not all(isinstance(name, str) for name in wanted):
+    wanted = [asked] if isinstance(asked, str) else asked
+    if not isinstance(wanted, Sequence) or not wanted or not all(isinstance(name, str) for name in wanted):
         raise ConfigError(f"metric is the name of a metric, or a list of names, got {asked!r:.80}")
     for metric in dict.fromkeys(wanted):
         lacking = [name for name, each in have.items() if metric not in each]
