@@ -19,7 +19,14 @@ from scipy import stats
 
 from delira.comparison.auroc import delong_areas, delong_test
 from delira.comparison.many import cliques, critical_difference, friedman_test, holm, ranks_of
-from delira.comparison.tests_of_cases import OfCases, mcnemar_test, paired_bootstrap, scores_bootstrap
+from delira.comparison.tests_of_cases import (
+    OfCases,
+    Stratum,
+    mcnemar_test,
+    paired_bootstrap,
+    scores_bootstrap,
+    strata_of,
+)
 from delira.comparison.tests_of_folds import (
     corrected_t_test,
     naive_t_test,
@@ -139,8 +146,12 @@ def rejections(simulated: Simulated, n_folds: int, seed: int) -> Iterator[dict[s
 def areas_exclude_zero(labels: np.ndarray, scores: np.ndarray, folds: list[np.ndarray], seed: int) -> bool:
     metric = AurocMetric(classes=(0, 1))
     first, second = ([statistic_of(metric, [labels[of], score[of]], metric) for of in folds] for score in scores)
-    draws = [Resampling(len(of), None, seed, fold=number) for number, of in enumerate(folds)]
-    interval = scores_bootstrap(first, second, [np.arange(len(of)) for of in folds], draws, 1 - LEVEL)
+    strata = [
+        Stratum(Resampling(len(part), None, seed, fold=2 * number + place), part)
+        for number, of in enumerate(folds)
+        for place, part in enumerate(strata_of(of, labels[of], None))
+    ]
+    interval = scores_bootstrap(first, second, folds, strata, 1 - LEVEL)
     return not interval.low <= 0 <= interval.high
 
 

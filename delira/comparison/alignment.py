@@ -204,7 +204,7 @@ def _of_targets(first: Sequence[FoldResult], other: Sequence[FoldResult], pair: 
         )
         keys = [(key, key) for key in ours if key in theirs]
         if not keys and len(ours) == len(theirs) == 1:  # of backends that call it otherwise
-            keys = [(*ours, *theirs)]
+            keys = list(zip(ours, theirs, strict=True))
         for mine, its in keys:
             values = [np.asarray(ours[mine])[orders[0]], np.asarray(theirs[its])[orders[1]]]
             if len({value.size for value in values}) > 1:  # one-hot in one of them

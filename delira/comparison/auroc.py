@@ -60,11 +60,11 @@ def delong_areas(is_positive: object, first: object, second: object) -> Areas:
     if scores.shape[1] != len(labels):
         raise DataError(f"there are {len(labels)} labels and {scores.shape[1]} scores; one score for each case")
     of_positive, of_negative = _placements(scores, labels == 1)
-    areas = of_positive.mean(axis=1)
+    first_area, second_area = of_positive.mean(axis=1).tolist()
     if min(of_positive.shape[1], of_negative.shape[1]) < MIN_OF_CLASS:
-        return Areas(*areas.tolist(), float("nan"))
+        return Areas(first_area, second_area, float("nan"))
     variance = sum(np.var(each[1] - each[0], ddof=1) / each.shape[1] for each in (of_positive, of_negative))
-    return Areas(*areas.tolist(), float(variance))
+    return Areas(first_area, second_area, float(variance))
 
 
 def _placements(scores: np.ndarray, is_positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

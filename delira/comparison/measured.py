@@ -188,7 +188,8 @@ def _ordered(found: CaseValues, order: np.ndarray) -> CaseValues:
 
 def _arrays(aligned: Aligned, position: int, name: str) -> list[tuple[Sequence[Any], Any]]:
     """What a metric reads in each fold, with the target, by ascending cases."""
-    result, found = aligned.results[position], []
+    result = aligned.results[position]
+    found: list[tuple[Sequence[Any], Any]] = []
     for part, order in zip(_parts(aligned, position), aligned.orders[position], strict=True):
         take: Callable[[Any], Any] = itemgetter(order)
         target = target_of(result, name, part)

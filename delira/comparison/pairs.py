@@ -13,10 +13,12 @@ from delira.comparison.outcomes import Outcome, refused
 from delira.comparison.tests_of_cases import (
     MCNEMAR,
     OfCases,
+    Stratum,
     mcnemar_test,
     odds_ratio,
     paired_bootstrap,
     scores_bootstrap,
+    strata_of,
 )
 from delira.comparison.tests_of_folds import (
     CORRECTED,
@@ -118,7 +120,7 @@ class _Pair:
         self.first, self.second = first, second
         self.results = aligned.results[first], aligned.results[second]
         values = measured.folds[[first, second]]
-        self.defined = np.flatnonzero(np.isfinite(values).all(axis=0))
+        self.defined: list[int] = np.flatnonzero(np.isfinite(values).all(axis=0)).tolist()
         self.values = values[:, self.defined]
         self.differences = self.values[1] - self.values[0]
         self.level = 1 - settings.alpha
@@ -162,31 +164,41 @@ class _Pair:
             return paired_bootstrap(first, second, of_test, groups, draws, self.level)
         if self.measured.statistics is None:
             return draws.none(self.measured.why_not)
-        statistics = [[self.measured.statistics[which][fold] for fold in self.defined] for which in self._both]
-        own = [self.aligned.cases[fold] for fold in self.defined]
-        if self._is_within(own, groups, cases):
-            each = [self._resampling(fold, one) for fold, one in zip(self.defined, own, strict=True)]
-            found = scores_bootstrap(*statistics, [np.arange(len(one)) for one in own], each, self.level)
-        else:
-            found = scores_bootstrap(*statistics, [np.searchsorted(cases, one) for one in own], [draws], self.level)
+        statistics = self.measured.statistics
+        of_first, of_second = ([statistics[which][fold] for fold in self.defined] for which in self._both)
+        folds = [np.searchsorted(cases, self.aligned.cases[fold]) for fold in self.defined]
+        found = scores_bootstrap(of_first, of_second, folds, self._strata(folds, groups), self.level)
         return self._checked(found, draws)
 
     @property
     def _both(self) -> tuple[int, int]:
         return self.first, self.second
 
-    def _resampling(self, fold: int, cases: np.ndarray) -> Resampling:
-        groups = None if self.aligned.groups is None else self.aligned.groups[cases]
-        number = self.aligned.numbers[fold]
-        return Resampling(len(cases), groups, self.settings.seed, self.settings.n_resamples, fold=number)
+    def _strata(self, folds: list[np.ndarray], groups: np.ndarray | None) -> list[Stratum]:
+        """What is drawn by itself: each class of each fold, or of all cases where groups, or cases, are in several."""
+        labels = self._labels(folds)
+        n = 1 + max(int(places.max()) for places in folds)
+        units = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        is_within = sum(len(np.unique(units[places])) for places in folds) == len(np.unique(units))
+        found = []
+        for number, places in enumerate(folds if is_within else [np.arange(n)]):
+            own = None if groups is None else groups[places]
+            for part, stratum in enumerate(strata_of(places, None if labels is None else labels[places], own)):
+                # a stream of its own for each, by the number of the fold
+                counter = 2 * self.aligned.numbers[self.defined[number]] + part if is_within else part
+                of_groups = None if groups is None else groups[stratum]
+                how = (self.settings.seed, self.settings.n_resamples, counter)
+                found.append(Stratum(Resampling(len(stratum), of_groups, *how), stratum))
+        return found
 
-    def _is_within(self, own: list[np.ndarray], groups: np.ndarray | None, cases: np.ndarray) -> bool:
-        """Return True if each fold can be drawn by itself: no case, and no group, is in two of them."""
-        if sum(map(len, own)) > len(cases):
-            return False
-        if groups is None or self.aligned.groups is None:
-            return True
-        return sum(len(np.unique(self.aligned.groups[one])) for one in own) == len(np.unique(groups))
+    def _labels(self, folds: list[np.ndarray]) -> np.ndarray | None:
+        """Labels 0 and 1 of all cases, of the area under a ROC curve; None of other metrics."""
+        if self.measured.scores is None:
+            return None
+        labels = np.zeros(1 + max(int(places.max()) for places in folds), np.int64)
+        for places, fold in zip(folds, self.defined, strict=True):
+            labels[places] = self.measured.scores[self.first][fold][0]
+        return labels
 
     def _checked(self, found: Interval, draws: Resampling) -> Interval:
         """The interval, if the difference is in it, as draws hold fewer different cases than the data."""
@@ -306,33 +318,26 @@ def difference_of(
     own = _Pair(aligned, measured, *pair, settings)
     cases = own.case_differences() if len(own.defined) else None
     is_identical = bool(len(own.defined)) and not own.differences.any() and _are_equal(own, cases)
-    common = {
-        "metric": measured.name,
-        "first": aligned.names[pair[0]],
-        "second": aligned.names[pair[1]],
-        "higher_is_better": measured.higher_is_better,
-        "level": own.level,
-    }
-    nowhere = Interval(np.nan, np.nan, aligned.n_cases, None, "")
-    if is_identical or not len(own.defined):
-        values = (float(own.values[0].mean()), float(own.values[1].mean())) if is_identical else (np.nan, np.nan)
-        return Difference(
-            **common, values=values, folds=own.differences, interval=nowhere, t_interval=(np.nan, np.nan), tests={},
-            posterior=None, effects={}, cases=cases, is_identical=is_identical, notes=tuple(own.notes()),
-        )  # fmt: skip
-    tests = own.of_folds()
+    nothing = Difference(
+        metric=measured.name, first=aligned.names[pair[0]], second=aligned.names[pair[1]],
+        higher_is_better=measured.higher_is_better, values=(np.nan, np.nan), folds=own.differences,
+        interval=Interval(np.nan, np.nan, aligned.n_cases), t_interval=(np.nan, np.nan), tests={}, posterior=None,
+        effects={}, cases=cases, level=own.level, is_identical=is_identical, notes=tuple(own.notes()),
+    )  # fmt: skip
+    if not own.defined:
+        return nothing
+    values = (float(own.values[0].mean()), float(own.values[1].mean()))
+    if is_identical:
+        return replace(nothing, values=values)
     has_folds = len(own.differences) > 1 and not own.is_of_one_case
-    return Difference(
-        **common,
-        values=(float(own.values[0].mean()), float(own.values[1].mean())),
-        folds=own.differences,
+    return replace(
+        nothing,
+        values=values,
         interval=own.interval(),
         t_interval=corrected_interval(own.differences, own.share, own.level) if has_folds else (np.nan, np.nan),
-        tests={**tests, **own.of_cases()},
+        tests={**own.of_folds(), **own.of_cases()},
         posterior=posterior_of_difference(own.differences, own.share, rope) if has_folds else None,
         effects=own.effects(cases),
-        cases=cases,
-        notes=tuple(own.notes()),
     )
 
 

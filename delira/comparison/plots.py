@@ -109,10 +109,11 @@ def _legend(figure: Figure, axes: "Axes", title: str) -> None:
     """One entry for each kind of mark."""
     handles, labels = axes.get_legend_handles_labels()
     kinds = dict(zip(labels, handles, strict=True))
-    figure.legend(
+    legend = figure.legend(
         handles=list(kinds.values()), labels=list(kinds), loc="outside lower left", ncols=4, frameon=False, fontsize=8,
         labelcolor=INK, handlelength=1.4, columnspacing=1.2, title=title, title_fontsize=8, alignment="left",
     )  # fmt: skip
+    legend.get_title().set_color(INK)
 
 
 def critical_difference_diagram(

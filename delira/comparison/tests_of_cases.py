@@ -1,4 +1,4 @@
-"""Tests of differences case by case, of networks as they were trained: paired bootstrap and McNemar's test.
+"""Tests of differences case by case, of models as they were trained: paired bootstrap and McNemar's test.
 
 References
 ----------
@@ -87,39 +87,88 @@ def paired_bootstrap(
     return percentiles(np.concatenate(found), draws, level, "holds no case with a value")
 
 
+class Stratum(NamedTuple):
+    """Cases that are drawn among themselves: as many of them, or of their groups, are in every draw."""
+
+    draws: Resampling
+    places: np.ndarray
+    """Of its cases among all cases, int64 of shape ``(draws.n,)``."""
+
+
+def strata_of(cases: np.ndarray, is_positive: np.ndarray | None, groups: np.ndarray | None) -> list[np.ndarray]:
+    """Return the places of cases that are drawn among themselves: by class, so that no draw lacks one.
+
+    With groups these are the groups with a positive case, and those without.
+
+    Parameters
+    ----------
+    cases
+        Places of the cases, shape ``(n,)``.
+    is_positive
+        Labels 0 and 1, shape ``(n,)``; None: there are no such labels, and nothing is parted.
+    groups
+        Group of each, shape ``(n,)``, or None.
+
+    Returns
+    -------
+    list of ndarray
+        All cases together where one of the two would have too few to be drawn from.
+    """
+    if is_positive is None:
+        return [cases]
+    of_units = np.asarray(is_positive, bool)
+    units = np.arange(len(cases)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    is_in = np.isin(units, units[of_units])
+    sizes = [len(np.unique(units[which])) for which in (is_in, ~is_in)]
+    return [cases] if min(sizes) < MIN_UNITS else [cases[is_in], cases[~is_in]]
+
+
 def scores_bootstrap(
-    first: Sequence[Statistic], second: Sequence[Statistic], cases: Sequence[np.ndarray], draws: Sequence[Resampling],
+    first: Sequence[Statistic],
+    second: Sequence[Statistic],
+    folds: Sequence[np.ndarray],
+    strata: Sequence[Stratum],
     level: float = 0.95,
-) -> Interval:  # fmt: skip
+) -> Interval:
     """Return the interval of the difference of two means over folds of a metric that is no mean over cases.
 
     Parameters
     ----------
     first, second
         For each fold the metric as a function of how often each of its cases was drawn.
-    cases
-        For each fold its cases, as places in the draws, shape ``(n_fold,)``.
-    draws
-        One for each fold, which are drawn by themselves; or one for all, whose cases are in several folds.
+    folds
+        For each fold the places of its cases among all cases, shape ``(n_fold,)``.
+    strata
+        What is drawn: folds by themselves, or all cases where groups are in several folds; or each class of these.
     level
         How sure.
+
+    References
+    ----------
+    X. Robin et al., "pROC: an open-source package for R and S+ to analyze and compare ROC curves", BMC Bioinformatics
+    12, 2011: draws within each class.
     """
-    units = [one.n_units for one in draws]
+    n = sum(one.draws.n for one in strata)
+    has_groups = strata[0].draws.members is not None
+    everything = strata[0].draws if len(strata) == 1 else Resampling(n, n_draws=strata[0].draws.n_draws)
+    units = [one.draws.n_units for one in strata]
+    n_groups = sum(units) if has_groups else None
     if min(units) < MIN_UNITS:
-        note = too_few(min(units), draws[0].members is not None)
-        return draws[0].none(note if len(draws) == 1 else f"in a fold {note}")
-    chunk = max(1, CHUNK // max(1, sum(map(len, cases))))
+        note = too_few(min(units), has_groups)
+        return everything.none(note if len(strata) == 1 else f"in a fold {note}")._replace(n_groups=n_groups)
+    chunk = max(1, CHUNK // max(1, sum(map(len, folds))))
     found = []
     with np.errstate(all="ignore"):
-        for counted in zip(*(one.counts(chunk) for one in draws), strict=True):
-            of_folds = counted if len(draws) > 1 else counted * len(cases)
+        for drawn in zip(*(one.draws.counts(chunk) for one in strata), strict=True):
+            counts = np.zeros((len(drawn[0]), n), np.int64)
+            for one, own in zip(strata, drawn, strict=True):
+                counts[:, one.places] = own
             values = [
-                other(counts[:, place]) - one(counts[:, place])
-                for one, other, counts, place in zip(first, second, of_folds, cases, strict=True)
+                other(counts[:, places]) - this(counts[:, places])
+                for this, other, places in zip(first, second, folds, strict=True)
             ]
             found.append(np.mean(values, axis=0))
-    n, groups = sum(one.n for one in draws), None if draws[0].members is None else sum(units)
-    return percentiles(np.concatenate(found), draws[0], level)._replace(n=n, n_groups=groups)
+    return percentiles(np.concatenate(found), everything, level)._replace(n_groups=n_groups)
 
 
 def mcnemar_test(first: object, second: object) -> Outcome:

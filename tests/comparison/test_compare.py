@@ -79,7 +79,9 @@ def test_scores_on_scales_of_their_own_change_no_auroc(pair, method):
 NESTED = np.arange(120) // 10 * 5 + np.arange(120) % 5  # a case of each class, in one fold
 
 
-@pytest.mark.parametrize("groups", [NESTED, np.arange(120) // 2], ids=["within folds", "across folds"])
+@pytest.mark.parametrize(
+    "groups", [NESTED, np.arange(120) % 60, np.arange(120) // 2], ids=["within folds", "of one class", "across folds"]
+)
 def test_with_groups_tests_over_cases_are_refused_and_the_bootstrap_is_named(method, groups):
     results = [method(strength, name, seed, groups=groups) for strength, name, seed in ((0.5, "a", 1), (1.2, "b", 2))]
     comparison = delira.compare(results)

@@ -7,10 +7,12 @@ from scipy import stats
 
 from delira.comparison.tests_of_cases import (
     OfCases,
+    Stratum,
     mcnemar_test,
     odds_ratio,
     paired_bootstrap,
     scores_bootstrap,
+    strata_of,
 )
 from delira.errors import DataError
 from delira.report.bootstrap import Resampling
@@ -99,15 +101,32 @@ def test_scores_of_folds_are_drawn_fold_by_fold_or_all_at_once():
     generator = np.random.default_rng(5)
     values = generator.normal(size=(2, 2, 30))  # of each result and fold
     statistics = [[lambda counts, of=of: counts @ of / counts.sum(axis=1) for of in each] for each in values]
-    cases = [np.arange(30), np.arange(30)]
-    within = scores_bootstrap(*statistics, cases, [Resampling(30, fold=number) for number in range(2)])
-    assert (within.n, within.note) == (60, "")
-    difference = (values[1] - values[0]).mean()
-    assert within.low < difference < within.high
-    joint = scores_bootstrap(*statistics, cases, [Resampling(30)])
+    folds = [np.arange(30), np.arange(30, 60)]
+    strata = [Stratum(Resampling(30, fold=number), places) for number, places in enumerate(folds)]
+    within = scores_bootstrap(*statistics, folds, strata)
+    assert (within.n, within.n_groups, within.note) == (60, None, "")
+    drawn = [list(Resampling(30, fold=number).cases()) for number in range(2)]
+    by_hand = [
+        np.mean([(values[1, fold] - values[0, fold])[drawn[fold][draw]].mean() for fold in range(2)])
+        for draw in range(2000)
+    ]
+    assert (within.low, within.high) == pytest.approx(tuple(np.quantile(by_hand, [0.025, 0.975])))
+
+    twice = [np.arange(30), np.arange(30)]  # the same cases in both
+    joint = scores_bootstrap(*statistics, twice, [Stratum(Resampling(30), np.arange(30))])
     same = paired_bootstrap(
         of_cases(values[0].ravel()), of_cases(values[1].ravel()), np.tile(np.arange(30), 2), None, Resampling(30)
     )
     assert (joint.low, joint.high) == pytest.approx((same.low, same.high))
-    few = scores_bootstrap(*statistics, [np.arange(2)] * 2, [Resampling(2, fold=0), Resampling(30, fold=1)])
-    assert few.note == "in a fold there are only 2 cases, fewer than 5"
+    few = [Stratum(Resampling(2, fold=0), np.arange(2)), Stratum(Resampling(58, fold=1), np.arange(2, 60))]
+    assert scores_bootstrap(*statistics, folds, few).note == "in a fold there are only 2 cases, fewer than 5"
+
+
+def test_classes_are_drawn_among_themselves_where_there_are_enough_of_both():
+    cases, labels = np.arange(20, 40), np.arange(20) < 6
+    assert [each.tolist() for each in strata_of(cases, labels, None)] == [[*range(20, 26)], [*range(26, 40)]]
+    assert [len(each) for each in strata_of(cases, np.arange(20) < 4, None)] == [20]
+    assert [len(each) for each in strata_of(cases, None, None)] == [20]
+    groups = np.arange(20) // 2 + 7  # three with positive cases, seven without
+    assert [len(each) for each in strata_of(cases, labels, groups)] == [20]
+    assert [len(each) for each in strata_of(cases, np.arange(20) < 9, groups)] == [10, 10]
