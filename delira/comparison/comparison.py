@@ -96,6 +96,8 @@ def compare(  # noqa: PLR0913 - see MANY_ARGUMENTS in tests/test_architecture.py
     aligned = align(read, names)
     metrics = names_of(aligned, metric)
     ropes = _ropes(rope, metrics)
+    if isinstance(direction, Mapping):
+        check_known(map(str, direction), metrics, "direction: no compared metric is called")
     settings = Settings(alpha=float(alpha), seed=int(seed), n_resamples=int(n_resamples))
     measured = {name: measure(aligned, name, direction) for name in metrics}
     pairs = _pairs(names, baseline)
@@ -104,9 +106,10 @@ def compare(  # noqa: PLR0913 - see MANY_ARGUMENTS in tests/test_architecture.py
         own = [difference_of(aligned, measured[name], pair, ropes[name], settings) for pair in pairs]
         differences += with_holm(own)
     if all(one.is_identical for one in differences):
+        by_case = " and for every case" if any(one.cases is not None for one in differences) else ""
         raise DataError(
-            f"{' and '.join(names)} are identical: they have the same {', '.join(metrics)} in every fold and for every "
-            "case, so there is nothing to test. Is it the same run twice?"
+            f"{' and '.join(names)} are identical: they have the same {', '.join(metrics)} in every fold{by_case}, so "
+            "there is nothing to test. Is it the same run twice?"
         )
     return Comparison(aligned, measured, pairs, differences, settings, ropes)
 
@@ -206,11 +209,6 @@ class Comparison:
             found.append(
                 f"the folds test {min(sizes):,} to {max(sizes):,} cases: tests over folds take them for equally large"
             )
-        found += [
-            f"{name}: {measured.why_not}, so there is no interval"
-            for name, measured in self.measured.items()
-            if measured.why_not
-        ]
         return found
 
     @property

@@ -49,7 +49,7 @@ def comparison_page(comparison: "Comparison", path: str | Path | None) -> str | 
     path
         Where to; None: the page is returned.
     """
-    return runs_page(list(comparison.results), path, sections_of(comparison))
+    return runs_page(list(comparison.results), path, sections_of(comparison), comparison.names)
 
 
 def datasets_page(comparison: "DatasetsComparison", path: str | Path | None) -> str | Path:

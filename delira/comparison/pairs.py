@@ -26,6 +26,7 @@ from delira.comparison.tests_of_folds import (
     Posterior,
     corrected_interval,
     corrected_t_test,
+    has_no_spread,
     posterior_of_difference,
     rank_biserial,
     standardised,
@@ -264,6 +265,8 @@ class _Pair:
         for fold in self.defined:
             (labels, first), (_, second) = (self.measured.scores[which][fold] for which in self._both)
             areas.append(delong_areas(labels, first, second))
+        if not np.allclose([one[:2] for one in areas], self.values.T, rtol=0, atol=1e-6):
+            return refused(DELONG, "the metric is another one than the area under the curve of the scores")
         return delong_test(areas)
 
     # -------------------------------------------------------------- effects
@@ -294,6 +297,12 @@ class _Pair:
         if n_left:
             left = [number for place, number in enumerate(self.aligned.numbers) if place not in self.defined]
             found.append(f"not defined in fold {', '.join(map(str, left))}, which count in no number here")
+        if self.measured.cases is not None and self.defined:
+            first, second = self.tested(self.first), self.tested(self.second)
+            if n_apart := int(np.sum((first.weights > 0) != (second.weights > 0))):
+                found.append(
+                    f"defined for {n_apart:,} cases in one of the two alone, which count in its mean all the same"
+                )
         return found
 
 
@@ -329,7 +338,8 @@ def difference_of(
     values = (float(own.values[0].mean()), float(own.values[1].mean()))
     if is_identical:
         return replace(nothing, values=values)
-    has_folds = len(own.differences) > 1 and not own.is_of_one_case
+    # without a spread the posterior would be sure of what nobody knows
+    has_folds = len(own.differences) > 1 and not own.is_of_one_case and not has_no_spread(own.differences)
     return replace(
         nothing,
         values=values,

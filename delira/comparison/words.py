@@ -120,7 +120,7 @@ def _disagreement(found: Difference, setting: Setting) -> list[str]:
 
 def _equality(found: Difference, setting: Setting) -> list[str]:
     if found.posterior is None:
-        return ["It may not be said that they are equal."]
+        return ["It may not be said that they are equal."] if found.tests else []
     told = probabilities(found, found.posterior)
     if found.posterior.inside >= SURE:
         return [f"By the Bayesian correlated t-test they are practically equal: {told}."]

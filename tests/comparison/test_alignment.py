@@ -116,6 +116,15 @@ def test_validation_counts_as_training(pair):
     assert found.aligned.share(0) == found.aligned.share(1) == 24 / 96
 
 
+def test_runs_that_are_not_finished_are_compared_as_far_as_they_go(pair):
+    for result in pair:
+        *folds, last = result.folds
+        result.folds, result.unfinished = folds, [last]
+    found = delira.compare(pair)
+    assert found.aligned.numbers == [0, 1, 2, 3]
+    assert "Plain is not finished: fold 4 began and has not ended, and does not count." in found.words
+
+
 def test_a_single_training_has_no_folds(pair):
     pair[1].kind = "run"
     with pytest.raises(ConfigError, match="wide is a single training, which has no folds"):

@@ -174,7 +174,7 @@ def test_a_metric_whose_function_is_lost_has_no_interval_and_says_why(pair):
         result.metrics = None
     found = delira.compare(pair)
     assert {one.interval.note for one in found.differences} == {"the function that computed it is not known here"}
-    assert "Accuracy: the function that computed it is not known here, so there is no interval." in found.words
+    assert "(no bootstrap interval: the function that computed it is not known here)" in found.words[0]
     assert all(np.isfinite(one.tests["corrected t"].p_value) for one in found.differences)
 
 
@@ -197,6 +197,51 @@ def test_a_fold_in_which_the_metric_is_not_defined_counts_in_no_number(pair):
     assert len(found.folds) == 4
     assert found.notes == ("not defined in fold 1, which count in no number here",)
     assert np.isfinite(found.tests["DeLong"].p_value)
+
+
+def test_differences_without_a_spread_are_not_called_sure(method):
+    first, other = method(9.0, "a", 1), method(9.5, "b", 2)
+    found = delira.compare([first, other], metric="auroc").differences[0]
+    assert found.folds.tolist() == [0, 0, 0, 0, 0]
+    assert not found.is_identical  # the scores differ
+    assert found.posterior is None
+    assert np.isnan(found.t_interval).all()
+    assert found.tests["DeLong"].note == "both order the cases of each fold in the same way"
+    text = " ".join(delira.compare([first, other], metric="auroc").words)
+    assert "It may not be said that they are equal." in text
+
+
+def test_cases_without_a_value_in_one_of_the_two_are_counted(data):
+    results = [
+        cross_validate(data.labels, data.scores, name="a"),
+        cross_validate(data.labels, data.scores + 0.1, name="b"),
+    ]
+    for result in results:
+        for fold in result.folds:
+            fold.partial = ("certainty",)
+    results[1].folds[0].metrics["certainty"][:3] = np.nan
+    found = delira.compare(results, metric="certainty", direction="highest").differences[0]
+    assert np.isnan(found.cases).sum() == 3
+    assert found.notes == ("defined for 3 cases in one of the two alone, which count in its mean all the same",)
+    assert found.interval.low < found.mean < found.interval.high
+
+
+def test_delongs_test_is_of_the_metric_or_is_not_made(pair):
+    for fold in pair[0].folds:
+        fold.metrics["auroc"] = fold.metrics["auroc"] + 0.01
+    found = delira.compare(pair, metric="auroc").differences[0]
+    assert found.tests["DeLong"].note == "the metric is another one than the area under the curve of the scores"
+
+
+def test_predictions_that_were_not_kept_leave_the_tests_over_folds(pair):
+    for result in pair:
+        for fold in result.folds:
+            fold.predictions, fold.kept_as = {}, "keep_predictions=False"
+    found = delira.compare(pair)
+    for one in found.differences:
+        assert np.isfinite(one.tests["corrected t"].p_value)
+        assert one.interval.note
+        assert one.cases is None
 
 
 def test_leave_one_out_has_no_test_over_folds(labels):
@@ -247,6 +292,7 @@ def test_a_metric_that_nobody_computed_is_refused_with_a_guess(pair):
         ({"alpha": 1.5}, "alpha is a level between 0 and 1"),
         ({"seed": -1}, "seed must be a non-negative integer"),
         ({"n_resamples": 10}, "n_resamples is a whole number of at least 100"),
+        ({"direction": {"acc": "highest"}}, "direction: no compared metric is called 'acc'"),
         ({"metric": []}, "metric is the name of a metric"),
         ({"metric": 3}, "metric is the name of a metric"),
     ],

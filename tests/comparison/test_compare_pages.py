@@ -92,6 +92,13 @@ def test_the_page_stands_on_its_own(found, tmp_path):
         assert sentence.replace("'", "&#39;") in page
 
 
+def test_the_page_calls_results_as_they_were_named(pair):
+    page = delira.compare({"before": pair[0], "after": pair[1]}).to_html()
+    assert "<title>before · after</title>" in page
+    assert "plain" not in page
+    assert "wide − plain" not in page
+
+
 def test_a_notebook_shows_table_and_words(found):
     shown = found._repr_html_()
     assert "<table>" in shown
