@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from small_results import cross_validate
 
 import delira
 from delira.comparison.alignment import learned_from
+from delira.comparison.tests_of_folds import corrected_t_test
 from delira.errors import ConfigError, DataError
 from delira.experiments.result import KFoldResult
 from delira.metrics import accuracy
@@ -27,6 +29,25 @@ def test_cases_in_another_order_are_the_same_cases(pair, method):
     turned.folds = turned.folds[::-1]
     expected, found = delira.compare(pair), delira.compare([pair[0], turned])
     assert str(found) == str(expected)
+
+
+def test_values_of_samples_are_put_in_order(data):
+    other = data.scores[:, ::-1].copy()
+    first, second, turned = (
+        cross_validate(data.labels, each, name=name) for each, name in ((data.scores, "a"), (other, "b"), (other, "b"))
+    )
+    for fold in turned.folds:
+        order = np.random.default_rng(fold.fold).permutation(len(fold.test_indices))
+        fold.test_indices = fold.test_indices[order]
+        fold.metrics = {name: value[order] if len(value) > 1 else value for name, value in fold.metrics.items()}
+        fold.predictions, fold.targets = (
+            {key: value[order] for key, value in kept.items()} for kept in (fold.predictions, fold.targets)
+        )
+    expected, found = (
+        delira.compare([first, one], metric="certainty", direction="highest") for one in (second, turned)
+    )
+    assert str(found) == str(expected)
+    assert found.differences[0].cases.tolist() == expected.differences[0].cases.tolist()
 
 
 def test_another_number_of_samples_is_refused(pair, method, labels):
@@ -106,6 +127,10 @@ def test_other_training_cases_are_a_caveat(pair):
     found = delira.compare(pair)
     assert any("plain and wide learned from other cases in fold 0 (96 cases and 52)" in one for one in found.caveats)
     assert len(learned_from(pair[1].folds[0])) == 52
+    difference = found.of("accuracy")[0]
+    assert found.aligned.share(1) > found.aligned.share(0)  # the larger one is the more careful
+    expected = corrected_t_test(difference.folds, found.aligned.share(1))
+    assert difference.tests["corrected t"].p_value == expected.p_value
 
 
 def test_validation_counts_as_training(pair):
