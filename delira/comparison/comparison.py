@@ -84,6 +84,11 @@ def compare(  # noqa: PLR0913 - see MANY_ARGUMENTS in tests/test_architecture.py
         If an argument is impossible, or nobody computed the metric.
     DataError
         If the results are over other folds or cases, or identical.
+
+    Examples
+    --------
+    >>> found = delira.compare([forest, network], metric="accuracy")  # doctest: +SKIP
+    >>> print(found)  # doctest: +SKIP
     """
     read, names = read_results("compare", results)
     check_seed(seed)
