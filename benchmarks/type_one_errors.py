@@ -1,6 +1,6 @@
 """How often the tests of ``delira.compare`` find a difference where there is none, at the level of 0.05.
 
-    python benchmarks/type_one_errors.py            # 2,000 comparisons of each kind, about ten minutes on one core
+    python benchmarks/type_one_errors.py            # 2,000 comparisons of each kind, about twenty minutes on one core
     python benchmarks/type_one_errors.py -n 200     # fewer
 
 Prints the tables of docs/comparing.md. Every comparison is of fresh data. Two methods are equally good by construction:
