@@ -14,6 +14,7 @@ from delira.comparison.tests_of_cases import mcnemar_test
 from delira.comparison.tests_of_folds import corrected_t_test, posterior_of_difference
 from delira.errors import ConfigError, DataError
 from delira.metrics import AurocMetric, accuracy
+from delira.metrics.of_cases import call_of, statistic_of
 from delira.report.summary import fold_values
 
 
@@ -74,6 +75,18 @@ def test_scores_on_scales_of_their_own_change_no_auroc(pair, method):
     found = delira.compare(pair, metric="auroc").of("auroc")[0]
     assert found.tests == expected.tests
     assert found.interval == expected.interval
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_scores_of_an_auroc_are_those_that_it_ranks(n_classes):
+    generator = np.random.default_rng(0)
+    labels, logits = np.arange(60) % n_classes, generator.normal(size=(60, n_classes))
+    metric = AurocMetric(classes=range(n_classes))
+    metric.output = "logits"  # as a loss says it
+    statistic = statistic_of(metric, [labels, logits], metric)
+    call = call_of(metric, [labels, logits])
+    assert roc_auc_score(call.true, call.pred) == pytest.approx(metric(labels, logits))
+    assert statistic(np.ones((1, 60), int))[0] == pytest.approx(metric(labels, logits))
 
 
 NESTED = np.arange(120) // 10 * 5 + np.arange(120) % 5  # a case of each class, in one fold
