@@ -1,5 +1,6 @@
 """One metric of several results: its value in each fold, for each case where it is a mean of cases, and its scores."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -137,9 +138,10 @@ def measure(aligned: Aligned, name: str, direction: str | Mapping[str, str] | No
         return Measured(name, is_high, folds, None, None, None, why)
     calls = [[call_of(metric, each) for each, _ in one] for metric, one in zip(metrics, arrays, strict=True)]
     is_auroc = all(call is not None and call.name == "roc_auc_score" for one in calls for call in one)
-    statistics = [
-        [_statistic(metric, name, *each) for each in one] for metric, one in zip(metrics, arrays, strict=True)
-    ]
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):  # of folds that lack a class
+        statistics = [
+            [_statistic(metric, name, *each) for each in one] for metric, one in zip(metrics, arrays, strict=True)
+        ]
     return Measured(name, is_high, folds, None, statistics, _scores(calls) if is_auroc else None, "", is_auroc)
 
 

@@ -279,6 +279,8 @@ class _Pair:
         if cases is None:
             return found
         values = cases[np.isfinite(cases)]
+        if not len(values):
+            return found
         is_better = values > 0 if self.measured.higher_is_better else values < 0
         found |= {
             "share of cases better": float(np.mean(is_better)),

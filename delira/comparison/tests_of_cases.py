@@ -6,6 +6,7 @@ B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall, 
 Q. McNemar, "Note on the sampling error of the difference between correlated proportions", Psychometrika 12, 1947.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -158,7 +159,8 @@ def scores_bootstrap(
         return everything.none(note if len(strata) == 1 else f"in a fold {note}")._replace(n_groups=n_groups)
     chunk = max(1, CHUNK // max(1, sum(map(len, folds))))
     found = []
-    with np.errstate(all="ignore"):
+    # 2,000 times "only one class" helps nobody
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         for drawn in zip(*(one.draws.counts(chunk) for one in strata), strict=True):
             counts = np.zeros((len(drawn[0]), n), np.int64)
             for one, own in zip(strata, drawn, strict=True):

@@ -21,10 +21,11 @@ def method(labels):
 
     def make(strength, name, seed=1, **settings):
         generator = np.random.default_rng(seed)
-        score = 1 / (1 + np.exp(-generator.normal(size=len(labels)) - strength * (2 * labels - 1)))
+        true = settings.pop("labels", labels)
+        score = 1 / (1 + np.exp(-generator.normal(size=len(true)) - strength * (2 * true - 1)))
         scores = np.stack([1 - score, score], axis=1).astype(np.float32)
         settings = {"n_folds": 5, "metrics": METRICS, "name": name, **settings}
-        return cross_validate(settings.pop("labels", labels), scores, **settings)
+        return cross_validate(true, scores, **settings)
 
     return make
 

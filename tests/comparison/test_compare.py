@@ -1,6 +1,7 @@
 """``delira.compare``: what is computed of which metric, and what is refused with a reason."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -255,6 +256,20 @@ def test_predictions_that_were_not_kept_leave_the_tests_over_folds(pair):
         assert np.isfinite(one.tests["corrected t"].p_value)
         assert one.interval.note
         assert one.cases is None
+
+
+def test_a_fold_that_lacks_a_class_is_left_out_and_other_metrics_keep_it(method):
+    labels = np.where(np.arange(120) % 5 == 1, 0, np.arange(120) // 5 % 2)
+    with warnings.catch_warnings(action="ignore"):  # scikit-learn's, of one class
+        results = [
+            method(strength, name, seed, labels=labels) for strength, name, seed in ((0.5, "a", 1), (1.2, "b", 2))
+        ]
+    found = delira.compare(results)
+    accuracy_of, auroc = (found.of(name)[0] for name in ("accuracy", "auroc"))
+    assert (len(accuracy_of.folds), len(auroc.folds)) == (5, 4)
+    assert (accuracy_of.interval.n, auroc.interval.n) == (120, 96)
+    assert auroc.notes == ("not defined in fold 1, which count in no number here",)
+    assert np.isfinite([auroc.interval.low, auroc.tests["DeLong"].p_value]).all()
 
 
 def test_leave_one_out_has_no_test_over_folds(labels):
