@@ -211,6 +211,14 @@ def of_datasets(seed: int, n: int, n_datasets: int, n_methods: int) -> Iterator[
         }
 
 
+def of_two(seed: int, n: int, n_datasets: int) -> Iterator[dict[str, bool]]:
+    """For each comparison of two methods over data sets whether they are found to differ."""
+    generator = np.random.default_rng(seed)
+    for _ in range(n):
+        differences = generator.uniform(0.005, 0.03, size=n_datasets) * generator.normal(size=n_datasets)
+        yield {"Wilcoxon over data sets": wilcoxon_test(differences).p_value < LEVEL}
+
+
 def rates(found: Iterator[dict[str, bool]]) -> dict[str, str]:
     """Test -> its rate with the 95 % interval of Wilson."""
     counts: Counter[str] = Counter()
@@ -271,6 +279,8 @@ def main() -> None:
         for sets, methods in shapes
     }
     print_table("Methods that are equally good over data sets:", over)
+    two = {f"{sets} data sets": rates(of_two(seed + sets, n, sets)) for sets in (6, 10, 20)}
+    print_table("Two methods that are equally good over data sets:", two)
 
 
 if __name__ == "__main__":
