@@ -12,6 +12,7 @@ __version__ = "1.0.0.dev0"
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
+        "delira.comparison": "Comparison DatasetsComparison compare compare_datasets",
         "delira.inference": "SlidingWindow TestTimeAugmentation",
         "delira.prediction": "Ensemble load_ensemble load_network predict",
         "delira.trial": "Trial",

@@ -1,3 +1,7 @@
+from delira.comparison import compare as compare
+from delira.comparison import compare_datasets as compare_datasets
+from delira.comparison import Comparison as Comparison
+from delira.comparison import DatasetsComparison as DatasetsComparison
 from delira.frameworks import get_backends as get_backends
 from delira.inference import SlidingWindow as SlidingWindow
 from delira.inference import TestTimeAugmentation as TestTimeAugmentation
@@ -17,6 +21,8 @@ from delira.utils.seeding import seed_all as seed_all
 __version__: str
 
 __all__ = [
+    "Comparison",
+    "DatasetsComparison",
     "Ensemble",
     "SlidingWindow",
     "State",
@@ -24,6 +30,8 @@ __all__ = [
     "TestTimeAugmentation",
     "Trial",
     "__version__",
+    "compare",
+    "compare_datasets",
     "get_backends",
     "get_current_debug_mode",
     "load_ensemble",

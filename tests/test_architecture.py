@@ -41,6 +41,7 @@ ALLOWED = {
     "report": {"errors", "utils", "metrics", "runs"},
     "search": {"errors", "utils", "metrics", "runs"},
     "experiments": BELOW_TRAINING | {"__init__", "callbacks", "training", "report", "search"},
+    "comparison": {"errors", "utils", "metrics", "runs", "report", "experiments"},
     "trial": BELOW_TRAINING | {"callbacks", "training"},
     "execution": {"errors", "utils", "data_loading", "runs"},
     "prediction": UP_TO_EXPERIMENTS | {"__init__"},
@@ -48,7 +49,7 @@ ALLOWED = {
     "backends": UP_TO_EXPERIMENTS,
     "compat": UP_TO_EXPERIMENTS,
     "sklearn": UP_TO_EXPERIMENTS,
-    "cli": UP_TO_EXPERIMENTS | {"__init__", "execution", "prediction"},
+    "cli": UP_TO_EXPERIMENTS | {"__init__", "comparison", "execution", "prediction"},
 }
 #: the same for imports inside functions only: small interfaces to what knows the importing part
 ALLOWED_LATE = {
@@ -95,6 +96,7 @@ MANY_ARGUMENTS = {
     "callbacks/tensorboard.py TensorBoardText.__init__": HISTORIC,
     "trial/data.py FluentData.with_data": HISTORIC,
     "inference/windows.py SlidingWindow.__init__": "settings of one method, as others who have it call them",
+    "comparison/comparison.py compare": "what is compared, and by which conventions",
     "prediction/predicting.py predict": "one door for all sources and data",
     "prediction/ensemble.py Ensemble.score": "which data, by which metrics, predicted in which way",
     "prediction/ensemble.py load_ensemble": "where the members are, and what they are together",

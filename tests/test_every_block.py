@@ -17,6 +17,7 @@ RUN_BY = {
     "README.md": "test_readme.py",
     "docs/callbacks.md": "test_callbacks_page.py",
     "docs/command_line.md": "cli/test_command_line_page.py",
+    "docs/comparing.md": "comparison/test_comparing_page.py",
     "docs/data.md": "test_examples.py",
     "docs/errors.md": "test_errors_page.py",
     "docs/how_to.md": "test_examples.py",

@@ -148,6 +148,21 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         _argument("--export", metavar="FOLDER", help="also write each table and plot into files of their own"),
         _argument("--formats", default="csv,tex,png", metavar="LIST", help="of csv, tex, png, svg, pdf"),
     ),
+    "compare": (
+        "whether results over the same folds differ: tests, intervals, and what may be said",
+        "  delira compare runs/forest runs/network\n"
+        "  delira compare runs/forest runs/network runs/keras --baseline forest --metric accuracy\n"
+        "  delira compare runs/forest runs/network --html compared.html --rope 0.02",
+        _RUNS,
+        _argument("--metric", action="append", metavar="NAME", help="once for each; all that the runs share"),
+        _argument("--baseline", metavar="NAME", help="name of the run that all others are compared with; all pairs"),
+        _argument("--direction", choices=("highest", "lowest"), help="which values are good, if delira does not know"),
+        _argument(
+            "--rope", type=float, default=0.01, metavar="WIDTH", help="a smaller difference is none that matters; 0.01"
+        ),
+        _argument("--alpha", type=float, default=0.05, metavar="LEVEL", help="level of the tests; 0.05"),
+        _argument("--html", metavar="FILE", help="also write a page: runs, differences, tests, plots"),
+    ),
     "train": (
         "cross-validate or train the experiment of a file, on the data that it names",
         "  delira train experiment.yml --import train.py --import torch.nn\n"

@@ -29,7 +29,7 @@ from delira.metrics.tree.accuracies import (
 from delira.metrics.tree.adapters import AlongAxis, ArrayMetric, SklearnMetric
 from delira.metrics.tree.aggregators import Mean
 from delira.metrics.tree.counts import Counting
-from delira.metrics.tree.criteria import read_values
+from delira.metrics.tree.criteria import class_scores, one_score, read_values
 from delira.metrics.tree.curves import R2, Ranking
 from delira.metrics.tree.labels import LOST
 from delira.metrics.tree.overlap import Dice, Hausdorff, IoU
@@ -106,6 +106,8 @@ def _of_auroc(metric: AurocMetric, true: np.ndarray, pred: np.ndarray) -> Call |
     true, n_classes = true.ravel(), len(metric.classes)
     if metric.kwargs or not np.isin(true, metric.classes).all():
         return None
+    if metric.output == "logits" and pred.ndim == 2 and pred.shape[1] == n_classes:
+        pred = one_score(pred, "logits") if n_classes == 2 else class_scores(pred, "logits")
     if n_classes == 2:
         score = pred[:, 1] if pred.ndim == 2 and pred.shape[1] == 2 else pred.ravel()
         return Call("roc_auc_score", true == metric.classes[1], score, {}) if len(score) == len(true) else None

@@ -213,7 +213,12 @@ RUN_COLOURS = (plots.TRAINING, plots.VALIDATION, "#009e73", "#cc79a7", "#e69f00"
 _NOT_COMPARED = ("started", "date", "command", "settings", "warnings", "duplicates", "class_names", "name", "seed")
 
 
-def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics: Sequence[Section] = ()) -> str | Path:
+def runs_page(
+    results: Sequence[Any],
+    path: str | Path | None = None,
+    statistics: Sequence[Section] = (),
+    names: Sequence[str] | None = None,
+) -> str | Path:
     """Return a page that shows runs side by side.
 
     Parameters
@@ -224,6 +229,8 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         Where to write the page; returned as a text if None.
     statistics
         Sections that compare the runs, shown below their numbers; none if empty.
+    names
+        What the runs are called, one name for each; :func:`run_names` of them if None.
 
     Returns
     -------
@@ -240,10 +247,11 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         raise ConfigError("a page of runs needs at least one result: results is []")
     if path is not None:
         check_paths("runs_page", path=path)
-    names = run_names(results)
+    titles = [result.name or "run" for result in results] if names is None else names
+    names = run_names(results) if names is None else list(names)
     differing, common = compared_settings(results)
     page = template("runs.html.j2").render(
-        name=" · ".join(dict.fromkeys(result.name or "run" for result in results)),
+        name=" · ".join(dict.fromkeys(titles)),
         kind="Runs side by side",
         runs=[_run(result, name) for result, name in zip(results, names, strict=True)],
         folds=compare_folds(results, names),
@@ -262,6 +270,22 @@ def runs_page(results: Sequence[Any], path: str | Path | None = None, statistics
         return str(page)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     return publish_text(path, page, durable=False)
+
+
+def sections_page(name: str, kind: str, shown: Sequence[Section]) -> str:
+    """Return a page that consists of sections alone.
+
+    Parameters
+    ----------
+    name
+        The title.
+    kind
+        What the page is about, above the title.
+    shown
+        The sections.
+    """
+    sections = [shown_section(section) for section in shown]
+    return str(template("sections.html.j2").render(name=name, kind=kind, sections=sections))
 
 
 def check_results(owner: str, results: object) -> list[Any]:
