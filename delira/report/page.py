@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, check_paths, import_optional
+from delira.errors import ConfigError, check_paths, expect, import_optional
 from delira.report import plots
 from delira.report.predictions import curve_band
 from delira.report.sections import confusion, drawn_folds, phases_of, sections, timings_of
@@ -240,13 +240,17 @@ def runs_page(
     Raises
     ------
     ConfigError
-        If there are no results.
+        If there are no results, or names are not different texts, one for each.
     """
     results = check_results("runs_page", results)
     if not results:
         raise ConfigError("a page of runs needs at least one result: results is []")
     if path is not None:
         check_paths("runs_page", path=path)
+    if names is not None:
+        are_texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+        are_right = are_texts and len({*names}) == len(names) == len(results)
+        expect(("names", names, are_right, f"{len(results)} different texts"))
     titles = [result.name or "run" for result in results] if names is None else names
     names = run_names(results) if names is None else list(names)
     differing, common = compared_settings(results)

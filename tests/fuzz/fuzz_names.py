@@ -17,6 +17,10 @@ NOT_PUBLIC = ("delira.backends", "delira.cli")
 #: callable -> why there is nothing to call it with
 NOT_CALLED = {
     "delira.state.StateFunction": "a type for annotations",
+    "delira.Comparison": "a record that compare returns",
+    "delira.DatasetsComparison": "a record that compare_datasets returns",
+    "delira.comparison.Difference": "a record that compare returns",
+    "delira.comparison.Outcome": "a record that compare returns",
     "delira.contract.Defaults": "a record that backends state",
     "delira.contract.Devices": "a record that backends return",
     "delira.contract.default_closure": "takes a backend, which the specification tests",

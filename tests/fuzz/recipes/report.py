@@ -174,6 +174,7 @@ ENTRIES = [
         wrong={
             "results": ["x", 5, NAN, None, [], [5], ["x"], STRANGE],
             "path": [*NOT_A_PATH, ""],
+            "names": ["x", 5, NAN, ["one"], ["a", "a"], [1, 2], STRANGE],
         },
         free={"statistics": "sections that other code makes"},
         is_slow=True,
