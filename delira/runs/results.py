@@ -285,11 +285,13 @@ def _check_parts(stored: StoredFold) -> None:
         if not isinstance(fields.get(name), kinds):
             raise TypeError(f"its {name} is a {type(fields.get(name)).__name__}")
     _check_history(fields["history"])
-    read = {name: fields.get(name, ()) for name in ("raw_statistics", "partial")}  # files of before have none
-    for name, names in {**read, "targets": stored.asked["targets"]}.items():
+    # files of before have neither of the first two
+    read = [("raw_statistics", fields), ("partial", fields), ("targets", {"targets": (), **stored.asked})]
+    for name, place in read:
+        names = place.get(name, ())
         if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
             raise TypeError(f"its {name} are no names but {names!r:.40}")
-    _ = stored.asked["num_epochs"], stored.asked["metrics"]
+    _ = stored.asked["num_epochs"], stored.asked["metrics"], stored.asked["targets"]
 
 
 def _check_history(history: list[Any]) -> None:
