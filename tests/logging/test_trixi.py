@@ -26,6 +26,7 @@ def trixi():
         return importlib.import_module("trixi.logger")
 
 
+@pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")  # where it is compiled only now
 @pytest.mark.slow
 def test_the_tensorboard_logger_shows_what_it_has_methods_for(trixi, tmp_path, caplog):
     pytest.importorskip("torch", reason="needs the package 'torch', which is not installed")
