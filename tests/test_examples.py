@@ -92,6 +92,19 @@ def test_scans_are_segmented_from_files_to_predictions_and_no_patient_is_on_two_
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_settings_are_searched_in_each_fold_and_methods_compared(tmp_path):
+    for package in ("optuna", "skops"):
+        pytest.importorskip(package)
+    printed = run_example("search_and_compare.py", tmp_path, "--trials", "2", limit=500)
+    assert "digits: 6 trials" in printed
+    assert printed.count("Chosen by each fold's own search:") == 3
+    assert "linear, perceptron and forest: 5 folds, 569 cases" in printed
+    for page in ("digits.html", "cancer.html"):
+        assert (tmp_path / "runs" / "search" / page).stat().st_size > 10_000
+
+
+@pytest.mark.slow
 def test_the_gan_trains_both_of_its_networks(tmp_path):
     from matplotlib.image import imread
 

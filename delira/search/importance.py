@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import optuna
-from optuna.trial import create_trial
-
+from delira.search.engine import optuna
 from delira.search.study import distribution_of, quiet
 from delira.utils.spaces import Space
 
@@ -41,6 +39,6 @@ def importances(
         study = optuna.create_study()
         for params, score in trials:
             distributions = {name: distribution_of(spaces[name]) for name in params}
-            study.add_trial(create_trial(params=dict(params), distributions=distributions, value=score))
+            study.add_trial(optuna.trial.create_trial(params=dict(params), distributions=distributions, value=score))
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=seed)
         return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))

@@ -13,21 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, TrialState, create_trial
-
 from delira.errors import ConfigError
 from delira.runs.leases import Leases
+from delira.search.engine import JournalFileBackend, TrialState, optuna
 from delira.search.tune import Tune
 from delira.utils.seeding import derive_int
 from delira.utils.spaces import Choice, Float, Int, Space
 
 #: in the folder of the run; Optuna's dashboard opens it
 FILE_NAME = "study.journal"
-STATES = {"finished": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+STATES = {
+    "finished": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+}
 
 #: asks for the value of each space that is there: name and space in, value out
 Pick = Callable[[str, Space], Any]
@@ -68,7 +67,7 @@ class Study:
         self._directions = [named[each] for each in are_maximised]
         with self._held():
             backend = JournalFileBackend(str(self._file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
-            self._storage = JournalStorage(backend)
+            self._storage = optuna.storages.JournalStorage(backend)
             self._study = optuna.create_study(
                 storage=self._storage,
                 study_name=name,
@@ -95,7 +94,7 @@ class Study:
 
     def _propose(self, number: int, ask: Callable[[int, Pick], None]) -> None:
         """Propose all values in memory first, so that the file has a whole trial or none."""
-        distributions: dict[str, BaseDistribution] = {}
+        distributions: dict[str, optuna.distributions.BaseDistribution] = {}
         memory = optuna.create_study(directions=self._directions, sampler=self._sampler(number))
         memory.add_trials(self.trials())
         trial = memory.ask()
@@ -106,7 +105,7 @@ class Study:
 
         ask(number, pick)
         made = memory.get_trials(deepcopy=False)[-1]
-        template = create_trial(
+        template = optuna.trial.create_trial(
             state=TrialState.RUNNING,
             params={name: made.params[name] for name in distributions},
             distributions=distributions,
@@ -119,7 +118,9 @@ class Study:
         with self._held():
             if len(self.trials()) == number:
                 distributions = {name: distribution_of(spaces[name]) for name in params}
-                made = create_trial(state=TrialState.RUNNING, params=dict(params), distributions=distributions)
+                made = optuna.trial.create_trial(
+                    state=TrialState.RUNNING, params=dict(params), distributions=distributions
+                )
                 self._storage.create_new_trial(self._id, template_trial=made)
             return dict(self.trials()[number].params)
 
@@ -170,7 +171,7 @@ class Study:
             values = [*map(float, scores)] if state == "finished" and scores is not None else None
             self._storage.set_trial_state_values(trial_id, STATES[state], values)
 
-    def trials(self) -> list[FrozenTrial]:
+    def trials(self) -> list[optuna.trial.FrozenTrial]:
         """Return all trials that were proposed, in their order."""
         return self._storage.get_all_trials(self._id, deepcopy=False)
 
@@ -218,31 +219,31 @@ def quiet() -> Iterator[None]:
             optuna.logging.set_verbosity(verbosity)
 
 
-def distribution_of(space: Space) -> BaseDistribution:
+def distribution_of(space: Space) -> optuna.distributions.BaseDistribution:
     """Return what Optuna calls a space."""
     if isinstance(space, Float):
-        return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
+        return optuna.distributions.FloatDistribution(space.low, space.high, log=space.log, step=space.step)
     if isinstance(space, Int):
-        return IntDistribution(space.low, space.high, log=space.log, step=space.step)
+        return optuna.distributions.IntDistribution(space.low, space.high, log=space.log, step=space.step)
     if isinstance(space, Choice):
-        return CategoricalDistribution(space.labels)
+        return optuna.distributions.CategoricalDistribution(space.labels)
     raise ConfigError(f"{space!r} is no space that a study knows")
 
 
-def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
-    if isinstance(distribution, FloatDistribution):
+def _suggested(trial: optuna.Trial, name: str, distribution: optuna.distributions.BaseDistribution) -> Any:
+    if isinstance(distribution, optuna.distributions.FloatDistribution):
         return trial.suggest_float(
             name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
-    if isinstance(distribution, IntDistribution):
+    if isinstance(distribution, optuna.distributions.IntDistribution):
         return trial.suggest_int(
             name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
     return trial.suggest_categorical(name, _choices(distribution))
 
 
-def _choices(distribution: BaseDistribution) -> Sequence[Any]:
-    return distribution.choices if isinstance(distribution, CategoricalDistribution) else ()
+def _choices(distribution: optuna.distributions.BaseDistribution) -> Sequence[Any]:
+    return distribution.choices if isinstance(distribution, optuna.distributions.CategoricalDistribution) else ()
 
 
 def _pruner(tune: Tune) -> Any:
