@@ -34,7 +34,11 @@ from delira.execution.worker import (
 
 #: what Ray reads when it is imported or starts. The name of the last one is of another system; without it nothing
 #: listens on this machine's own address alone
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TQDM_PATCH_PRINT": "0",  # Python's own print stays that
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}
 #: seconds for a cluster to answer
 _PATIENCE = 10.0
 #: characters of a folder in which Ray has place for the paths of its sockets

@@ -1,5 +1,6 @@
 """Folds on a cluster of Ray: the same bits as here, whatever happens on the way, and nothing left of it."""
 
+import builtins
 import functools
 import logging
 import os
@@ -95,6 +96,21 @@ def test_what_is_shared_is_put_once_and_each_worker_may_write_into_its_own(clust
     task = functools.partial(double, shared)
     assert [cluster.submit(task, ONE).result() for _ in range(3)] == [expected] * 3
     assert len(cluster._shared) == before + 1
+
+
+def test_what_a_task_prints_is_shown_and_print_stays_what_it_was(cluster, capfd):
+    def tell():
+        print("from a worker", flush=True)
+
+    before, shown = builtins.print, []
+
+    def is_shown():
+        shown.append("".join(capfd.readouterr()))
+        return "from a worker" in "".join(shown)
+
+    cluster.submit(tell, ONE).result()
+    wait_for(is_shown)
+    assert builtins.print is before
 
 
 def test_an_error_arrives_with_its_type_its_notes_and_where_it_arose(cluster):
