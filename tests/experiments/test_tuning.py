@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from executors import EXECUTORS, executor_called
 from problems import linear_problem
 from small_backends import toy_kit
 
@@ -135,6 +136,18 @@ def test_two_processes_try_the_same_settings_where_proposals_do_not_hang_on_resu
     here = tune(toy_kit(), tmp_path / "here", asked=asked)
     there = tune(toy_kit(), tmp_path / "there", asked={**asked, "n_jobs": 2})
     assert rows(here) == rows(there)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_every_executor_tries_the_same_settings(tmp_path, name):
+    asked = {"sampler": "random", "n_trials": 4}
+    here = tune(toy_kit(), tmp_path / "here", asked=asked)
+    with executor_called(name, tmp_path) as executor:
+        there = tune(toy_kit(), tmp_path / "there", asked={**asked, "executor": executor})
+    assert rows(there) == rows(here)
 
 
 def test_a_grid_tries_each_combination_once(tmp_path):
