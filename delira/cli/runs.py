@@ -126,7 +126,9 @@ def _losses(run: StoredRun) -> list[str]:
     if run.kind == "run":
         gone = "" if run.fold_folders else f"{run.path} has no folder of the training, which has finished"
         return [*filter(None, [gone, *(read_history(folder)[1] for folder in run.fold_folders.values())])]
-    found = []
+    found: list[str] = []
+    if run.kind == "tune":  # its trials are runs of their own: 'delira verify' looks at them
+        return found
     for number in sorted({*run.finished_folds, *run.stored_folds}):
         folder = run.fold_folders.get(number)
         file = f"fold_{number:02d}" if folder is None else f"{folder.name}/{RESULT_FILE}"

@@ -75,6 +75,8 @@ def check_files(run: StoredRun) -> Iterator[Check]:
 
 def _check_trials(run: StoredRun) -> Iterator[Check]:
     """Look at every trial of a search, each of which is a run of its own."""
+    study = run.path / "study.journal"
+    yield from _look(study, study.name, "", "what was proposed is not known, so the search cannot go on")
     for number in run.finished_folds:
         folder = run.path / "trials" / f"trial_{number:04d}"
         place, wrong = f"trials/{folder.name}", ""

@@ -235,6 +235,7 @@ class CrossValidation:
         experiment = copy.copy(self.experiment)
         experiment.params, experiment.n_epochs = self.request.params, self.request.num_epochs
         experiment.settings = {**self.request.settings, "callbacks": self.request.callbacks}
+        searched = {} if self.nested is None else self.nested.planned(experiment)
         keeping = {name: value for name, value in vars(self.keeping).items() if value is not None}
         kfold = {
             **vars(self.split),
@@ -243,6 +244,7 @@ class CrossValidation:
             "metric_keys": dict(self.metric_keys),
             "preprocessing": self.request.preprocessing,
             **keeping,
+            **searched,
         }
         experiment_file.write_plan(experiment, folder.path, self.given, kfold=kfold)
 
@@ -281,6 +283,10 @@ class CrossValidation:
     def histories(self, fold: Path) -> Sequence[Path]:
         """Return the files that its epochs come into."""
         return [fold / "history.jsonl"]
+
+    def is_success(self, fold: results.FoldResult) -> bool:
+        """Return True: a fold that has ended shows that there is something to go on for."""
+        return True
 
     def log_finished(self, folder: RunFolder, fold: results.FoldResult) -> None:
         """Tell the ledger of a fold that has ended."""

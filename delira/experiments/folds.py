@@ -79,7 +79,8 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
                 failed[number] = outcome
                 if len(failed) < len(waiting):
                     _log.error("%s %d failed: %s", work.what, number, said_by(outcome), exc_info=outcome)
-                if not found and len(failed) >= min(placement.at_once(len(splits)), len(waiting)):
+                is_hopeless = not any(map(work.validation.is_success, found.values()))
+                if is_hopeless and len(failed) >= min(placement.at_once(len(splits)), len(waiting)):
                     outcomes.close()
                     break
             else:

@@ -43,11 +43,17 @@ def write_splits(path: str | Path, result: Any) -> Path:
     ConfigError
         If folds are missing.
     """
+    told = _told(result)
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in told.items())
+    return files.publish_text(Path(path), f"{{\n{lines}\n}}\n")
+
+
+def _told(result: Any) -> dict[str, Any]:
+    """Return what a file says of the splits of a result."""
     planned = result.info.get("num_splits")
     if isinstance(planned, int) and planned != len(result.folds):
         raise ConfigError(f"the result has {len(result.folds)} of {planned} folds; the splits of some cannot be shared")
     manifest = {} if result.path is None else read_facts(Path(result.path))[0]
-    fingerprint = files.mapping(manifest.get("fingerprint")).get("data")
     folds = [
         {
             "train": fold.train_indices.tolist(),
@@ -56,10 +62,14 @@ def write_splits(path: str | Path, result: Any) -> Path:
         }
         for fold in sorted(result.folds, key=lambda fold: fold.fold)
     ]
-    names = None if result.case_names is None else [*result.case_names]
-    told = {"kind": _KIND, "format": FORMAT, "n_samples": result.n_samples, "data": fingerprint, "case_names": names}
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in {**told, "folds": folds}.items())
-    return files.publish_text(Path(path), f"{{\n{lines}\n}}\n")
+    return {
+        "kind": _KIND,
+        "format": FORMAT,
+        "n_samples": result.n_samples,
+        "data": files.mapping(manifest.get("fingerprint")).get("data"),
+        "case_names": None if result.case_names is None else [*result.case_names],
+        "folds": folds,
+    }
 
 
 def _left_out_of_test(fold: Any) -> list[int]:
@@ -88,7 +98,7 @@ def read_splits(given: Any, dataset: Any) -> list[Parts]:
     if isinstance(given, (str, os.PathLike)):
         return [_checked(parts, dataset) for parts in _of_file(Path(given), dataset)]
     if hasattr(given, "folds"):
-        return [Parts(fold.train_indices, fold.val_indices, fold.test_indices) for fold in given.folds]
+        return [_checked(parts, dataset) for parts in _of_told("the result", _told(given), dataset)]
     is_list = isinstance(given, Sequence) and not isinstance(given, str) and bool(given)
     parts = [tuple(each) for each in given if isinstance(each, Sequence)] if is_list else []
     if len(parts) != len(given if is_list else [0]) or not all(len(each) in (2, 3) for each in parts):
@@ -104,6 +114,8 @@ def _checked(parts: Parts, dataset: Any) -> Parts:
         found = np.asarray(part)
         if found.ndim != 1 or not len(found) or found.dtype.kind not in "iu":
             raise ConfigError(f"a part of splits must be a list of indices, whole numbers from 0, got {part!r:.100}")
+        if len(np.unique(found)) < len(found):
+            raise ConfigError(f"a part of splits names a sample twice: {part!r:.100}")
         return check_range(found.astype(np.int64), len(dataset), "the dataset")
 
     return Parts(indices(parts.train), None if parts.val is None else indices(parts.val), indices(parts.test))
@@ -116,8 +128,7 @@ def _of_file(path: Path, dataset: Any) -> list[Parts]:
             raise ConfigError(f"{path} has no splits: it was not written by result.save_splits")
         if told.get("format") != FORMAT:
             raise ConfigError(f"{path} has the format {told.get('format')!r}; this version of delira reads {FORMAT}")
-        place = _places(path, told, dataset)
-        return [Parts(*(_moved(fold[part], place) for part in Parts._fields)) for fold in told["folds"]]
+        return _of_told(str(path), told, dataset)
     except FileNotFoundError as error:
         raise ConfigError(f"splits={str(path)!r}: there is no such file") from error
     except (ValueError, LookupError, TypeError) as error:
@@ -126,11 +137,16 @@ def _of_file(path: Path, dataset: Any) -> list[Parts]:
         raise ConfigError(f"{path} cannot be read as splits: {error}") from error
 
 
+def _of_told(where: str, told: Mapping[str, Any], dataset: Any) -> list[Parts]:
+    place = _places(where, told, dataset)
+    return [Parts(*(_moved(fold[part], place) for part in Parts._fields)) for fold in told["folds"]]
+
+
 def _moved(part: Any, place: np.ndarray) -> Any:
     return None if part is None else place[np.asarray(part, dtype=np.int64)]
 
 
-def _places(path: Path, told: Mapping[str, Any], dataset: Any) -> np.ndarray:
+def _places(path: str, told: Mapping[str, Any], dataset: Any) -> np.ndarray:
     """Index in the dataset of each case of the file."""
     names, own = told.get("case_names"), case_names_of(dataset)
     if names is not None and own is not None:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from delira.errors import ConfigError, check_known, noting
 from delira.experiments import kfold_call, tuning
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.parameters import Parameters
-from delira.experiments.search_result import SearchResult
 from delira.experiments.splits import Split
 from delira.runs.folder import At, RunFolder
+from delira.runs.results import searched_in
 from delira.search.tune import Tune
 from delira.utils.seeding import derive_int
 
@@ -42,6 +43,8 @@ def validation_of(experiment: Any, arguments: Mapping[str, Any]) -> CrossValidat
     if arguments["tune"] is None:
         return kfold_call.validation_of(experiment, arguments)
     tune = _as_tune(arguments["tune"])
+    if len(tune.metrics) > 1:
+        raise ConfigError(f"each fold chooses by one metric, and tune looks at {len(tune.metrics)}: {tune.metrics}")
     if arguments["params"] is not None:
         raise ConfigError("params= are those of all folds, and tune= chooses them anew in each; leave one of them out")
     inner = {name: value for name, value in arguments.items() if name not in _OUTER}
@@ -68,7 +71,7 @@ def _inner_split(tune: Tune, outer: Any) -> dict[str, Any]:
     """Return how the training part of a fold is divided again."""
     from sklearn.model_selection import TimeSeriesSplit
 
-    stated: dict[str, Any] = {"val_split": tune.val_split}
+    stated: dict[str, Any] = {"val_split": tune.val_split, "splits": None}  # those of the outer folds are of all data
     if tune.split_type is not None:
         return {**stated, "split_type": tune.split_type}
     if outer is None or isinstance(outer, str):
@@ -91,8 +94,22 @@ class Nested:
     """Whose parameters have the spaces."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides the trials of all folds."""
-        return self.search.describe()
+        """Return what decides the trials of all folds, and how many: another choice is another training."""
+        return {**self.search.describe(), "n_trials": self.search.tune.n_trials}
+
+    def planned(self, experiment: Any) -> dict[str, Any]:
+        """Give an experiment that is written its spaces back; returns the search as an argument of ``kfold``.
+
+        Parameters
+        ----------
+        experiment
+            A copy, with all settings of the run.
+        """
+        own = {*self.searched_parameters()["training"]}
+        experiment.params = self.experiment.params
+        experiment.settings = {name: value for name, value in experiment.settings.items() if name not in own}
+        asked = {field.name: getattr(self.search.tune, field.name) for field in dataclasses.fields(Tune)}
+        return {"tune": {name: value for name, value in asked.items() if value is not None}}
 
     def searched_parameters(self) -> dict[str, Any]:
         """Return the parameters with their spaces, by part."""
@@ -124,7 +141,8 @@ class Nested:
             seed = derive_int(validation.request.seed, number, stream="nested search") % 2**31
             options = {**self.search.call["options"], "random_seed": seed, "verbose": 0}
             search = dataclasses.replace(self.search, call={**self.search.call, "data": data, "options": options})
-            result = search.run(At(run.fold(number) / FOLDER, number + 1))
+            place = At(run.fold(number) / FOLDER, number + 1)
+            result = search.run(place, allow_changes=bool(self.search.call["allow_changes"]))
         best = result.best
         shown = dict(best.values)
         if not _is_told(run, number, best.number):
@@ -139,13 +157,14 @@ class Nested:
         return dataclasses.replace(made, changes=validation.request.changes)
 
     def stored_request(self, validation: CrossValidation, fold: Path) -> Any:
-        """Return what a fold that is finished was trained with; that of all if its search is gone."""
-        try:
-            found = SearchResult.load(fold / FOLDER).best
-        except (ConfigError, OSError):
+        """Return what a fold that is finished was trained with, as the ledger says; that of all if it does not."""
+        told = {each["fold"]: each["values"] for each in searched_in(RunFolder(fold.parent).events())}
+        number = next((number for number in told if RunFolder(fold.parent).fold(number) == fold), None)
+        if number is None:
+            warnings.warn(f"nothing says what {fold} has chosen: its parameters are not known", stacklevel=8)
             return validation.request
         spaces = self.search.variable.spaces
-        values = {name: spaces[name].valued(shown) for name, shown in found.values.items()}
+        values = {name: spaces[name].valued(shown) for name, shown in told[number].items()}
         return self.request_with(validation, self.experiment.params.with_values(values))
 
 

@@ -148,12 +148,15 @@ class SearchResult:
     name: str = ""
     searched: Parameters | None = None
     """The parameters with their spaces."""
+    problems: Sequence[str] = ()
+    """What of a stored search cannot be read. Part of :attr:`warnings`."""
 
     def __post_init__(self) -> None:
         for name, kind, what in (
             ("trials", Trial, "Trial"),
             ("metrics", str, "texts"),
             ("are_maximised", bool, "bool"),
+            ("problems", str, "texts"),
         ):
             given = getattr(self, name)
             is_list = isinstance(given, (list, tuple)) and all(isinstance(each, kind) for each in given)
@@ -203,7 +206,8 @@ class SearchResult:
         """
         found = self.best_trials
         if not found:
-            raise DataError(f"no trial of {str(self.path)!r} has ended well: {self._counted()}")
+            broken = ", and each that has finished breaks a constraint" if self._has_finished() else ""
+            raise DataError(f"no trial of {str(self.path)!r} has ended well: {self._counted()}{broken}")
         if len(self.metrics) > 1:
             raise DataError(
                 f"of {len(self.metrics)} metrics no trial is the best; choose one of result.best_trials, and take "
@@ -262,7 +266,7 @@ class SearchResult:
     @property
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know."""
-        found = []
+        found = [*self.problems]
         ended = [trial for trial in self.trials if trial.state == "finished"]
         if len(ended) > 1:
             found.append(
@@ -326,6 +330,7 @@ class SearchResult:
             scores = "  ".join(f"{name} {value:.4g}" for name, value in zip(self.metrics, trial.scores, strict=True))
             values = "  ".join(f"{name}={_short(value)}" for name, value in trial.values.items())
             lines.append(f"trial {trial.number}  {scores}  {values}")
+        lines += [f"Warning: {problem}" for problem in self.problems]
         lines += ["", f"folder  {self.path}"]
         return files.harmless("\n".join(lines))
 
@@ -336,6 +341,9 @@ class SearchResult:
         counts = {state: sum(trial.state == state for trial in self.trials) for state in STATES}
         parts = [f"{count} {state}" for state, count in counts.items() if count]
         return f"{len(self.trials)} trials, {', '.join(parts) or 'none has ended'}"
+
+    def _has_finished(self) -> bool:
+        return any(trial.state == "finished" for trial in self.trials)
 
     def _signed(self, trial: Trial) -> tuple[float, ...]:
         both = zip(trial.scores, self.are_maximised, strict=True)
@@ -372,14 +380,14 @@ def _read(run: StoredRun) -> dict[str, Any]:
     searched, directions = files.mapping(run.manifest.get("search")), run.manifest.get("directions")
     if run.kind != "tune" or not searched or not isinstance(directions, list):
         raise ConfigError(f"{run.path} is no search; KFoldResult.load reads cross-validations and trainings")
-    trials = []
+    trials, problems = [], []
     for folder in sorted((run.path / "trials").glob("trial_*")):
         try:
             trials.append(Trial.read(folder))
         except FileNotFoundError:
             continue
         except CheckpointError as error:
-            _log.warning("%s", error)
+            problems.append(f"{error}; the trial is left out, and may have been the best")
     params = None
     with contextlib.suppress(ConfigError, OSError):
         params = Parameters.load(run.path / SPACES)
@@ -390,4 +398,5 @@ def _read(run: StoredRun) -> dict[str, Any]:
         "path": run.path,
         "name": run.name,
         "searched": params,
+        "problems": problems,
     }

@@ -3,17 +3,18 @@
 import contextlib
 import copy
 import dataclasses
+import errno
 import functools
 import logging
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from delira.callbacks.abstract_callback import AbstractCallback
 from delira.data_loading import BaseDataManager
 from delira.errors import (
     CheckpointError,
@@ -24,6 +25,7 @@ from delira.errors import (
     check_choice,
     check_known,
     expect,
+    import_optional,
 )
 from delira.experiments import experiment_file, kfold_call, splits
 from delira.experiments.cross_validation import CrossValidation, Division
@@ -33,9 +35,10 @@ from delira.experiments.leakage import find_leaks
 from delira.experiments.parameters import Parameters
 from delira.experiments.placement import Placement
 from delira.experiments.search_result import FILE_NAME, SPACES, SearchResult, Trial
+from delira.experiments.trial_reports import PruningCallback, Reports
 from delira.experiments.variable import Variable
 from delira.metrics.direction import AUTO, MODES, higher_is_better
-from delira.runs import results
+from delira.runs.code_of import code_of_functions
 from delira.runs.environment import environment
 from delira.runs.folder import At, RunFolder, said_by
 from delira.search.tune import Tune
@@ -46,6 +49,8 @@ from delira.utils.spaces import Space
 _log = logging.getLogger("delira")
 
 KEEPS = ("best", "all", "none")
+#: errors of a disk that has no place, or is away: the next trial could not be written, either
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 _TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune) if field.name != "split_type")
 #: arguments of ``kfold`` that a search has not
@@ -82,17 +87,41 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
             "nothing is to be searched: no variable parameter is a space; write e.g. Parameters(fixed, {'training': "
             "{'optimizer_params': {'lr': Float(1e-5, 1e-1, log=True)}}}), from delira.search import Float"
         )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tqdm's, of notebooks without widgets
+        import_optional("optuna", "tune", "delira[search]")
     options = dict(arguments["options"])
     stated = {name: {**arguments, **options}[name] for name in _TUNE_NAMES if name in {**arguments, **options}}
     tune = Tune(**stated)
+    if tune.num_splits is None and not _says_folds(options) and tune.val_split is None:
+        raise ConfigError("without folds a trial is scored by its validation, and val_split=None leaves none")
     # a part that is held out is cut off by whoever divides, for which two folds are as good as others
-    number = tune.num_splits if options.get("splits") is not None else tune.num_splits or 2
+    number = tune.num_splits if _says_folds(options) else tune.num_splits or 2
     call = {**arguments, **_NOT_SEARCHED, "options": options, "num_splits": number}
     call.pop("self", None)
     keep = call.pop("keep_checkpoints", "none")
     check_choice("tune", KEEPS, keep_checkpoints=keep)
     search = Search(experiment=experiment, tune=tune, call=call, keep=keep)
+    own = ["num_epochs"] if call.get("num_epochs") is not None else []
+    _refuse_settings(experiment, search.variable, [*experiment.settings, *options, *own])
     return dataclasses.replace(search, tune=search.settled())
+
+
+def _says_folds(options: Mapping[str, Any]) -> bool:
+    """Return True if options say by themselves which folds there are."""
+    return options.get("splits") is not None or not isinstance(options.get("split_type") or "", str)
+
+
+def _refuse_settings(experiment: Any, variable: Variable, given: Iterable[str]) -> None:
+    """Refuse settings that go before what is searched, which would then change nothing."""
+    for name in given:
+        hidden = [path for path in variable.spaces if path.split(".")[:2] == ["training", name]]
+        if hidden:
+            where = "of the experiment" if name in experiment.settings else "of the call"
+            raise ConfigError(
+                f"{name!r} is a setting {where}, which goes before {', '.join(hidden)}: nothing would be searched "
+                "there; leave it out"
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -246,6 +275,10 @@ class Search:
         """Return a trial that came from another process."""
         return trial
 
+    def is_success(self, trial: Trial) -> bool:
+        """Return True if a trial shows that there is something to go on for."""
+        return trial.state != "failed"
+
     def log_finished(self, folder: RunFolder, trial: Trial) -> None:
         """Tell the ledger of a trial that has ended."""
         seconds = round(trial.seconds, 3)
@@ -259,14 +292,27 @@ class Search:
             trial = Trial.read(path)
         except FileNotFoundError:
             return None
+        except CheckpointError as error:
+            _log.warning("trial %d is scored again from its folder: %s", number, error)
+            return None
         self.study.finish(number, trial.state, trial.scores, trial.constraints or None)
         return trial
 
     # ------------------------------------------------------------------ run
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides which trials there are, as plain values."""
-        return {**self.tune.describe(), "spaces": yaml_codec.encode(dict(self._spaces())), "seed": self.request.seed}
+        """Return what decides which trials there are, and their scores, as plain values."""
+        common = self.validation
+        searched = {name.rpartition(".")[2] for name, _ in self._spaces()} & {"num_epochs", "n_epochs"}
+        scored = {"metrics": dict(common.metrics), "metric_keys": dict(common.metric_keys)}
+        return {
+            **self.tune.describe(),
+            "spaces": yaml_codec.encode(dict(self._spaces())),
+            "seed": common.request.seed,
+            "num_epochs": None if searched else common.request.num_epochs,
+            **yaml_codec.encode(scored),
+            "code": code_of_functions([*common.metrics.values(), self.tune.constraints, self.tune.sampler]),
+        }
 
     def run(self, resume: str | Path | At | None = None, allow_changes: bool = False) -> SearchResult:
         """Run all trials, or go on with those that are missing.
@@ -301,12 +347,14 @@ class Search:
             search=self.describe(),
             directions=[*self.tune.direction],
         ) as folder:
-            search = dataclasses.replace(self, divided=division, run_folder=folder.path)
-            search._write_plan(folder)
+            self._write_plan(folder)
+            call = {**self.call, "data": common.data, "allow_changes": allow_changes}
+            search = dataclasses.replace(self, divided=division, run_folder=folder.path, call=call)
+            ended = [event["trial"] for event in folder.events() if event["event"] == "trial_finished"]
             work = Work(
                 validation=search,
                 folder=folder.path,
-                splits=range(n_trials),
+                splits=range(max([n_trials, *(number + 1 for number in ended)])),
                 threads=folder.read_manifest().get("num_threads"),
                 allow_changes=allow_changes,
                 takeover_after=placement.takeover_after,
@@ -323,7 +371,7 @@ class Search:
             return
         call = {name: value for name, value in self.call.items() if name in _PLANNED and value is not None}
         asked = {name: getattr(self.tune, name) for name in _TUNE_NAMES}
-        tune = {**call, **self.call["options"], **asked}
+        tune = {**call, **self.call["options"], **asked, "keep_checkpoints": self.keep}
         experiment_file.write_plan(self.experiment, folder.path, self.call["data"], tune=tune)
 
     def result(self, trials: Sequence[Trial]) -> SearchResult:
@@ -338,7 +386,7 @@ class Search:
         )
 
     def _divide(self) -> Division:
-        if self.tune.num_splits is not None or self.validation.split.splits is not None:
+        if self.tune.num_splits is not None or _says_folds(self.call["options"]):
             return self.validation.divide()
         common = self.validation
         seed = common.request.seed if common.split.random_seed is None else common.split.random_seed
@@ -377,20 +425,20 @@ class Search:
         path = self.folder_of(folder.path, number)
         known = {name: spaces[name].valued(shown) for name, shown in values.items()}
         reports = Reports(self, number)
-        state, error = "finished", ""
         try:
             validation = self.validation_with(known, **{**settings, "verbose": 0})
-            self._watched(validation, reports, number).run(At(path, number + 1, False, self._made_with))
+            place = At(path, number + 1, False, self._made_with)
+            self._watched(validation, reports, number).run(place, self.call["allow_changes"])
+            trial = self._judged(reports.trial("finished", "", values, path), known, reports)
         except TrialPruned as pruned:
-            state, error = "pruned", str(pruned)
-        except (LeaseLostError, UnreadableError, OSError):
+            trial = reports.trial("pruned", str(pruned), values, path)
+        except (LeaseLostError, UnreadableError):
             raise
         except Exception as failure:
+            if isinstance(failure, OSError) and failure.errno in _OF_THE_DISK:
+                raise
             self._tell_failed(number, failure)
-            state, error = "failed", said_by(failure)
-        trial = reports.trial(state, error, values, path)
-        if state == "finished":
-            trial = self._judged(trial, known, reports)
+            trial = reports.trial("failed", said_by(failure), values, path)
         files.publish_text(path / FILE_NAME, trial.to_json(), durable=False)
         self.study.finish(number, trial.state, trial.scores, trial.constraints or None)
         self._sweep(folder.path)
@@ -438,7 +486,7 @@ class Search:
 
         return self.study.proposed(number, ask)  # type: ignore[no-any-return]
 
-    def _watched(self, validation: CrossValidation, reports: "Reports", number: int) -> CrossValidation:
+    def _watched(self, validation: CrossValidation, reports: Reports, number: int) -> CrossValidation:
         """Return the cross-validation of a trial with what follows it."""
         order = None
         if self.tune.prunes == "fold":  # the same folds first in each trial would decide all of them
@@ -451,7 +499,7 @@ class Search:
             request = dataclasses.replace(request, callbacks=[*request.callbacks, watcher])
         return dataclasses.replace(validation, request=request, after_fold=reports.end_fold, order=order)
 
-    def _judged(self, trial: Trial, values: Mapping[str, Any], reports: "Reports") -> Trial:
+    def _judged(self, trial: Trial, values: Mapping[str, Any], reports: Reports) -> Trial:
         """Return a trial with its constraints; one whose score is no number has failed."""
         if not all(map(math.isfinite, trial.scores)):
             told = ", ".join(f"{name} {value}" for name, value in zip(self.tune.metrics, trial.scores, strict=True))
@@ -460,6 +508,8 @@ class Search:
             return trial
         found = self.tune.constraints(self.experiment.params.with_values(values), reports.means())
         constraints = np.atleast_1d(np.asarray(found, dtype=float))
+        if np.isnan(constraints).any():
+            return dataclasses.replace(trial, state="failed", error=f"its constraints are not numbers: {found!r}")
         expect(("constraints", found, constraints.ndim == 1, "a number, or several: above 0 where they are broken"))
         return dataclasses.replace(trial, constraints=tuple(constraints.tolist()))
 
@@ -469,113 +519,3 @@ class Search:
             failure.add_note(f"{_MOST_FAILED} trials failed before any had ended, so the search ends with this error")
             raise failure
         _log.error("trial %d failed, and the search goes on: %s", number, said_by(failure), exc_info=failure)
-
-
-class Reports:
-    """What is known of a trial while it runs: the scores of its folds, and the epochs of the one that is trained.
-
-    Parameters
-    ----------
-    search, number
-        Whose it is, and which trial.
-    """
-
-    def __init__(self, search: Search, number: int):
-        self._search, self._number = search, number
-        self._folds: list[results.FoldResult] = []
-        self._last: float | None = None
-        self._n_epochs = 0
-
-    @property
-    def _metrics(self) -> Sequence[str]:
-        return self._search.tune.metrics
-
-    def end_fold(self, fold: results.FoldResult) -> None:
-        """Take the result of a fold; raises if the trial is to be given up."""
-        self._folds.append(fold)
-        self._n_epochs = 0
-        if self._search.tune.prunes != "fold":
-            return
-        score = fold.means()[self._metrics[0]]
-        is_last = self._search.divided is not None and len(self._folds) == len(self._search.divided.splits)
-        if self._search.study.report(self._number, fold.fold, score) and not is_last:
-            raise TrialPruned(f"after {len(self._folds)} folds: {self._metrics[0]} {score:.4g} in the last")
-
-    def end_epoch(self, history: Sequence[Mapping[str, float]], *, is_again: bool = False) -> None:
-        """Take an epoch of the fold that is trained; raises if the trial is to be given up.
-
-        Parameters
-        ----------
-        history
-            Of the fold by now.
-        is_again
-            Whether it goes on after a break, so that nobody knows what was reported of its epochs.
-        """
-        self._n_epochs = len(history)
-        first = 0 if is_again else len(history) - 1
-        is_over = False
-        for position in range(first, len(history)):
-            if (value := self._mean_so_far(position, history[position])) is not None:
-                self._last = value
-                since = len(self._folds) * self._search.most_epochs
-                is_over = self._search.study.report(self._number, since + position + 1, value, since)
-        if is_over:
-            raise TrialPruned(f"after epoch {len(history)} of fold {len(self._folds) + 1}: {self._last:.4g}")
-
-    def _mean_so_far(self, position: int, record: Mapping[str, float]) -> float | None:
-        """Mean over the folds so far of the validation at an epoch; of one that had stopped before, its last."""
-        key = f"val_{self._metrics[0]}"
-        if key not in record:
-            return None
-        earlier = [[each[key] for each in fold.history if key in each] for fold in self._folds]
-        values = [known[min(position, len(known) - 1)] for known in earlier if known]
-        return float(np.mean([*values, record[key]]))
-
-    def means(self) -> dict[str, float]:
-        """Each metric of the trial: its mean over the folds."""
-        found = [fold.means() for fold in self._folds]
-        return {name: float(np.mean([each[name] for each in found])) for name in (found[0] if found else ())}
-
-    def trial(self, state: str, error: str, values: Mapping[str, Any], path: Path) -> Trial:
-        """Return the trial as it has ended."""
-        folds = sorted(self._folds, key=lambda fold: fold.fold)
-        means = self.means()
-        scores = tuple(means[name] for name in self._metrics) if folds else ()
-        if state == "pruned" and not scores and self._last is not None:
-            scores = (self._last,)
-        return Trial(
-            number=self._number,
-            state=state,
-            values=dict(values),
-            scores=scores,
-            fold_scores=tuple(tuple(fold.means()[name] for name in self._metrics) for fold in folds),
-            epochs=sum(len(fold.history) for fold in folds) + self._n_epochs,
-            seconds=float(sum(fold.seconds for fold in folds)),
-            error=error,
-            path=path,
-        )
-
-
-class PruningCallback(AbstractCallback):
-    """Tells a study each validation of a trial, and ends the trial when it is to be given up.
-
-    Parameters
-    ----------
-    reports
-        Of the trial.
-    """
-
-    only_watches = True
-    shared = ("reports",)
-
-    def __init__(self, reports: Reports):
-        self.reports = reports
-
-    def at_training_begin(self, trainer: Any, **facts: Any) -> None:
-        """Tell what was before a break."""
-        if trainer.state.history:
-            self.reports.end_epoch(trainer.state.history, is_again=True)
-
-    def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
-        """Tell the epoch."""
-        self.reports.end_epoch(trainer.state.history)

@@ -40,21 +40,21 @@ def agreement(found: Sequence[Mapping[str, Any]]) -> list[str]:
     found
         Of each fold ``values``, by the path of the parameter.
     """
-    return [
-        _sentence(name, [each["values"][name] for each in found if name in each["values"]]) for name in _names(found)
-    ]
+    known = {name: [each["values"][name] for each in found if name in each["values"]] for name in _names(found)}
+    return [_sentence(name, values, len(found)) for name, values in known.items()]
 
 
 def _names(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*dict.fromkeys(name for each in found for name in each["values"])]
 
 
-def _sentence(name: str, values: Sequence[Any]) -> str:
+def _sentence(name: str, values: Sequence[Any], n_folds: int) -> str:
+    there = "" if len(values) == n_folds else f" (in {len(values)} of {n_folds} folds)"
     numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
     if numeric and len({*values}) > 1:
-        return f"{name}: median {np.median(values):.4g}, from {min(values):.4g} to {max(values):.4g}"
+        return f"{name}: median {np.median(values):.4g}, from {min(values):.4g} to {max(values):.4g}{there}"
     value, count = Counter(map(str, values)).most_common(1)[0]
-    return f"{name}: {value} in {count} of {len(values)} folds"
+    return f"{name}: {value} in {count} of {n_folds} folds"
 
 
 def _cell(value: Any) -> Any:

@@ -44,8 +44,10 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
         found["network"] = [f"model: {then['model']} in the run, {now['model']} now"]
     then = {**then, "fingerprint": then.get("fingerprint") or {}}
     old, new = then["fingerprint"], now["fingerprint"]
-    for part in new:
-        lines = [] if old.get(part) == new[part] else [*_lines_of(part, then, now)] or [f"{part}: {_UNKNOWN}"]
+    searched = ["search"] if "search" in old and "search" not in new else []  # others need not say that they search
+    for part in [*new, *searched]:
+        is_same = old.get(part) == new.get(part)
+        lines = [] if is_same else [*_lines_of(part, then, now)] or [f"{part}: {_UNKNOWN}"]
         if part == "parameters":
             lines = _lines_of_mode(lines, score_mode_of(then), score_mode_of(now))
         if lines:
@@ -233,7 +235,11 @@ def _lines_of(part: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
     elif part == "data":
         yield _of_data("dataset", then, now, then["fingerprint"].get("data"), now["fingerprint"]["data"])
     elif part == "search":
-        yield from _compare("search", then.get("search", _MISSING), now.get("search"))
+        both = "search" in then["fingerprint"], "search" in now["fingerprint"]
+        if both != (True, True):
+            told = [f"{'a search' if has_one else 'no search'}" for has_one in both]
+            yield f"search: {told[0]} in the run, {told[1]} now"
+        yield from _compare("search", then.get("search", _MISSING), now.get("search"), ("code",)) if all(both) else ()
     elif part == "splits":
         for name in sorted(name for name in new if not name.endswith("_kwargs") and name != "metrics"):
             yield from _compare(f"kfold.{name}", old.get(name), new.get(name))

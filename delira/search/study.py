@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from delira.errors import ConfigError
+from delira.errors import CheckpointError, ConfigError
 from delira.runs.leases import Leases
 from delira.search.engine import JournalFileBackend, TrialState, optuna
 from delira.search.tune import Tune
@@ -62,15 +62,22 @@ class Study:
 
     def __init__(self, folder: Path, name: str, tune: Tune, are_maximised: Sequence[bool], seed: int):
         self._file, self._leases = folder / FILE_NAME, Leases(folder)
-        self._name, self._tune, self._seed = name, tune, seed
+        self._tune, self._seed = tune, seed
         named: Mapping[bool, Literal["maximize", "minimize"]] = {True: "maximize", False: "minimize"}
         self._directions = [named[each] for each in are_maximised]
         with self._held():
             backend = JournalFileBackend(str(self._file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
-            self._storage = optuna.storages.JournalStorage(backend)
+            try:
+                self._storage = optuna.storages.JournalStorage(backend)
+            except ValueError as error:
+                raise CheckpointError(
+                    f"{self._file} is damaged: {error}; bring a copy of it back, or begin a new search"
+                ) from error
+            known = self._storage.get_all_studies()
+            self._name = known[0].study_name if known else name  # whatever the experiment is called by now
             self._study = optuna.create_study(
                 storage=self._storage,
-                study_name=name,
+                study_name=self._name,
                 directions=self._directions,
                 load_if_exists=True,
                 pruner=_pruner(tune),
@@ -185,6 +192,11 @@ class Study:
         return self._storage.get_study_id_from_name(self._name)
 
     def _id_of(self, number: int) -> int:
+        if number >= len(self.trials()):
+            raise CheckpointError(
+                f"{self._file} does not know trial {number}, which has its folder: it was replaced; bring a copy of it "
+                "back, or begin a new search"
+            )
         return self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
 
     def _sampler(self, number: int) -> Any:
@@ -251,7 +263,7 @@ def _pruner(tune: Tune) -> Any:
     made: Mapping[str, Callable[[], Any]] = {
         "median": optuna.pruners.MedianPruner,
         "percentile": functools.partial(optuna.pruners.PercentilePruner, 25.0),
-        "halving": optuna.pruners.SuccessiveHalvingPruner,
+        "halving": functools.partial(optuna.pruners.SuccessiveHalvingPruner, min_resource=1),
         "wilcoxon": optuna.pruners.WilcoxonPruner,
     }
     if given is None:

@@ -72,6 +72,8 @@ class Tune:
         splits, part = self.num_splits, self.val_split
         are_splits = splits is None or (isinstance(splits, numbers.Integral) and not isinstance(splits, bool))
         is_part = part is None or (isinstance(part, numbers.Real) and 0 < part < 1)
+        if are_names and len({*self.metrics}) < len(self.metrics):
+            raise ConfigError(f"metric names one twice: {[*self.metrics]}")
         expect(
             ("num_splits", splits, are_splits and (splits is None or splits >= 2), "a whole number from 2"),
             ("val_split", part, is_part, "between 0 and 1 (or None for no validation)"),
@@ -98,8 +100,7 @@ class Tune:
         """``"epoch"`` or ``"fold"``, after which a trial may be given up; empty: never."""
         if self.pruner is None:
             return ""
-        is_wilcoxon = self.pruner == "wilcoxon" or type(self.pruner).__name__ == "WilcoxonPruner"
-        return "fold" if is_wilcoxon else "epoch"
+        return "fold" if self.pruner == "wilcoxon" or "WilcoxonPruner" in _names_of(self.pruner) else "epoch"
 
     def _check_directions(self) -> None:
         stated = [self.direction] if isinstance(self.direction, str) else [*self.direction]
@@ -143,26 +144,48 @@ class Tune:
             raise ConfigError(f"pruner={given!r} looks at the validation of each epoch; val_split=None leaves none")
         if self.prunes == "fold":
             self._check_folds()
+        self._check_state(given)
+
+    def _check_state(self, pruner: Any) -> None:
+        """Refuse pruners that settle something by the trials they see first, which are others after a break."""
+        unsettled = {"SuccessiveHalvingPruner": "min_resource", "HyperbandPruner": "max_resource"}
+        known = {} if isinstance(pruner, str) else settings_of(pruner)
+        for name, setting in unsettled.items():
+            if name in _names_of(pruner) and not isinstance(known.get(setting), numbers.Integral):
+                raise ConfigError(
+                    f"{name} guesses its {setting} from the first trials that it sees, and after a break these are "
+                    f"others; give it {setting}= a number of epochs"
+                )
 
     def _check_folds(self) -> None:
         """Refuse a test of folds that so few can never decide: of m folds no p-value is below 2 ** -m."""
         p_threshold, n_startup = 0.1, 2
         if not isinstance(self.pruner, str):
             known = settings_of(self.pruner)
+            wrapped = [each for each in known.values() if isinstance(each, Mapping) and "p_threshold" in each]
+            known = wrapped[0] if wrapped else known
             p_threshold, n_startup = known.get("p_threshold", p_threshold), known.get("n_startup_steps", n_startup)
         before_last = (self.num_splits or 1) - 1
         needed = next(m for m in range(1, 200) if m >= max(2, n_startup) and 2.0**-m < p_threshold) + 1
         if before_last + 1 < needed:
             raise ConfigError(
                 f"WilcoxonPruner can give up no trial of {self.num_splits or 1} folds: with p_threshold={p_threshold} "
-                f"it needs {needed - 1} before the last one; say num_splits={needed} or more, or another pruner"
+                f"it needs {needed - 1} before the last one; say num_splits={needed} or more (also with splits=), or "
+                "another pruner"
             )
 
     def describe(self) -> dict[str, Any]:
         """Return what decides which trials there are, as plain values; not how many."""
-        named = {name: getattr(self, name) for name in ("num_splits", "val_split", "split_type", "constraints")}
+        names = ("num_splits", "val_split", "split_type", "constraints", "direction")
+        named = {name: getattr(self, name) for name in names}
         pruner = self.pruner if isinstance(self.pruner, str | None) else settings_of(self.pruner)
         return yaml_codec.encode({**named, "metric": [*self.metrics], "sampler": self.sampler, "pruner": pruner})  # type: ignore[no-any-return]
+
+
+def _names_of(pruner: object) -> set[str]:
+    """Names of the classes of a pruner, and of one that it wraps."""
+    inner = [value for value in getattr(pruner, "__dict__", {}).values() if hasattr(value, "prune")]
+    return {each.__name__ for one in (pruner, *inner) for each in type(one).__mro__}
 
 
 def settings_of(pruner: object) -> Mapping[str, Any]:

@@ -103,7 +103,7 @@ class _Interval(Space):
             raise ConfigError(f"{self!r} is empty: low is above high; exchange them")
         if self.log and self.low <= 0:
             raise ConfigError(f"{self!r} has a logarithmic scale, so low must be above 0")
-        if self.log and self.step not in (None, 1):
+        if self.log and self.step is not None and (kind is numbers.Real or self.step != 1):
             raise ConfigError(f"{self!r} has a logarithmic scale and a step; leave one of them out")
         if self.step is not None:
             is_step = isinstance(self.step, kind) and not isinstance(self.step, bool) and 0 < self.step < math.inf
@@ -293,7 +293,7 @@ class Choice(Space):
         """What stands for each option in a study: itself if it is a number or a text, else its name, or its text."""
         names = [*map(identity, self.options)]
         short = [
-            _short(name) if type(option) not in _PLAIN else name
+            _short(option, name) if type(option) not in _PLAIN else name
             for option, name in zip(self.options, names, strict=True)
         ]
         return short if len({*map(str, short)}) == len(short) else names
@@ -317,8 +317,9 @@ def identity(option: object) -> Any:
     return option if type(option) in _PLAIN else name_of(option) or safe_repr(option)
 
 
-def _short(name: str) -> str:
-    name = name.rpartition(":")[2]
+def _short(option: object, name: str) -> str:
+    if isinstance(option, Unresolved) or name_of(option) == name:
+        name = name.rpartition(":")[2]
     return name if len(name) <= _LONG else f"{name[: _LONG - 1]}…"
 
 
