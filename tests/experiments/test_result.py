@@ -328,7 +328,7 @@ def test_a_missing_pandas_says_how_to_get_it(result, monkeypatch):
 def test_a_package_of_the_core_that_pip_was_told_to_leave_out_says_how_to_get_it(
     result, monkeypatch, module, install, show
 ):
-    for cached in (picture_class, page._template):
+    for cached in (picture_class, page.template):
         cached.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingBackendError, match=rf"needs the package '{module}'.*pip install '{install}'"):

@@ -162,6 +162,7 @@ ENTRIES = [
             "path": [*NOT_A_PATH, None],
             "name": NOT_A_TEXT,
             "searched": ["x", 5, NAN, {}, STRANGE],
+            "problems": ["x", 5, None, STRANGE, [1]],
         },
         says={"are_maximised": ["are_maximised"]},
     ),
