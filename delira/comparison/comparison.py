@@ -263,7 +263,7 @@ class Comparison:
         fmt
             ``"plain"``, ``"markdown"``, ``"latex"`` (needs booktabs) or ``"html"``.
         """
-        return tables.rendered(tables.differences_table(self.differences), fmt)
+        return tables.differences_table(self.differences).rendered(fmt)
 
     def tests(self, fmt: str = "plain") -> str:
         """Return one row for each test of each difference, with the p-value after Holm's correction of several.
@@ -273,7 +273,7 @@ class Comparison:
         fmt
             As for :meth:`table`.
         """
-        return tables.rendered(tables.tests_table(self.differences), fmt)
+        return tables.tests_table(self.differences).rendered(fmt)
 
     def folds(self, metric: str, fmt: str = "plain") -> str:
         """Return one row for each fold: the values of the results, and their differences.
@@ -286,7 +286,7 @@ class Comparison:
             As for :meth:`table`.
         """
         self.of(metric)
-        return tables.rendered(self._folds_table(metric), fmt)
+        return self._folds_table(metric).rendered(fmt)
 
     def _folds_table(self, metric: str) -> Any:
         values = self.measured[metric].folds
@@ -408,7 +408,7 @@ class Comparison:
         parts = [self.title]
         if len(self.aligned.numbers) <= MOST_FOLDS:
             parts += [self.folds(metric) for metric in self.metrics]
-        parts.append(tables.rendered(tables.differences_table(self.differences, is_short=True), "plain"))
+        parts.append(tables.differences_table(self.differences, is_short=True).rendered())
         if any(one.tests for one in self.differences):
             parts.append(self.tests())
         parts += [tables.filled(" ".join(self.words_of(one))) for one in self.differences]

@@ -208,7 +208,7 @@ class DatasetsComparison:
         scores = self.tables["scores"]
         rows = [[name, *map(Right, cells)] for name, *cells in scores.texts()]
         rows.append(["mean rank", *(Right(f"{rank:.2f}") for rank in self.mean_ranks)])
-        return tables.rendered(Table("scores", scores.header, rows, n_last=1), fmt)
+        return Table("scores", scores.header, rows, n_last=1).rendered(fmt)
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Return the critical-difference diagram.
@@ -256,7 +256,7 @@ class DatasetsComparison:
 
     def __str__(self) -> str:
         title = f"{len(self.methods)} methods over {len(self.datasets)} data sets, mean {self.metric} over folds"
-        pairs = [tables.rendered(self.tables["pairs"], "plain")] if "pairs" in self.tables else []
+        pairs = [self.tables["pairs"].rendered()] if "pairs" in self.tables else []
         return files.harmless("\n\n".join([title, self.table(), *pairs, *map(tables.filled, self.words)]))
 
     def __repr__(self) -> str:

@@ -8,47 +8,13 @@ import numpy as np
 from delira.comparison.pairs import Difference
 from delira.comparison.tests_of_folds import CORRECTED
 from delira.comparison.words import p_text, share_text, signed
-from delira.errors import ConfigError, did_you_mean
 from delira.report.table import (
     DASH,
     WIDTH,
     Right,
     Table,
-    aligned_columns,
-    html_table,
-    markdown_table,
     number_format,
 )
-
-FORMATS = ("plain", "markdown", "latex", "html")
-
-
-def rendered(table: Table, fmt: str) -> str:
-    """Write a table in one of the formats.
-
-    Parameters
-    ----------
-    table
-        What is written.
-    fmt
-        ``"plain"``, ``"markdown"``, ``"latex"`` (needs booktabs) or ``"html"``.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such format.
-    """
-    if not isinstance(fmt, str) or fmt not in FORMATS:
-        raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(str(fmt), FORMATS)}")
-    if fmt == "latex":
-        return table.latex()
-    rows = [list(map(str, table.header)), *table.texts()]
-    if fmt == "markdown":
-        return markdown_table(rows)
-    if fmt == "html":
-        return html_table(rows, len(table.rows) - table.n_last)
-    sides = "".join(">" if side else "<" for side in table.sides())
-    return aligned_columns([list(column) for column in zip(*rows, strict=True)], sides)
 
 
 def row_name(found: Difference) -> str:

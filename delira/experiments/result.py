@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from delira.prediction import Ensemble
     from delira.report.case_table import CaseTable
     from delira.report.examples import Examples
+    from delira.report.temperature import Calibration
 
 
 @dataclass(eq=False, repr=False)
@@ -247,6 +248,18 @@ class KFoldResult:
         from delira.report.class_table import class_table
 
         return class_table(self, fmt)
+
+    def calibration(self) -> "Calibration":
+        """Make the class probabilities honest by a temperature, that of each fold fitted on the cases of the others.
+
+        Raises
+        ------
+        DataError
+            If it is no classification with probabilities or logits of its cases, or has fewer than two folds.
+        """
+        from delira.report.temperature import calibrate
+
+        return calibrate(self)
 
     def save_splits(self, path: str | Path) -> Path:
         """Write which cases each fold trained, validated and tested on, for ``kfold(…, splits=path)`` of others.

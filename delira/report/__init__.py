@@ -12,6 +12,7 @@ from delira.report.plots import learning_curves
 from delira.report.sections import export
 from delira.report.summary import summarise
 from delira.report.table import Section, Table, fold_table
+from delira.report.temperature import Calibration
 from delira.utils.lazy import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

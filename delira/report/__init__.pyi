@@ -15,8 +15,10 @@ from delira.report.summary import summarise as summarise
 from delira.report.table import fold_table as fold_table
 from delira.report.table import Section as Section
 from delira.report.table import Table as Table
+from delira.report.temperature import Calibration as Calibration
 
 __all__ = [
+    "Calibration",
     "CaseTable",
     "Example",
     "Examples",

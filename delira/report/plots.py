@@ -295,9 +295,9 @@ def classes_panel(title: str, axis_names: tuple[str, str], bands: Mapping[int, B
     return figure
 
 
-def calibration_panel(found: Reliability, axis_names: tuple[str, str]) -> "Figure":
+def calibration_panel(found: Reliability, axis_names: tuple[str, str], title: str = "Calibration") -> "Figure":
     """Confidence against frequency; the bars are the share of cases with that confidence."""
-    figure, axes = _square(f"Calibration, ECE {found.error:.3f}", axis_names)
+    figure, axes = _square(f"{title}, ECE {found.error:.3f}", axis_names)
     edges = np.arange(N_BINS) / N_BINS
     axes.bar(edges, found.share, width=0.9 / N_BINS, align="edge", color=MUTED, alpha=0.25, linewidth=0, label="share")
     axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=(0, (3, 3)), label="perfect")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from delira.errors import ConfigError, check_paths, did_you_mean
+from delira.errors import ConfigError, DataError, check_paths, did_you_mean
 from delira.report import plots, predictions
 from delira.report.case_table import case_table
 from delira.report.chosen import chosen_section
@@ -18,6 +18,7 @@ from delira.report.examples import Examples, drawn_pictures, has_classes
 from delira.report.shown_cases import case_name, classes_of
 from delira.report.summary import check_result, fold_values
 from delira.report.table import DASH, Seconds, Section, Share, Table, fold_table
+from delira.report.temperature import MOST_ON_PAGE, calibrate
 from delira.runs.results import TIMES_FILE, VERSION
 from delira.utils.files import mapping, publish, publish_text, read_json, unsealed
 from delira.utils.pictures import Figure, picture_class
@@ -49,7 +50,24 @@ def classification_section(result: object) -> Section | None:
     if len(names) > MAX_CLASSES and (confused := _confusion_table(counts, names)).rows:
         tables.append(confused)
     notes.append(_notes_of_classes(cases, bool(areas), predictions.tests_of(result)))
-    return Section("Classes", panels, tables, notes, only_in_files)
+    return _with_temperature(Section("Classes", panels, tables, notes, only_in_files), result, cases)
+
+
+def _with_temperature(section: Section, result: Any, cases: predictions.Classified) -> Section:
+    """Add what a temperature that is fitted out-of-fold makes of the probabilities, if there are any."""
+    if cases.probabilities is None:
+        return section
+    if cases.probabilities.size > MOST_ON_PAGE:
+        return section._replace(notes=[*section.notes, "No temperature was fitted: result.calibration() does."])
+    try:
+        found = calibrate(result)
+    except DataError:  # of a single fold
+        return section
+    return section._replace(
+        panels={**section.panels, "calibration_with_temperature": found.plot()},
+        tables=[*section.tables, found.table()],
+        notes=[*section.notes, *found.words()],
+    )
 
 
 def _curves(

@@ -15,6 +15,8 @@ from delira.utils.cells import as_text, csv_text
 from delira.utils.pictures import Figure
 
 DASH = "–"
+FORMATS = ("plain", "markdown", "latex", "html")
+"""How tables are written as texts."""
 _LATEX = str.maketrans(
     {
         **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " "},
@@ -57,6 +59,31 @@ class Table(NamedTuple):
             return [[_writer(row)(cell) for cell in row] for row in self.rows]
         writers = [_writer([row[column] for row in self.rows]) for column in range(len(self.header))]
         return [[write(cell) for write, cell in zip(writers, row, strict=True)] for row in self.rows]
+
+    def rendered(self, fmt: str = "plain") -> str:
+        """Write the table as a text.
+
+        Parameters
+        ----------
+        fmt
+            ``"plain"``, ``"markdown"``, ``"latex"`` (needs booktabs) or ``"html"``.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such format.
+        """
+        if not isinstance(fmt, str) or fmt not in FORMATS:
+            raise ConfigError(f"there is no table format {fmt!r}{did_you_mean(str(fmt), FORMATS)}")
+        if fmt == "latex":
+            return self.latex()
+        rows = [list(map(str, self.header)), *self.texts()]
+        if fmt == "markdown":
+            return markdown_table(rows)
+        if fmt == "html":
+            return html_table(rows, len(self.rows) - self.n_last)
+        sides = "".join(">" if side else "<" for side in self.sides())
+        return aligned_columns([list(column) for column in zip(*rows, strict=True)], sides)
 
     def sides(self) -> list[str]:
         """For each column whether it holds numbers, ``"number"``, or texts, ``""``."""

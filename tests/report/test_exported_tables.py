@@ -29,9 +29,9 @@ def rows_of(path):
 def test_each_table_and_each_plot_is_a_file(timed, tmp_path):
     paths = timed().export(tmp_path / "paper", formats=("csv", "tex", "svg"))
     assert all(path.stat().st_size > 40 for path in paths)
-    tables, plots = {"summary", "folds", "classes", "time"}, {
-        "learning_curves", "roc", "precision_recall", "calibration", "roc_classes", "precision_recall_classes",
-        "confusion", "time",
+    tables, plots = {"summary", "folds", "classes", "calibration", "time"}, {
+        "learning_curves", "roc", "precision_recall", "calibration", "calibration_with_temperature", "roc_classes",
+        "precision_recall_classes", "confusion", "time",
     }  # fmt: skip
     assert {path.name for path in paths} == {
         *(f"{name}.{kind}" for name in tables for kind in ("csv", "tex")),
