@@ -3,6 +3,9 @@
 import pytest
 from killed_training import HAVE_THREADS
 
+from delira.experiments import folds
+from delira.runs import leases
+
 
 @pytest.fixture
 def kit(request, kit):
@@ -10,3 +13,11 @@ def kit(request, kit):
     if kit.name in HAVE_THREADS and request.module.__name__ != "test_random_kills":
         pytest.skip(f"{kit.name} has threads, which a child has not; its checkpoints are written as the toy backend's")
     return kit
+
+
+@pytest.fixture
+def quick_takeover(monkeypatch):
+    """A lease that cannot be read any more is waited for, and looked at a dozen times, without half seconds between."""
+    monkeypatch.setattr(leases, "TAKEN_OVER_AFTER", 0.05)
+    for module, pause in ((leases, "_LOOK"), (folds, "_LOOK"), (folds, "_FOLLOW")):
+        monkeypatch.setattr(module, pause, 0.002)

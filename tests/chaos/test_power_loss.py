@@ -9,8 +9,6 @@ from system_calls import Call, recorded
 from test_writer_protocol import LINKS, POLICIES, checkpoint_folder, tree_of
 from trainings import check_checkpoints, check_equal, kfold, ledger, train
 
-from delira.experiments import folds
-from delira.runs import leases
 from delira.runs.folder import RunFolder
 from delira.training import Parameters
 from delira.utils.files import make_folder, publish, publish_text
@@ -279,11 +277,7 @@ def test_parameters_that_were_saved_are_there(tmp_path):
 # ---- cross-validation
 
 
-def kfolds_after_power_loss(kit, tmp_path, monkeypatch, every):
-    # a lease that cannot be read any more is waited for, and looked at a dozen times before it is taken over
-    monkeypatch.setattr(leases, "TAKEN_OVER_AFTER", 0.05)
-    for module, pause in ((leases, "_LOOK"), (folds, "_LOOK"), (folds, "_FOLLOW")):
-        monkeypatch.setattr(module, pause, 0.002)
+def kfolds_after_power_loss(kit, tmp_path, every):
     expected = kfold(kit, tmp_path / "unbroken")
     for _, folder in found_after_power_loss(lambda folder, calls: kfold(kit, folder), tmp_path, every, True):
         result = kfold(kit, folder, resume="auto")
@@ -293,11 +287,11 @@ def kfolds_after_power_loss(kit, tmp_path, monkeypatch, every):
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_cross_validation_goes_on_after_a_power_loss(kit, tmp_path, monkeypatch):
-    kfolds_after_power_loss(kit, tmp_path, monkeypatch, every=250)
+def test_a_cross_validation_goes_on_after_a_power_loss(kit, tmp_path, quick_takeover):
+    kfolds_after_power_loss(kit, tmp_path, every=250)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_cross_validation_goes_on_after_a_power_loss_at_any_time(kit, tmp_path, monkeypatch):
-    kfolds_after_power_loss(kit, tmp_path, monkeypatch, every=1)
+def test_a_cross_validation_goes_on_after_a_power_loss_at_any_time(kit, tmp_path, quick_takeover):
+    kfolds_after_power_loss(kit, tmp_path, every=1)

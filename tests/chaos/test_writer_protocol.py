@@ -297,11 +297,11 @@ def killed_kfolds(kit, tmp_path, every, resumed=kfold):
 
 
 @pytest.mark.slow_cases("toy")
-def test_a_killed_cross_validation_goes_on_and_ends_in_the_same_bits(kit, tmp_path):
+def test_a_killed_cross_validation_goes_on_and_ends_in_the_same_bits(kit, tmp_path, quick_takeover):
     killed_kfolds(kit, tmp_path, every=60)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_cross_validation_that_is_killed_anywhere_ends_in_the_same_bits(kit, tmp_path):
+@pytest.mark.timeout(1800)
+def test_a_cross_validation_that_is_killed_anywhere_ends_in_the_same_bits(kit, tmp_path, quick_takeover):
     killed_kfolds(kit, tmp_path, every=1)
