@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from delira.prediction import Ensemble
     from delira.report.case_table import CaseTable
+    from delira.report.conformal import Conformal
     from delira.report.examples import Examples
     from delira.report.temperature import Calibration
 
@@ -260,6 +261,25 @@ class KFoldResult:
         from delira.report.temperature import calibrate
 
         return calibrate(self)
+
+    def conformal(self, alpha: float = 0.1) -> "Conformal":
+        """Make sets of classes, or intervals of numbers, that hold what is true of all new cases but a share.
+
+        Parameters
+        ----------
+        alpha
+            That share.
+
+        Raises
+        ------
+        ConfigError
+            If ``alpha`` is no number between 0 and 1.
+        DataError
+            If it predicts neither classes with probabilities nor one number for each case, or has too few cases.
+        """
+        from delira.report.conformal import conformal
+
+        return conformal(self, alpha)
 
     def save_splits(self, path: str | Path) -> Path:
         """Write which cases each fold trained, validated and tested on, for ``kfold(…, splits=path)`` of others.

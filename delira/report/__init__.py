@@ -6,6 +6,7 @@ matplotlib and Jinja are imported when they are used.
 from delira.report.bootstrap import Interval, Resampling, mean_interval, score_interval
 from delira.report.case_table import CaseTable
 from delira.report.class_table import class_table
+from delira.report.conformal import Conformal
 from delira.report.examples import Example, Examples
 from delira.report.page import result_page, run_names, runs_page
 from delira.report.plots import learning_curves

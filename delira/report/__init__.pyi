@@ -4,6 +4,7 @@ from delira.report.bootstrap import Resampling as Resampling
 from delira.report.bootstrap import score_interval as score_interval
 from delira.report.case_table import CaseTable as CaseTable
 from delira.report.class_table import class_table as class_table
+from delira.report.conformal import Conformal as Conformal
 from delira.report.examples import Example as Example
 from delira.report.examples import Examples as Examples
 from delira.report.page import result_page as result_page
@@ -20,6 +21,7 @@ from delira.report.temperature import Calibration as Calibration
 __all__ = [
     "Calibration",
     "CaseTable",
+    "Conformal",
     "Example",
     "Examples",
     "Interval",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from delira.errors import ConfigError, MissingKeyError
+from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.metrics.scoring import DEFAULT_KEYS, keys_of, lookup
 from delira.metrics.tree.criteria import Criterion, log_odds, one_of_each_row
 from delira.utils.arrays import iterate_leaves, map_leaves
@@ -231,6 +231,35 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     """Probabilities of logits, float64 of shape ``(n, C)``."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def as_probabilities(who: str, given: object, n_classes: int) -> np.ndarray:
+    """Return class probabilities, float64 of shape ``(n, C)``.
+
+    Parameters
+    ----------
+    who
+        Needs them, for errors.
+    given
+        Shape ``(n, C)``, or, of two classes, those of the second: ``(n,)``.
+    n_classes
+        How many there are.
+
+    Raises
+    ------
+    DataError
+        If they are none: of another shape, not from 0 to 1, or with a sum that is not 1.
+    """
+    array = np.asarray(given)
+    if array.dtype.kind not in "iuf":
+        raise DataError(f"{who} needs probabilities, got {array.dtype}")
+    array = array.astype(np.float64)
+    both = np.stack([1 - array, array], axis=1) if array.ndim == 1 and n_classes == 2 else array
+    if both.ndim != 2 or both.shape[1] != n_classes:
+        raise DataError(f"{who} needs probabilities of shape (n, {n_classes}), got an array of shape {array.shape}")
+    if not np.all((both >= 0) & (both <= 1 + 1e-6)) or not np.allclose(both.sum(axis=1), 1, atol=1e-3):
+        raise DataError(f"{who} needs probabilities, from 0 to 1 and with the sum 1, not logits")
+    return both
 
 
 # ------------------------------------------------------------------ numbers

@@ -18,7 +18,7 @@ import numpy as np
 from delira.errors import DataError
 from delira.report import plots, predictions
 from delira.report.bootstrap import Interval, mean_interval
-from delira.report.predictions import Classified, Reliability
+from delira.report.predictions import Classified, Reliability, as_probabilities
 from delira.report.table import Table
 from delira.utils.pictures import Figure
 
@@ -128,20 +128,9 @@ class Calibration:
         DataError
             If they are none: of another shape, not from 0 to 1, or with a sum that is not 1.
         """
-        given = np.asarray(probabilities)
-        if given.dtype.kind not in "iuf":
-            raise DataError(f"apply needs probabilities, got {given.dtype}")
-        is_one = given.ndim == 1 and self.cases.is_binary
-        both = np.stack([1 - given, given], axis=1) if is_one else given
-        if both.ndim != 2 or both.shape[1] != self.cases.n_classes:
-            raise DataError(
-                f"apply needs probabilities of shape (n, {self.cases.n_classes}), got an array of shape {given.shape}"
-            )
-        is_share = np.all((both >= 0) & (both <= 1 + 1e-6))
-        if not is_share or not np.allclose(both.sum(axis=1), 1, atol=1e-3):
-            raise DataError("apply needs probabilities, from 0 to 1 and with the sum 1, not logits")
+        both = as_probabilities("apply", probabilities, self.cases.n_classes)
         scaled = np.exp(_scaled(_logarithms(both), self.temperature))
-        return np.asarray(scaled[:, 1] if is_one else scaled)
+        return np.asarray(scaled[:, 1] if np.asarray(probabilities).ndim == 1 else scaled)
 
     def table(self) -> Table:
         """Return the numbers before and after it."""

@@ -47,6 +47,7 @@ NOT_CALLED = {
     "delira.prediction.Prediction": "a record that predict returns",
     "delira.prediction.EnsembleScore": "a record that Ensemble.score returns",
     "delira.report.Calibration": "a record that a result returns",
+    "delira.report.Conformal": "a record that a result returns",
     "delira.report.CaseTable": "a record that a result returns",
     "delira.report.Example": "a record that a result returns",
     "delira.report.Examples": "a record that a result returns",
