@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from delira.report.case_table import CaseTable
     from delira.report.conformal import Conformal
     from delira.report.examples import Examples
+    from delira.report.subgroups import Subgroups
     from delira.report.temperature import Calibration
 
 
@@ -261,6 +262,26 @@ class KFoldResult:
         from delira.report.temperature import calibrate
 
         return calibrate(self)
+
+    def subgroups(self, by: Any) -> "Subgroups":
+        """Compute the numbers of parts of the cases (sites, scanners, sexes), and how far each is from all others.
+
+        Parameters
+        ----------
+        by
+            Name of an entry of the batches that was kept, as those are that metrics read; or an array of shape
+            ``(n_samples,)``, one value for each sample of the data set, e.g. ``result.groups``.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such entry, or no array of that shape.
+        DataError
+            If it has more than 50 different values, which are no subgroups, or a tested case without one.
+        """
+        from delira.report.subgroups import subgroups
+
+        return subgroups(self, by)
 
     def conformal(self, alpha: float = 0.1) -> "Conformal":
         """Make sets of classes, or intervals of numbers, that hold what is true of all new cases but a share.

@@ -11,6 +11,7 @@ from delira.report.examples import Example, Examples
 from delira.report.page import result_page, run_names, runs_page
 from delira.report.plots import learning_curves
 from delira.report.sections import export
+from delira.report.subgroups import Gap, Subgroups
 from delira.report.summary import summarise
 from delira.report.table import Section, Table, fold_table
 from delira.report.temperature import Calibration

@@ -12,6 +12,8 @@ from delira.report.page import run_names as run_names
 from delira.report.page import runs_page as runs_page
 from delira.report.plots import learning_curves as learning_curves
 from delira.report.sections import export as export
+from delira.report.subgroups import Gap as Gap
+from delira.report.subgroups import Subgroups as Subgroups
 from delira.report.summary import summarise as summarise
 from delira.report.table import fold_table as fold_table
 from delira.report.table import Section as Section
@@ -24,9 +26,11 @@ __all__ = [
     "Conformal",
     "Example",
     "Examples",
+    "Gap",
     "Interval",
     "Resampling",
     "Section",
+    "Subgroups",
     "Table",
     "class_table",
     "export",

@@ -2,6 +2,7 @@
 
 from put_back import PutBack
 
+SUBGROUPS = "tests/report/test_subgroups.py"
 TEMPERATURE, CONFORMAL = "tests/report/test_temperature.py", "tests/report/test_conformal.py"
 
 POINTS = [
@@ -52,5 +53,21 @@ POINTS = [
         old="others = ~own & ~np.isin(units, units[own])",
         new="others = np.ones_like(own)",
         test=f"{CONFORMAL}::test_what_is_measured_of_a_fold_is_by_the_others",
+    ),
+    PutBack(
+        point="claims",
+        what="a gap is that to all cases, the subgroup among them",
+        file="delira/report/subgroups.py",
+        old="for where in (is_in, ~is_in))",
+        new="for where in (is_in, np.ones_like(is_in)))",
+        test=f"{SUBGROUPS}::test_a_gap_is_that_to_all_others",
+    ),
+    PutBack(
+        point="claims",
+        what="cases of a group are drawn one by one for a gap",
+        file="delira/report/subgroups.py",
+        old="draws = bootstrap.Draws(parts, result.groups,",
+        new="draws = bootstrap.Draws(parts, None,",
+        test=f"{SUBGROUPS}::test_whole_groups_are_drawn_where_there_are_some",
     ),
 ]

@@ -1,0 +1,171 @@
+"""Numbers of parts of the cases are those of these cases alone, and a gap is between the same draws."""
+
+import numpy as np
+import pytest
+from small_results import METRICS
+from test_temperature import drawn
+
+from delira.errors import ConfigError, DataError
+from delira.metrics import AurocMetric, accuracy
+from delira.report import mean_interval
+from delira.report.predictions import softmax
+
+N = 240
+
+
+def sites(n=N):
+    return np.array(["north", "south", "west"])[np.random.default_rng(3).integers(3, size=n)]
+
+
+@pytest.fixture
+def three(validate):
+    labels, logits = drawn(N)
+    return validate(labels, softmax(logits))
+
+
+def hits(result):
+    return (result.oof.predictions["pred"].argmax(axis=1) == result.oof.targets["label"]).astype(float)
+
+
+def test_the_numbers_of_a_subgroup_are_those_of_its_cases(three):
+    found, right = three.subgroups(sites()), hits(three)
+    assert found.n_cases == {name: int((sites() == name).sum()) for name in ("north", "south", "west")}
+    for name, summary in found.summary().items():
+        own = right[sites() == name]
+        assert summary["accuracy"]["oof"] == pytest.approx(own.mean())
+        interval = mean_interval(own, seed=7)
+        assert (summary["accuracy"]["ci_low"], summary["accuracy"]["ci_high"]) == pytest.approx(interval[:2])
+        certainty = three.oof.per_case["certainty"][sites() == name]
+        assert summary["certainty"]["oof"] == pytest.approx(certainty.mean())
+        assert summary["certainty"]["n"] == len(certainty)
+
+
+def test_a_gap_is_that_to_all_others(three):
+    found, right = three.subgroups(sites()), hits(three)
+    for name, gap in found.gaps["accuracy"].items():
+        is_in = sites() == name
+        assert gap.value == pytest.approx(right[is_in].mean() - right[~is_in].mean())
+        assert gap.interval.low < gap.value < gap.interval.high
+    assert {*found.gaps} == {*METRICS}
+
+
+def test_an_interval_of_a_gap_holds_the_gap_as_often_as_it_says(validate):
+    held = []
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        labels = generator.integers(2, size=160)
+        is_in = generator.random(160) < 0.4
+        is_right = generator.random(160) < np.where(is_in, 0.9, 0.7)
+        predicted = np.where(is_right, labels, 1 - labels)
+        gap = validate(labels, predicted, metrics={"accuracy": accuracy}).subgroups(is_in).gaps["accuracy"]["True"]
+        held.append(gap.interval.low <= 0.2 <= gap.interval.high)
+    assert 0.90 <= np.mean(held) <= 0.99
+
+
+def test_of_a_metric_that_is_no_mean_of_cases_it_is_of_each_fold(validate):
+    from sklearn.metrics import roc_auc_score
+
+    labels, logits = drawn(600, 2)
+    score = softmax(logits)[:, 1]
+    result = validate(labels, score, metrics={"auroc": AurocMetric()})
+    is_in = sites(600) == "north"
+    found = result.subgroups(np.where(is_in, "north", "elsewhere"))
+    areas = {
+        where: np.array([roc_auc_score(labels[part], score[part]) for part in _parts(mask)])
+        for where, mask in (("north", is_in), ("elsewhere", ~is_in))
+    }
+    for where, values in areas.items():
+        assert found.summary()[where]["auroc"]["mean"] == pytest.approx(values.mean())
+    gap = found.gaps["auroc"]["north"]
+    assert gap.value == pytest.approx(areas["north"].mean() - areas["elsewhere"].mean())
+    assert gap.interval.low < gap.value < gap.interval.high
+    assert f"{areas['north'].mean():.4f}" in str(found)
+
+
+def _parts(mask, n_folds=4):
+    return [np.flatnonzero(mask & (np.arange(len(mask)) % n_folds == number)) for number in range(n_folds)]
+
+
+def test_whole_groups_are_drawn_where_there_are_some(validate):
+    labels, logits = drawn(N)
+    groups = np.arange(N) % 60  # each in one fold
+    found = validate(labels, softmax(logits), groups=groups).subgroups(groups % 2)
+    assert found.summary()["0"]["accuracy"]["n_groups"] == 30
+    assert found.gaps["accuracy"]["0"].interval.n_groups == 60
+
+
+def test_by_the_name_of_an_entry_that_was_kept(three):
+    for fold in three.folds:
+        fold.targets["site"] = sites()[fold.test_indices]
+    found = three.subgroups("site")
+    assert (found.by, [*found.results]) == ("site", ["north", "south", "west"])
+    assert found.gaps["accuracy"] == three.subgroups(sites()).gaps["accuracy"]
+    with pytest.raises(ConfigError, match="'scanner' of the samples was not kept"):
+        three.subgroups("scanner")
+
+
+def test_repeats_count_a_case_once(three):
+    again = three.subgroups(sites())
+    folds = [*three.folds]
+    for number, fold in enumerate(type(three)(three.folds, N, METRICS).folds, start=4):
+        folds.append(type(fold)(**{**vars(fold), "fold": number}))
+    twice = type(three)(folds, N, METRICS, seed=7).subgroups(sites())
+    assert twice.n_cases == again.n_cases
+    assert twice.gaps["accuracy"]["west"].value == pytest.approx(again.gaps["accuracy"]["west"].value)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.arange(N) % 2, np.arange(N) % 2 + 0.5, np.arange(N) % 2 == 0, [*"ab"] * (N // 2)]
+)
+def test_values_of_any_kind_divide(three, labels):
+    assert len(three.subgroups(labels).results) == 2
+
+
+def test_one_subgroup_has_no_gap(three):
+    found = three.subgroups(np.zeros(N))
+    assert found.gaps == {}
+    assert found.summary()["0"]["accuracy"]["oof"] == pytest.approx(three.summary()["accuracy"]["oof"])
+    assert "Less others" in str(found)
+
+
+def test_what_is_not_defined_in_a_subgroup_is_said(validate):
+    labels, logits = drawn(N, 2)
+    result = validate(labels, softmax(logits)[:, 1], metrics={"auroc": AurocMetric()})
+    is_alone = np.where(labels == 1, sites(), "south")  # the others hold one class
+    found = result.subgroups(is_alone)
+    assert np.isnan(found.gaps["auroc"]["north"].value)
+    assert "lacks cases of the subgroup, of the others, or of a class" in str(found)
+
+
+def test_subgroups_of_few_cases_have_no_intervals(three):
+    found = three.subgroups(np.where(np.arange(N) < 3, "few", "many"))
+    assert np.isnan(found.summary()["few"]["accuracy"]["ci_low"])
+    assert "few: accuracy: " in str(found)
+
+
+def test_lost_groups_leave_no_intervals(validate):
+    labels, logits = drawn(N)
+    found = validate(labels, softmax(logits), without_intervals="groups are lost").subgroups(sites())
+    assert np.isnan(found.gaps["accuracy"]["west"].interval.low)
+    assert "groups are lost" in str(found)
+
+
+def test_the_more_intervals_the_more_chance(three):
+    assert "Of 6 intervals 0.3 miss 0 by chance" in str(three.subgroups(sites()))
+
+
+@pytest.mark.parametrize(
+    ("by", "error", "said"),
+    [
+        (np.arange(N), DataError, "240 different values"),
+        (np.zeros(3), ConfigError, r"shape \(240,\)"),
+        (np.zeros((N, 2)), ConfigError, r"shape \(240,\)"),
+        (7, ConfigError, r"shape \(240,\)"),
+        ([None] * 5 + ["a"] * (N - 5), DataError, "missing in 5 tested cases"),
+        ([float("nan")] * 5 + [1.0] * (N - 5), DataError, "missing in 5 tested cases"),
+    ],
+    ids=["ids", "short", "wide", "number", "none", "nan"],
+)
+def test_what_is_no_division_is_refused(three, by, error, said):
+    with pytest.raises(error, match=said):
+        three.subgroups(by)
