@@ -252,55 +252,46 @@ class KFoldResult:
         return class_table(self, fmt)
 
     def calibration(self) -> "Calibration":
-        """Make the class probabilities honest by a temperature, that of each fold fitted on the cases of the others.
-
-        Raises
-        ------
-        DataError
-            If it is no classification with probabilities or logits of its cases, or has fewer than two folds.
+        """Make class probabilities honest by a temperature, that of each fold fitted on the cases of the others; see
+        :func:`delira.report.temperature.calibrate`.
         """
         from delira.report.temperature import calibrate
 
         return calibrate(self)
 
     def subgroups(self, by: Any) -> "Subgroups":
-        """Compute the numbers of parts of the cases (sites, scanners, sexes), and how far each is from all others.
-
-        Parameters
-        ----------
-        by
-            Name of an entry of the batches that was kept, as those are that metrics read; or an array of shape
-            ``(n_samples,)``, one value for each sample of the data set, e.g. ``result.groups``.
-
-        Raises
-        ------
-        ConfigError
-            If there is no such entry, or no array of that shape.
-        DataError
-            If it has more than 50 different values, which are no subgroups, or a tested case without one.
+        """Compute the numbers of parts of the cases (sites, scanners, sexes), and how far each is from all others; see
+        :func:`delira.report.subgroups.subgroups`.
         """
         from delira.report.subgroups import subgroups
 
         return subgroups(self, by)
 
     def conformal(self, alpha: float = 0.1) -> "Conformal":
-        """Make sets of classes, or intervals of numbers, that hold what is true of all new cases but a share.
-
-        Parameters
-        ----------
-        alpha
-            That share.
-
-        Raises
-        ------
-        ConfigError
-            If ``alpha`` is no number between 0 and 1.
-        DataError
-            If it predicts neither classes with probabilities nor one number for each case, or has too few cases.
+        """Make sets of classes, or intervals of numbers, that hold what is true of all new cases but a share ``alpha``;
+        see :func:`delira.report.conformal.conformal`.
         """
         from delira.report.conformal import conformal
 
         return conformal(self, alpha)
+
+    def card(self, path: str | Path | None = None, **facts: Any) -> str | Path:
+        """Write a model card in Markdown: network, data, tests, results, subgroups, calibration, caveats, environment.
+
+        Parameters
+        ----------
+        path
+            The file, or ``None`` for the text.
+        **facts
+            ``by``, ``intended_use`` and ``limits``; see :func:`delira.report.card.model_card`.
+        """
+        from delira.report.card import model_card
+
+        text = model_card(self, **facts)
+        if path is None:
+            return text
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return files.publish_text(path, text, durable=False)
 
     def save_splits(self, path: str | Path) -> Path:
         """Write which cases each fold trained, validated and tested on, for ``kfold(…, splits=path)`` of others.

@@ -54,7 +54,7 @@ def result_page(result: Any) -> str:
     return template("kfold.html.j2").render(
         name=result.name or ("training" if result.is_training else "cross-validation"),
         kind="Training" if result.is_training else "Cross-validation",
-        facts=_facts(result),
+        facts=facts_of(result),
         metrics=[(column, *places([result], column.name)) for column in columns],
         strip_size=STRIP,
         notes=[*footnotes(result, columns), *gap_notes(columns)],
@@ -122,8 +122,14 @@ def template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def _facts(result: Any) -> list[tuple[str, str]]:
-    """Return the line under the title."""
+def facts_of(result: Any) -> list[tuple[str, str]]:
+    """Return the line under the title, as (name, text).
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult``.
+    """
     date = result.info.get("date") or result.info.get("started")
     if not date:  # of a stored run it was lost; others have just been computed
         date = DASH if result.problems else datetime.datetime.now()

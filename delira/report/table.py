@@ -413,7 +413,7 @@ def _markdown(result: Any, columns: list[MetricColumn]) -> str:
 
 def markdown_table(texts: Sequence[Sequence[str]]) -> str:
     """Rows of texts, which are escaped, with the header first, as a table of Markdown."""
-    rows = [[_escape_markdown(cell) for cell in row] for row in texts]
+    rows = [[escape_markdown(cell) for cell in row] for row in texts]
     widths = [max(3, *map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = [
         "| " + " | ".join(f"{c:{'<' if i == 0 else '>'}{widths[i]}}" for i, c in enumerate(row)) + " |" for row in rows
@@ -422,7 +422,8 @@ def markdown_table(texts: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """Return a text in one line that Markdown shows as it is."""
     return re.sub(r"([\\|*_`<])", r"\\\1", text).replace("\n", " ")
 
 
