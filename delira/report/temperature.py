@@ -27,7 +27,7 @@ BOUNDS = (0.05, 20.0)
 #: the least that float32 holds in full; a probability of 0 would make any loss infinite
 _LEAST = float(np.finfo(np.float32).tiny)
 #: the page fits none of its own where there are more probabilities
-MOST_ON_PAGE = 5_000_000
+MOST_ON_PAGE = 1_000_000
 
 
 def fit_temperature(log_probabilities: np.ndarray, true: np.ndarray) -> float:
