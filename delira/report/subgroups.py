@@ -60,7 +60,7 @@ class Subgroups:
                 gap = self.gaps.get(metric, {}).get(name, Gap(np.nan, Interval(np.nan, np.nan, 0)))
                 value = row["oof"] if not row["pooled"] else row["mean"]
                 numbers = [value, row["ci_low"], row["ci_high"], gap.value, gap.interval.low, gap.interval.high]
-                rows.append([f"{metric}: {name}", self.n_cases[name], *map(float, numbers)])
+                rows.append([f"{metric}: {name}", int(row["n"]), *map(float, numbers)])
         header = [self.by, "Cases", "Value", "CI low", "CI high", "Less others", "From", "To"]
         order = {metric: place for place, metric in enumerate(next(iter(self.results.values())).summary())}
         rows.sort(key=lambda row: order[row[0].split(": ", 1)[0]])

@@ -6,7 +6,7 @@ from small_results import METRICS
 from test_temperature import drawn
 
 from delira.errors import ConfigError, DataError
-from delira.metrics import AurocMetric, accuracy
+from delira.metrics import AurocMetric, DicePerClass, accuracy
 from delira.report import mean_interval
 from delira.report.predictions import softmax
 
@@ -102,6 +102,21 @@ def test_by_the_name_of_an_entry_that_was_kept(three):
     assert found.gaps["accuracy"] == three.subgroups(sites()).gaps["accuracy"]
     with pytest.raises(ConfigError, match="'scanner' of the samples was not kept"):
         three.subgroups("scanner")
+
+
+def test_cases_without_a_value_are_not_counted(validate):
+    generator = np.random.default_rng(0)
+    masks = generator.random((40, 4, 4)) < 0.4
+    masks[::8] = False  # no liver, so no Dice of it
+    scores = np.stack([~masks, masks], axis=1) + generator.normal(size=(40, 2, 4, 4))
+    result = validate(masks.astype(int), scores.astype(np.float32), metrics={"dice": DicePerClass(["bg", "liver"])})
+    is_in = np.arange(40) < 20
+    found = result.subgroups(np.where(is_in, "first", "second"))
+    n_of = {row[0]: row[1] for row in found.table().rows}
+    values = result.oof.per_case["dice.liver"]
+    assert n_of["dice.liver: first"] == np.isfinite(values[is_in]).sum() < 20
+    gap = np.nanmean(values[is_in]) - np.nanmean(values[~is_in])
+    assert found.gaps["dice.liver"]["first"].value == pytest.approx(gap)
 
 
 def test_repeats_count_a_case_once(three):
