@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from delira.errors import (
     expect,
 )
 from delira.experiments.parameters import Parameters
+from delira.experiments.tracked_trials import log_trials
 from delira.logging.handlers import file_name
 from delira.runs.stored_run import StoredRun, read_run
 from delira.utils import files
@@ -300,6 +301,22 @@ class SearchResult:
             for name, figure in figures.items():
                 figure.savefig(Path(path) / f"{file_name(name)}.png", dpi=200)
         return figures
+
+    def log_to(self, handler_of: Callable[[Trial], logging.Handler]) -> None:
+        """Write each trial as a run of a tracker: parameters, scores of its folds, its own, and TensorBoard's HParams.
+
+        Parameters
+        ----------
+        handler_of
+            Called with each trial, returns the handler that is its run, which is closed here: ``lambda trial:
+            MLflowHandler(experiment="digits", run_name=f"trial {trial.number}")``.
+
+        Raises
+        ------
+        ConfigError
+            If that is no function, or gives no handler of its own for a trial.
+        """
+        log_trials(self, handler_of)
 
     def to_html(self, path: str | Path | None = None) -> str | Path:
         """A page that stands on its own: the best trials, scores by trial, importances, slices, all trials.
