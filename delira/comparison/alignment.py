@@ -10,6 +10,7 @@ from delira.comparison.tests_of_folds import share_tested
 from delira.errors import ConfigError, DataError, listed
 from delira.experiments.result import KFoldResult
 from delira.report import run_names
+from delira.report.predictions import learned_from
 from delira.report.summary import fingerprints
 from delira.runs.results import FoldResult
 from delira.utils.arrays import iterate_leaves
@@ -62,18 +63,6 @@ class Aligned:
         """
         folds = self.folds[position]
         return share_tested([len(fold.test_indices) for fold in folds], [len(learned_from(fold)) for fold in folds])
-
-
-def learned_from(fold: FoldResult) -> np.ndarray:
-    """Cases that a network was made with, those included that chose its epoch; int64, ascending.
-
-    Parameters
-    ----------
-    fold
-        A finished one.
-    """
-    parts = [fold.train_indices, *([] if fold.val_indices is None else [fold.val_indices])]
-    return np.unique(np.concatenate(parts))
 
 
 def read_results(owner: str, given: object) -> tuple[list[KFoldResult], list[str]]:

@@ -10,10 +10,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from delira.errors import DataError, expect
 from delira.report.chosen import agreement
 from delira.report.class_table import has_classes
 from delira.report.page import facts_of
+from delira.report.predictions import learned_from
 from delira.report.subgroups import subgroups
 from delira.report.summary import fingerprints
 from delira.report.table import escape_markdown, markdown_table
@@ -96,11 +99,24 @@ def _tested(result: Any) -> list[str]:
     if result.is_training:
         return [_table(rows)]
     kind = {"once": "once", "repeats": "in each repeat", "splits": "in some of the splits"}[result.rounds.kind]
-    groups = "" if result.groups is None else " Whole groups are on one side of each split."
     return [
-        f"By cross-validation: each case was tested {kind}, by a network that was trained without it.{groups}",
+        f"By cross-validation: each tested case was tested {kind}, by a network that was trained without it."
+        f"{_of_groups(result)}",
         _table(rows),
     ]
+
+
+def _of_groups(result: Any) -> str:
+    """What is so of groups, by the indices of the folds: splits that were given may divide them."""
+    if result.groups is None:
+        return ""
+    groups = np.asarray(result.groups)
+    torn = [
+        str(fold.fold) for fold in result.folds if np.isin(groups[fold.test_indices], groups[learned_from(fold)]).any()
+    ]
+    if torn:
+        return f" Cases of one group are on both sides in fold {', '.join(torn)}: its numbers may be too good."
+    return " Whole groups are on one side of each split."
 
 
 def _results(result: Any) -> list[str]:

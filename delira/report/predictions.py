@@ -480,6 +480,18 @@ def folds_of(result: KFoldResult) -> list[Part]:
     ]
 
 
+def learned_from(fold: Any) -> np.ndarray:
+    """Cases that a network was made with, those included that chose its epoch; int64, ascending.
+
+    Parameters
+    ----------
+    fold
+        A finished one.
+    """
+    parts = [fold.train_indices, *([] if fold.val_indices is None else [fold.val_indices])]
+    return np.unique(np.concatenate(parts))
+
+
 def rounds_of(result: KFoldResult) -> list[Part]:
     """Rounds of folds in which no case is tested twice, with their cases in the order of the data set."""
     rounds = result.rounds

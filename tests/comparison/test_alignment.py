@@ -5,11 +5,11 @@ import pytest
 from small_results import cross_validate
 
 import delira
-from delira.comparison.alignment import learned_from
 from delira.comparison.tests_of_folds import corrected_t_test
 from delira.errors import ConfigError, DataError
 from delira.experiments.result import KFoldResult
 from delira.metrics import accuracy
+from delira.report.predictions import learned_from
 
 
 def changed(result, fold=0, **fields):

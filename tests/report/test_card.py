@@ -27,7 +27,9 @@ def test_it_has_all_sections_and_says_what_is_not_known(result):
     assert "is not known" in section(card, "Subgroups")
     assert result.table("markdown") in card
     assert "4 networks, one for each fold" in section(card, "Model")
-    assert "each case was tested once, by a network that was trained without it" in section(card, "How it was tested")
+    assert "each tested case was tested once, by a network that was trained without it" in section(
+        card, "How it was tested"
+    )
 
 
 def test_what_only_authors_know_is_theirs(result):
@@ -68,6 +70,13 @@ def test_groups_are_told(validate):
     card = validate(labels, logits, metrics=None, groups=np.arange(60) % 20).card()
     assert "Whole groups are on one side of each split." in card
     assert "intervals over whole groups" in card
+
+
+def test_groups_that_a_split_divides_are_told(validate):
+    labels, logits = drawn(60)
+    card = validate(labels, logits, metrics=None, groups=np.arange(60) // 2).card()
+    assert "on one side of each split" not in card
+    assert "on both sides in fold 0, 1, 2, 3: its numbers may be too good" in card
 
 
 def test_texts_that_would_be_markup_are_shown_as_they_are(result):
