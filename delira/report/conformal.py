@@ -64,6 +64,8 @@ class Conformal:
     """Classes of its set, or width of its interval, by that threshold: float64 of shape ``(n,)``."""
     interval: Interval
     """95 % interval of the share that is covered: cases are drawn, or whole groups."""
+    n_left_out: int
+    """Tested cases whose predictions are not finite; they take no part, and nothing is promised for such."""
     has_groups: bool
     """Whether cases come in groups: these are not drawn one by one, as the guarantee supposes."""
 
@@ -154,6 +156,10 @@ class Conformal:
             "threshold (fold=), on average over cases that are drawn as these were; not for each class or site, and "
             "not for a mean of networks.",
         ]
+        if self.n_left_out:
+            found.append(
+                f"{self.n_left_out:,} cases whose predictions are not finite are left out: no promise is for them."
+            )
         if self.has_groups:
             found.append(
                 "Cases come in groups, which the promise does not know: cases of one group are alike, and there are "
@@ -216,6 +222,7 @@ def conformal(result: Any, alpha: float = 0.1) -> Conformal:
         is_covered=is_covered,
         sizes=2 * reach if of_classes is None else (1 - of_classes <= reach[:, None]).sum(axis=1).astype(np.float64),
         interval=interval,
+        n_left_out=int((~kept).sum()),
         has_groups=result.groups is not None,
     )
 

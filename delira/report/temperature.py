@@ -88,6 +88,8 @@ class Calibration:
     """The same with the temperature of each fold."""
     fall: Interval
     """95 % interval of how much the mean log loss falls by it: cases are drawn, or whole groups."""
+    n_left_out: int
+    """Tested cases whose scores are not finite; they take no part."""
     n_impossible: int
     """Cases whose true class had the probability 0, which counts as 1.2e-38."""
 
@@ -158,6 +160,8 @@ class Calibration:
                 f"A temperature of {BOUNDS[0]:g} or {BOUNDS[1]:g} is as far as it is looked for: none is best, as "
                 "where all cases are predicted right, or where confidence says nothing."
             )
+        if self.n_left_out:
+            found.append(f"{self.n_left_out:,} cases whose scores are not finite are left out.")
         if self.n_impossible:
             found.append(
                 f"{self.n_impossible:,} cases had the probability 0 of their true class, which counts as "
@@ -242,6 +246,7 @@ def calibrate(result: Any) -> Calibration:
         before=before,
         after=after,
         fall=fall,
+        n_left_out=int(sum((~each.kept).sum() for each in of_fold.values())),
         n_impossible=int((np.asarray(every.probabilities)[np.arange(len(index)), every.true] == 0).sum()),
     )
 

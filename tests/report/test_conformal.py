@@ -128,6 +128,10 @@ def test_cases_whose_scores_are_not_finite_are_left_out(validate):
     found = validate(labels, logits, metrics={}).conformal()
     assert 3 not in found.index
     assert len(found.index) == 199
+    assert "1 cases whose predictions are not finite are left out" in str(found)
+    calibration = validate(labels, logits, metrics={}).calibration()
+    assert (len(calibration.index), calibration.n_left_out) == (199, 1)
+    assert "1 cases whose scores are not finite are left out" in str(calibration)
 
 
 # ------------------------------------------------------------------ what cannot be
