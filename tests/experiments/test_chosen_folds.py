@@ -10,6 +10,7 @@ from small_backends import build_kit
 from delira.callbacks.live_view import FoldTable
 from delira.errors import ConfigError
 from delira.experiments.parameters import fold_numbers
+from delira.report.page import facts_of
 from delira.runs.stored_run import read_run
 from delira.training import KFoldResult
 
@@ -51,15 +52,9 @@ def test_a_result_that_lacks_folds_says_so_and_so_does_its_folder(tmp_path, mana
     )
     assert told in str(result)
     assert KFoldResult.load(result.path).warnings == [told]
-    assert ("Splits", "2 of 4, random") in _facts(result)
+    assert ("Splits", "2 of 4, random") in facts_of(result)
     run = read_run(result.path)
     assert (run.state, run.n_folds, [*run.finished_folds]) == ("finished", 4, [1, 3])
-
-
-def _facts(result):
-    from delira.report.page import _facts as facts
-
-    return facts(result)
 
 
 def test_the_other_folds_follow_and_those_that_finished_are_read(tmp_path, manager):
