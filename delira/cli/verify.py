@@ -15,9 +15,10 @@ import numpy as np
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import CheckpointError, ConfigError, UnreadableError
-from delira.experiments import result, stored_result
+from delira.experiments import stored_result
 from delira.experiments.search_result import FILE_NAME as TRIAL_FILE
 from delira.experiments.search_result import Trial
+from delira.experiments.selection import other_weights
 from delira.io import shards
 from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.metrics.per_class import means_of
@@ -169,7 +170,7 @@ def _read_result(run: StoredRun, number: int, folder: Path) -> tuple[results.Sto
     except (CheckpointError, OSError) as error:
         return None, _without_path(path, str(error))
     wrong = _compare_metrics(means_of(stored.fields), run.finished_folds.get(number, {}).get("metrics"))
-    if not wrong and (told := result.other_weights(stored.fields)):
+    if not wrong and (told := other_weights(stored.fields)):
         wrong = f"its numbers are those of {_weights(**told)}"
     return stored, wrong
 

@@ -24,7 +24,8 @@ from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
 from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
 from delira.experiments.placement import Placement
-from delira.experiments.result import KFoldResult, selection_of
+from delira.experiments.result import KFoldResult
+from delira.experiments.selection import selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_metrics import compute_metrics, entries_of
 from delira.experiments.stored_result import describe, stated, without_secrets
@@ -184,8 +185,9 @@ class CrossValidation:
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)
         splits = list(splitter)
-        leaks = find_leaks(self.cases, self.split, splits, self.request.key_mapping)
-        if told := caveats_of_validation(self.cases.dataset, splitter, splits):
+        apart = [split for split in splits if not split.is_apparent]
+        leaks = find_leaks(self.cases, self.split, apart, self.request.key_mapping)
+        if told := caveats_of_validation(self.cases.dataset, splitter, apart):
             leaks["warnings"] = [*leaks.get("warnings", ()), *told]
         return Division(splits=splits, groups=splitter.groups, leaks=leaks)
 
@@ -470,6 +472,7 @@ class CrossValidation:
             left_out=_keep_left_out(trainer.save_path / "left_out.json", *parts),
             metrics=done.metrics,
             partial=lacking(self.bound_metrics),
+            is_apparent=split.is_apparent,
             predictions=done.predictions,
             targets=done.targets,
             kept_as=kept_as,

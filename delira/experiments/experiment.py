@@ -25,8 +25,9 @@ from delira.experiments.keywords import (
 )
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
-from delira.experiments.result import KFoldResult, other_weights, selection_of
+from delira.experiments.result import KFoldResult
 from delira.experiments.run_request import RunRequest, check_mapping
+from delira.experiments.selection import other_weights, selection_of
 from delira.runs.folder import At, RunFolder, locate_fold
 from delira.runs.results import count_guards
 from delira.runs.stored_run import read_run

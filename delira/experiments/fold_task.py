@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from delira.callbacks.live_view import FoldTable, NoTable
 from delira.errors import ConfigError, LeaseLostError
 from delira.experiments.kept_hashes import keep_of_folds
-from delira.experiments.result import other_weights
+from delira.experiments.selection import other_weights
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
 from delira.runs.leases import Lease, Leases, worker
@@ -223,4 +223,5 @@ def _is_lost(lease: Lease) -> bool:
 def log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
     """Tell the ledger of a fold that has ended."""
     told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
+    told |= {"is_apparent": True} if fold.is_apparent else {}
     folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)

@@ -53,6 +53,11 @@ def _told(result: Any) -> dict[str, Any]:
     planned = result.info.get("num_splits")
     if isinstance(planned, int) and planned != len(result.folds):
         raise ConfigError(f"the result has {len(result.folds)} of {planned} folds; the splits of some cannot be shared")
+    if any(len(np.unique(fold.train_indices)) < len(fold.train_indices) for fold in result.folds):
+        raise ConfigError(
+            "a bootstrap draws cases several times, which splits= does not do; the same split_type, num_splits and "
+            "random_seed give the same ones"
+        )
     manifest = {} if result.path is None else read_facts(Path(result.path))[0]
     folds = [
         {

@@ -43,6 +43,7 @@ def validation_of(experiment: Any, arguments: Mapping[str, Any]) -> CrossValidat
     if arguments["tune"] is None:
         return kfold_call.validation_of(experiment, arguments)
     tune = _as_tune(arguments["tune"])
+    tuning.refuse_bootstrap(arguments["options"])
     if len(tune.metrics) > 1:
         raise ConfigError(f"each fold chooses by one metric, and tune looks at {len(tune.metrics)}: {tune.metrics}")
     if arguments["params"] is not None:

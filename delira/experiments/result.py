@@ -1,6 +1,5 @@
 """What a cross-validation gives back: its folds, the epochs they were tested with, and all predictions together."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import delira
-from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given, listed
+from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given
 from delira.experiments.given_splits import write_splits
 from delira.experiments.out_of_fold import OutOfFold, Rounds, rounds_of
+from delira.experiments.selection import caveats_of_selection
 from delira.experiments.stored_result import read_result
 from delira.metrics import metric_set
 from delira.metrics.per_class import expanded
 from delira.runs.results import FoldResult, check_dictionaries
 from delira.training.evaluation import caveats_of_averages
 from delira.training.outputs import caveats_of, caveats_of_readings, not_finite, settle, settled_metrics
-from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from delira.prediction import Ensemble
+    from delira.report.bootstrap632 import Bootstrap632
     from delira.report.case_table import CaseTable
     from delira.report.conformal import Conformal
     from delira.report.examples import Examples
@@ -72,6 +72,8 @@ class KFoldResult:
     """Why there are no intervals, if there are none: of a stored run whose groups are lost they would be too narrow."""
     case_names: Sequence[str] | None = None
     """Name of every sample, where the data set has ``case_names``."""
+    apparent: FoldResult | None = None
+    """Of ``split_type="bootstrap632+"``: the one that trained and tested on all cases, part of no mean."""
     outputs: Mapping[str, Any] | None = None
     """What losses and settings said of each output of the network: name -> (name of its target, ``Criterion``); None
     where that was not kept."""
@@ -86,6 +88,7 @@ class KFoldResult:
         optional = if_given(metrics=self.metrics, metric_keys=self.metric_keys, outputs=self.outputs)
         check_dictionaries(self, info=self.info, **optional)
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)
+        self._set_apart()
         if not self.folds and not self.problems:
             raise ConfigError("a KFoldResult needs at least one fold, got none")
         numbers = [fold.fold for fold in self.folds]
@@ -111,6 +114,14 @@ class KFoldResult:
                 raise DataError(f"fold {fold.fold} tested indices outside of 0 to {self.n_samples - 1}")
             if [*fold.metrics] != names and fold.metrics.keys() != {*names}:
                 raise DataError(f"fold {fold.fold} has the metrics {list(fold.metrics)}, the first has {list(names)}")
+
+    def _set_apart(self) -> None:
+        """Take the fold that tested what it learned from out of those that count."""
+        marked = [fold for fold in self.folds if fold.is_apparent]
+        if marked:
+            self.folds, self.apparent = [fold for fold in self.folds if not fold.is_apparent], marked[0]
+            if isinstance(planned := self.info.get("num_splits"), int):
+                self.info = {**self.info, "num_splits": planned - 1}
 
     @classmethod
     def load(cls, path: str | Path, metrics: Mapping[str, Any] | None = None) -> "KFoldResult":
@@ -274,6 +285,14 @@ class KFoldResult:
         from delira.report.conformal import conformal
 
         return conformal(self, alpha)
+
+    def bootstrap632(self) -> "Bootstrap632":
+        """Estimate how good the network of all cases is on new ones, from ``kfold(…, split_type="bootstrap632+")``; see
+        :func:`delira.report.bootstrap632.bootstrap632`.
+        """
+        from delira.report.bootstrap632 import bootstrap632
+
+        return bootstrap632(self)
 
     def card(self, path: str | Path | None = None, **facts: Any) -> str | Path:
         """Write a model card in Markdown: network, data, tests, results, subgroups, calibration, caveats, environment.
@@ -441,7 +460,8 @@ class KFoldResult:
 
         warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
         chosen = ["\n".join(["Chosen by each fold's own search:", *agreement(self.searched)])] if self.searched else []
-        return files.harmless("\n\n".join([self.title, *self._tables("plain"), *chosen]) + warned)
+        estimated = [str(self.bootstrap632())] if self.apparent is not None and self.folds else []
+        return files.harmless("\n\n".join([self.title, *self._tables("plain"), *estimated, *chosen]) + warned)
 
     def _tables(self, fmt: str) -> list[str]:
         """That of the folds, and that of the classes if there are metrics per class."""
@@ -457,125 +477,3 @@ class KFoldResult:
 
         warned = "".join(f"\n<p>Warning: {escape(text)}</p>" for text in self.warnings)
         return "\n".join([f"<p><strong>{escape(self.title)}</strong></p>", *self._tables("html")]) + warned
-
-
-_LISTED = 10
-#: validated epochs from which on it says something that the best is the first, or the last
-_ENOUGH = 3
-
-
-def selection_of(trainer: BaseNetworkTrainer) -> dict[str, Any]:
-    """The fields of a :class:`~delira.runs.results.FoldResult` about the selection, and how outputs were read.
-
-    Parameters
-    ----------
-    trainer
-        After its training.
-    """
-    state = trainer.state
-    return {
-        "best_epoch": state.best_epoch,
-        "best_score": state.best_score,
-        "score_key": state.score_key,
-        "weights_epoch": trainer.weights_epoch,
-        "raw_statistics": trainer.raw_statistics,
-        "output_readings": {name: dict(facts) for name, facts in state.outputs.items()},
-    }
-
-
-def other_weights(selection: Mapping[str, Any]) -> dict[str, int]:
-    """For the ledger: the epoch whose weights count, and the best one; empty if they are the same.
-
-    Parameters
-    ----------
-    selection
-        ``best_epoch`` and ``weights_epoch``.
-    """
-    best, weights = selection.get("best_epoch"), selection.get("weights_epoch")
-    if best is None or weights is None or best == weights:
-        return {}
-    return {"weights_epoch": int(weights), "best_epoch": int(best)}
-
-
-def caveats_of_selection(folds: Sequence[FoldResult], is_training: bool) -> list[str]:
-    """Sentences about how the epochs of some folds were selected.
-
-    Parameters
-    ----------
-    folds
-        Finished ones.
-    is_training
-        Whether it is a single training, which has no folds to be named.
-    """
-    found = []
-    for fold in folds:
-        if other_weights(vars(fold)):
-            who = "the network has" if is_training else f"fold {fold.fold} was tested with"
-            found.append(
-                f"{who} the weights of epoch {fold.weights_epoch}, not of the best one, {fold.best_epoch}, whose "
-                "checkpoint was not there"
-            )
-    for key in sorted({str(fold.score_key) for fold in folds if fold.score_key is not None}):
-        found += _of_score([_Scores(fold, key) for fold in folds if fold.score_key == key], key, is_training)
-    return found
-
-
-class _Scores:
-    """The validated epochs of a fold: ``epochs``, in their order, and of those with a number their ``values``."""
-
-    def __init__(self, fold: FoldResult, key: str) -> None:
-        self.fold, self.best_epoch = fold.fold, fold.best_epoch
-        records = [record for record in fold.history if record.get(key) is not None and "epoch" in record]
-        self.epochs = [int(record["epoch"]) for record in records]
-        self.values = {int(record["epoch"]): float(record[key]) for record in records if not math.isnan(record[key])}
-        is_whole = len(self.values) == len(self.epochs) > 1
-        self.is_constant = is_whole and len({*self.values.values()}) == 1
-        best = self.values.get(fold.best_epoch or 0)
-        equal = [epoch for epoch, value in self.values.items() if value == best]
-        #: epochs that are as good as the best; none if there is but one
-        self.ties = equal if len(equal) > 1 and not self.is_constant else []
-
-
-def _of_score(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
-    found = []
-    if none := [each for each in folds if each.epochs and not each.values]:
-        where = _in_folds(none, is_training)
-        found.append(f"{key} was never a number{where}, so no epoch could be selected: the last weights count")
-    if constant := [each for each in folds if each.is_constant]:
-        told = [f"{next(iter(each.values.values())):.4g} in all {len(each.epochs)} epochs" for each in constant]
-        found.append(
-            f"{key} never changed{_in_folds(constant, is_training, told)}: the first epoch was selected, and nothing "
-            "speaks for it"
-        )
-    if tied := [each for each in folds if each.ties]:
-        ties = listed(tied[0].ties, _LISTED, ", and ")
-        where = f": {ties}" if is_training else f" in {len(tied)} of {len(folds)} {_folds(folds)}"
-        found.append(f"several epochs share the best {key}{where}; the first of them was selected")
-    return found + _of_ends([each for each in folds if each.best_epoch is not None], key, is_training)
-
-
-def _of_ends(folds: Sequence[_Scores], key: str, is_training: bool) -> list[str]:
-    """Sentences about best epochs that are the first, or the last, in all folds."""
-    if not folds or any(each.is_constant or len(each.epochs) < _ENOUGH for each in folds):
-        return []
-    where = "" if is_training else f" in {'all' if len(folds) > 1 else 'the'} {len(folds)} {_folds(folds)}"
-    if all(each.best_epoch in each.epochs[:1] for each in folds):
-        return [
-            f"the best epoch by {key} is the first{where}: training made it no better; look at the learning rate, and "
-            "at what the score measures"
-        ]
-    if all(each.best_epoch in each.epochs[-1:] for each in folds):
-        return [f"the best epoch by {key} is the last{where}: more epochs may be better still"]
-    return []
-
-
-def _folds(folds: Sequence[_Scores]) -> str:
-    return "fold" if len(folds) == 1 else "folds"
-
-
-def _in_folds(folds: Sequence[_Scores], is_training: bool, told: Sequence[str] = ()) -> str:
-    """Which folds, each with what is told of it in brackets."""
-    if is_training:
-        return f" ({told[0]})" if told else ""
-    texts = [f"{each.fold} ({text})" for each, text in zip(folds, told, strict=True)] if told else []
-    return f" in {_folds(folds)} {listed(texts or [each.fold for each in folds], _LISTED)}"

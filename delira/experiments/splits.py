@@ -19,7 +19,8 @@ from delira.experiments.given_splits import read_splits
 from delira.experiments.leakage import refuse_shared
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 
-SPLIT_TYPES = ("random", "stratified")
+BOOTSTRAP = "bootstrap632+"
+SPLIT_TYPES = ("random", "stratified", BOOTSTRAP)
 _KEEPS_GROUPS = (
     "use split_type='random' or 'stratified', or a splitter of scikit-learn with Group in its name: these keep groups "
     "together"
@@ -34,17 +35,25 @@ class Split:
     val: np.ndarray | None
     test: np.ndarray
 
+    @property
+    def is_apparent(self) -> bool:
+        """Return True if it tests what it learns from, all of it."""
+        learned = self.train if self.val is None else np.concatenate([self.train, self.val])
+        return np.array_equal(np.unique(learned), np.unique(self.test))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitConfig:
     """How the samples are divided."""
 
     num_splits: int | None = None
-    """Number of folds; 10 if not given."""
+    """Number of folds; 10 if not given, of a bootstrap 50."""
 
     split_type: Any = "random"
     """``"random"``, ``"stratified"`` or any scikit-learn splitter (an object with ``split``). Without ``shuffle``
-    the parts are taken in the order of the dataset: consecutive blocks, if random."""
+    the parts are taken in the order of the dataset: consecutive blocks, if random. ``"bootstrap632+"``: each fold
+    trains on as many cases as there are, drawn with replacement (whole groups, if there are groups), and tests those
+    that were not drawn; one more trains and tests on all, for :meth:`KFoldResult.bootstrap632`."""
 
     shuffle: bool = False
     """Shuffle the samples before they are divided."""
@@ -92,6 +101,8 @@ class SplitConfig:
             raise ConfigError(f"groups_key must name an entry, or be '' for no groups, got {self.groups_key!r}")
         if self.splits is not None and (kind != "random" or self.shuffle):
             raise ConfigError("splits= says how the data are divided; leave split_type and shuffle out")
+        if self.is_bootstrap and self.shuffle:
+            raise ConfigError(f"shuffle says nothing to split_type={BOOTSTRAP!r}, which draws cases; leave it out")
         expect(flag("shuffle", self.shuffle), flag("check_duplicates", self.check_duplicates))
         if self.random_seed is not None:
             check_seed(self.random_seed, "random_seed")
@@ -102,6 +113,11 @@ class SplitConfig:
         if isinstance(self.split_type, str):
             return self.split_type == "stratified"
         return any("Stratified" in base.__name__ for base in type(self.split_type).__mro__)
+
+    @property
+    def is_bootstrap(self) -> bool:
+        """Return True if cases are drawn with replacement."""
+        return isinstance(self.split_type, str) and self.split_type == BOOTSTRAP
 
     def describe(self) -> str:
         """Return a few words for the report, e.g. ``"stratified, grouped by 'patient'"``."""
@@ -145,6 +161,9 @@ class Splitter:
             if val is None and self.config.val_split is not None:
                 train, val = self._inner(np.asarray(rest), fold)
             split = Split(self._indices(train), None if val is None else self._indices(val), self._indices(test))
+            if self.config.is_bootstrap and split.is_apparent:
+                yield split
+                continue
             refuse_shared(
                 "sample", np.arange(self.n_samples), split, fold, "a splitter must put a sample into one part"
             )
@@ -174,8 +193,12 @@ class Splitter:
             return int(count)
         number = config.num_splits
         if number is None:
-            warnings.warn("num_splits was not given; 10 is used", UserWarning, stacklevel=6)
-            number = 10
+            number = 50 if config.is_bootstrap else 10
+            warnings.warn(f"num_splits was not given; {number} is used", UserWarning, stacklevel=6)
+        if config.is_bootstrap:
+            if len(self._units) < 2:
+                raise ConfigError(f"a bootstrap draws samples, or groups, of at least two; there is {len(self._units)}")
+            return number + 1
         if number > self.n_samples:
             raise ConfigError(f"num_splits={number}, but the dataset has only {self.n_samples} samples")
         if self.classes is not None:
@@ -195,6 +218,9 @@ class Splitter:
         from sklearn import model_selection as sklearn
 
         config = self.config
+        if config.is_bootstrap:
+            yield from self._drawn()
+            return
         if not isinstance(config.split_type, str):
             splitter = copy.deepcopy(config.split_type)  # may hold a generator of its own, which moves
         else:
@@ -214,6 +240,28 @@ class Splitter:
             raise
         yield from splits
 
+    @property
+    def _units(self) -> np.ndarray:
+        """What is drawn as a whole: samples, or groups."""
+        return np.arange(self.n_samples) if self.groups is None else np.unique(self.groups)
+
+    def _drawn(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Bootstrap samples and what is not in them, and at last all samples, twice."""
+        every, units = np.arange(self.n_samples), self._units
+        members = [[index] for index in every] if self.groups is None else [*self._members(units)]
+        for fold in range(self.num_splits - 1):
+            random = np.random.default_rng(derive_int(self.seed, fold, stream="bootstrap"))
+            drawn = random.integers(len(units), size=len(units))
+            while len(np.unique(drawn)) == len(units):  # of very few, all may be drawn, and none be left to test
+                drawn = random.integers(len(units), size=len(units))
+            train = np.sort(np.concatenate([members[unit] for unit in drawn]))
+            yield train, np.setdiff1d(every, train)
+        yield every, every
+
+    def _members(self, units: np.ndarray) -> Iterator[np.ndarray]:
+        """Samples of each group."""
+        yield from (np.flatnonzero(self.groups == unit) for unit in units)
+
     def _inner(self, rest: np.ndarray, fold: int) -> tuple[np.ndarray, np.ndarray]:
         """Divide a fold's training samples into training and validation, as the folds are divided."""
         from sklearn import model_selection as sklearn
@@ -231,6 +279,8 @@ class Splitter:
         state = derive_int(self.seed, fold, stream="validation split") % 2**32
         classes = None if self.classes is None else self.classes[rest]
         groups = None if self.groups is None else self.groups[rest]
+        if config.is_bootstrap and groups is None:
+            groups = rest  # a sample that was drawn twice is not on both sides
         if classes is not None and groups is not None:
             split = _stratified_groups(rest, classes, groups, part, state)
         else:
@@ -246,7 +296,7 @@ class Splitter:
                 f"val_split={part} cannot divide the {len(rest)} training samples of fold {fold}: {error}; "
                 "use another val_split, or None"
             ) from error
-        return rest[train], rest[val]
+        return rest[train], np.unique(rest[val]) if config.is_bootstrap else rest[val]
 
 
 def _stratified_groups(

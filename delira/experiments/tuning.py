@@ -91,6 +91,7 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
         warnings.simplefilter("ignore")  # tqdm's, of notebooks without widgets
         import_optional("optuna", "tune", "delira[search]")
     options = dict(arguments["options"])
+    refuse_bootstrap(options)
     stated = {name: {**arguments, **options}[name] for name in _TUNE_NAMES if name in {**arguments, **options}}
     tune = Tune(**stated)
     if tune.num_splits is None and not _says_folds(options) and tune.val_split is None:
@@ -105,6 +106,15 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
     own = ["num_epochs"] if call.get("num_epochs") is not None else []
     _refuse_settings(experiment, search.variable, [*experiment.settings, *options, *own])
     return dataclasses.replace(search, tune=search.settled())
+
+
+def refuse_bootstrap(options: Mapping[str, Any]) -> None:
+    """Refuse to search on bootstrap samples: a trial is scored by all its folds, and inner ones would share cases."""
+    if isinstance(options.get("split_type"), str) and options["split_type"] == splits.BOOTSTRAP:
+        raise ConfigError(
+            f"split_type={splits.BOOTSTRAP!r} says how good one setting is, and searches none: a case is drawn several "
+            "times, and one of its folds tests what it learned from; search with 'random' or 'stratified'"
+        )
 
 
 def _says_folds(options: Mapping[str, Any]) -> bool:

@@ -469,15 +469,23 @@ def folds_of(result: KFoldResult) -> list[Part]:
     result
         A ``KFoldResult``.
     """
-    return [
-        Part(
-            [fold],
-            fold.test_indices,
-            {**fold.predictions, **fold.targets},  # as in a MetricSet's update: the batch wins
-            {name: values for name, values in fold.metrics.items() if result.is_per_case(name)},
-        )
-        for fold in result.folds
-    ]
+    return [part_of(result, fold) for fold in result.folds]
+
+
+def part_of(result: Any, fold: Any) -> Part:
+    """Return the cases that a fold tested.
+
+    Parameters
+    ----------
+    result, fold
+        A ``KFoldResult``, and one of its folds.
+    """
+    return Part(
+        [fold],
+        fold.test_indices,
+        {**fold.predictions, **fold.targets},  # as in a MetricSet's update: the batch wins
+        {name: values for name, values in fold.metrics.items() if result.is_per_case(name)},
+    )
 
 
 def learned_from(fold: Any) -> np.ndarray:

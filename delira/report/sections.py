@@ -11,6 +11,7 @@ import numpy as np
 
 from delira.errors import ConfigError, DataError, check_paths, did_you_mean
 from delira.report import plots, predictions
+from delira.report.bootstrap632 import bootstrap_section
 from delira.report.case_table import case_table
 from delira.report.chosen import chosen_section
 from delira.report.class_table import class_section, class_table, numbers_of_classes
@@ -352,7 +353,7 @@ def sections(result: Any) -> list[Section]:
         task = _last_values(folds[0]) if (folds := drawn_folds(result)) else None
     elif result.folds:
         task = classification_section(result) or regression_section(result)
-    found = (of_classes, task, chosen_section(result), time_section(result))
+    found = (bootstrap_section(result), of_classes, task, chosen_section(result), time_section(result))
     return [section for section in found if section is not None]
 
 

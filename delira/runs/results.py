@@ -117,6 +117,8 @@ class FoldResult:
     1, "left_out": [{"epoch": int, "updates": int, "steps": int}], "rollbacks": [epoch or None]}``; None: nothing."""
     kept_as: str = ""
     """How predictions were kept, e.g. ``"keep_predictions='labels'"``; empty: as the network said them."""
+    is_apparent: bool = False
+    """Whether it tested what it learned from, as one fold of a bootstrap does: it counts in no mean over folds."""
 
     def __post_init__(self) -> None:
         check_whole(self, at_least=0, fold=self.fold)
@@ -206,6 +208,7 @@ def write_fold(fold: FoldResult, asked: Mapping[str, Any], states: Mapping[str, 
         raise CheckpointError(f"fold {fold.fold} has no folder to be stored in")
     fields = {name: getattr(fold, name) for name in _FIELDS} | {"left_out": dict(fold.left_out)}
     fields |= {"partial": list(fold.partial)} if fold.partial else {}
+    fields |= {"is_apparent": True} if fold.is_apparent else {}
     outputs = {"predictions": dict(fold.predictions), "targets": dict(fold.targets)}
     known = {name: state for name, state in states.items() if state is None or kept.packed_or_none(state) is not None}
     tree = {

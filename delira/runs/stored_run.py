@@ -160,7 +160,8 @@ class StoredRun:
         if self.kind == "tune":
             return self._best_scores()
         if self.kind == "kfold":
-            stated = [mapping(event.get("metrics")) for event in self.finished_folds.values()] or [{}]
+            counted = [event for event in self.finished_folds.values() if event.get("is_apparent") is not True]
+            stated = [mapping(event.get("metrics")) for event in counted] or [{}]
             names = [name for name in stated[0] if all(_is_number(each.get(name)) for each in stated)]
             return {name: float(np.mean([each[name] for each in stated])) for name in names}
         for folder in self.fold_folders.values():

@@ -144,7 +144,7 @@ def test_an_ordinary_selection_has_no_caveat(scores, tmp_path, manager):
 
 
 def test_one_fold_that_ends_elsewhere_is_enough_for_no_caveat():
-    from delira.experiments.result import FoldResult, caveats_of_selection
+    from delira.experiments.selection import FoldResult, caveats_of_selection
 
     def fold(number, best):
         history = [{"epoch": epoch, "val_s": float(abs(epoch - best))} for epoch in (1, 2, 3)]

@@ -121,8 +121,8 @@ POINTS = [
         point="3",
         what="verify does not object to other weights than the best",
         file="delira/cli/verify.py",
-        old="    if not wrong and (told := result.other_weights(stored.fields)):\n",
-        new="    if False and (told := result.other_weights(stored.fields)):\n",
+        old="    if not wrong and (told := other_weights(stored.fields)):\n",
+        new="    if False and (told := other_weights(stored.fields)):\n",
         test=WEIGHTS + "test_result_ledger_page_and_verify_say_which_weights_were_tested",
     ),
     PutBack(
