@@ -294,7 +294,7 @@ def test_a_validation_part_that_cannot_be_stratified_is_refused_before_any_fold_
 
 def test_an_unknown_kind_of_split_is_refused_with_a_suggestion(kit, manager, tmp_path):
     with pytest.raises(
-        ConfigError, match=r"split_type must be one of 'random', 'stratified' .*did you mean 'stratified'"
+        ConfigError, match=r"split_type must be one of 'random', 'stratified', .*did you mean 'stratified'"
     ):
         experiment_of(kit, tmp_path).kfold(manager(), num_splits=2, split_type="stratifed")
 

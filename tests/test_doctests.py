@@ -55,6 +55,7 @@ def test_only_what_has_no_data_is_left_out():
         "backends/sklearn/training.py",
         "comparison/comparison.py",
         "data_loading/shards.py",
+        "experiments/learning_curve.py",
         "experiments/search_result.py",
         "testing/spec/check.py",
         "experiments/preprocessing.py",

@@ -14,6 +14,7 @@ from delira.cli.output import Answer
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.experiment_file import Plan, read
+from delira.experiments.learning_curve import LearningCurve
 from delira.experiments.result import KFoldResult
 from delira.experiments.search_result import SearchResult
 from delira.frameworks import NAMES, homes_in
@@ -51,8 +52,13 @@ def read_experiment(
     return _class_of(plan, arguments["model_cls"], objects)(**settings, **arguments), plan, load
 
 
-def told(result: KFoldResult | SearchResult) -> Answer:
-    """What a command says of a cross-validation, or of a search."""
+def told(result: KFoldResult | SearchResult | LearningCurve) -> Answer:
+    """What a command says of a cross-validation, a search, or a learning curve."""
+    if isinstance(result, LearningCurve):
+        means = {
+            size: {name: row["mean"] for name, row in each.summary().items()} for size, each in result.points.items()
+        }
+        return Answer({"path": str(result.path), "sizes": means}, f"{result}\n\nfolder  {result.path}")
     if isinstance(result, SearchResult):
         trials = [{name: value for name, value in row.items() if value == value} for row in result.table()]
         best = [trial.number for trial in result.best_trials]
@@ -60,9 +66,13 @@ def told(result: KFoldResult | SearchResult) -> Answer:
     content = {
         "path": str(result.path),
         "folds": [fold.fold for fold in result.folds],
-        "metrics": {name: row["mean"] for name, row in result.summary().items()},
+        "metrics": _means(result),
     }
     return Answer(content, f"{result}\n\nfolder  {result.path}")
+
+
+def _means(result: KFoldResult) -> dict[str, float]:
+    return {name: row["mean"] for name, row in result.summary().items()}
 
 
 def _named(imports: Sequence[str]) -> dict[str, Any]:
@@ -91,7 +101,7 @@ def _named(imports: Sequence[str]) -> dict[str, Any]:
 def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
     """Refuse what the file names and no module has, before anything is built."""
     given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
-    missing = find_unresolved({**given, "kfold": dict(plan.kfold or {}), "tune": dict(plan.tune or {})})
+    missing = find_unresolved({**given, "asked": dict(plan.asked)})
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from delira.cli.output import Answer, wrapped
 from delira.errors import ConfigError, did_you_mean
+from delira.experiments.learning_curve import LearningCurve
 from delira.experiments.result import KFoldResult
 from delira.experiments.search_result import SearchResult
 from delira.logging.handlers import file_name
@@ -46,8 +47,11 @@ def write_report(
     for kind in kinds:
         if kind not in FORMATS:
             raise ConfigError(f"there is no format {kind!r}{did_you_mean(kind, FORMATS)}")
-    if len(runs) == 1 and read_run(runs[0]).kind == "tune":
+    kind = read_run(runs[0]).kind if len(runs) == 1 else "kfold"
+    if kind == "tune":
         return _of_search(SearchResult.load(runs[0]), output, export)
+    if kind == "learning_curve":
+        return _of_curve(LearningCurve.load(runs[0]), output, export)
     results = [KFoldResult.load(run) for run in runs]
     page = _write_page(results, output)
     files: list[Path] = []
@@ -79,6 +83,15 @@ def _of_search(result: SearchResult, output: str | Path | None, export: str | Pa
     return Answer(found, f"report  {page}")
 
 
+def _of_curve(curve: LearningCurve, output: str | Path | None, export: str | Path | None) -> Answer:
+    """Write the page of a learning curve."""
+    page, pictures = _written(curve, output), []
+    if export is not None:
+        pictures = [str(Path(export) / "learning_curve.png")]
+        curve.plot(pictures[0])
+    return Answer({"report": str(page), "files": pictures, "sizes": [*curve.points]}, f"report  {page}")
+
+
 def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Path:
     if len(results) > 1:
         return Path(runs_page(results, Path(output or "runs.html")))
@@ -86,7 +99,7 @@ def _write_page(results: Sequence[KFoldResult], output: str | Path | None) -> Pa
     return _written(result, output)
 
 
-def _written(result: KFoldResult | SearchResult, output: str | Path | None) -> Path:
+def _written(result: KFoldResult | SearchResult | LearningCurve, output: str | Path | None) -> Path:
     path = Path(output) if output else Path(result.path or ".") / "report" / "report.html"
     if not output and path.parent.is_symlink():
         raise ConfigError(

@@ -11,7 +11,7 @@ from delira.training.launched import follows
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Search, cross-validate, or train once, as the file says.
+    """Search, cross-validate (once, or with several numbers of cases), or train once, as the file says.
 
     Parameters
     ----------
@@ -28,15 +28,19 @@ def run(options: argparse.Namespace) -> Answer:
     parser = argparse.ArgumentParser(prog="delira train", allow_abbrev=False)
     experiment.params.update_from_argparse(parser, arguments=options.words)
     resume = None if options.resume == "new" else options.resume
+    others = {"a search": plan.tune, "a learning curve": plan.learning_curve}
+    for what, found in others.items():
+        if found is not None and options.only_folds is not None:
+            raise ConfigError(f"--only-folds is of a cross-validation, and {options.file} has {what}")
+    asked = {**plan.asked, **placed(options), "resume": resume}
     if plan.tune is not None:
-        if options.only_folds is not None:
-            raise ConfigError(f"--only-folds is of a cross-validation, and {options.file} has a search")
-        answer = told(experiment.tune(load, **{**plan.tune, **placed(options)}, resume=resume))
+        answer = told(experiment.tune(load, **asked))
+    elif plan.learning_curve is not None:
+        answer = told(experiment.learning_curve(load, **asked))
     elif plan.kfold is None:
         answer = _run(experiment, load(), resume, options)
     else:
-        asked = {**plan.kfold, **placed(options)}
-        answer = told(experiment.kfold(load, **asked, resume=resume, folds=_numbers(options.only_folds)))
+        answer = told(experiment.kfold(load, **asked, folds=_numbers(options.only_folds)))
     return Answer({}) if follows(experiment.backend) else answer  # of several processes one tells it
 
 

@@ -59,7 +59,7 @@ def check_files(run: StoredRun) -> Iterator[Check]:
     for number, folder in run.fold_folders.items():
         place = "." if folder == run.path else folder.name
         stored, wrong = _read_result(run, number, folder)
-        is_missed = run.kind == "kfold" and number in run.finished_folds
+        is_missed = run.has_folds and number in run.finished_folds
         without = "the ledger says that the fold has finished" if is_missed else None
         yield from _look(folder / results.RESULT_FILE, f"{folder.name}/{results.RESULT_FILE}", wrong, without)
         yield from _check_history(run, folder, place, stored)
@@ -225,7 +225,7 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
     lost = _without_path(guards, results.describe_lost_guards(folder, run.guarded(number))) or None
     untimed = "where the time of the fold went is not known"
     looked_at = [
-        (arrays, _wrong_arrays(arrays), "" if is_new and run.kind == "kfold" else None),
+        (arrays, _wrong_arrays(arrays), "" if is_new and run.has_folds else None),
         (fitted, _wrong_checkpoint(fitted), "what was fitted on the training part is lost" if is_fitted else None),
         (times, _wrong_json(times, "seconds", results.VERSION), untimed if is_new else None),
         (guards, _wrong_json(guards, "left_out", results.VERSION), lost),

@@ -1,4 +1,4 @@
-"""``delira work``: take folds of a cross-validation, or trials of a search, that others work at, on any machine."""
+"""``delira work``: take folds, or trials of a search, that others work at, on any machine."""
 
 import argparse
 
@@ -39,5 +39,5 @@ def run(options: argparse.Namespace) -> Answer:
     was_script = str(found.manifest.get("model", "")).startswith("__main__:")
     with references.as_main(scripts(options.imports) if was_script else ()):
         experiment, plan, load = read_experiment(str(file), options.imports, options.data, arguments)
-        asked = {**(plan.kfold or plan.tune or {}), **placed(options), "takeover_after": options.takeover_after}
+        asked = {**plan.asked, **placed(options), "takeover_after": options.takeover_after}
         return told(getattr(experiment, found.kind)(load, **asked, resume=found.path))

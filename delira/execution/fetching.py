@@ -58,7 +58,7 @@ def needed_of(place: Place, index: Index) -> list[str]:
 
     def is_needed(name: str) -> bool:
         found = _FOLD_CHECKPOINT.fullmatch(name)
-        is_over = found is not None and found[1] in finished and kind == "kfold"
+        is_over = found is not None and found[1] in finished and kind in ("kfold", "learning_curve")
         return not (is_over or _ASIDE.search(name) or name.startswith(_MADE_AGAIN))
 
     return [name for name in index.files if is_needed(name)]

@@ -20,9 +20,10 @@ from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._describe import case_names_of, class_names_of
 from delira.errors import CheckpointError, ConfigError, UnreadableError, noting
 from delira.experiments import experiment_file
+from delira.experiments.division import Division, divided
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
-from delira.experiments.leakage import caveats_of_validation, check_label_key, find_leaks
+from delira.experiments.leakage import check_label_key
 from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult
 from delira.experiments.selection import selection_of
@@ -51,17 +52,6 @@ _ORDERING = ("sampler", "sampler_cls", "sampler_kwargs", "sampling_kwargs", "dro
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Division:
-    """How the data are divided, and what is to be said about that."""
-
-    splits: Sequence[Split]
-    groups: np.ndarray | None
-    """Group of each sample."""
-    leaks: Mapping[str, Any]
-    """As of :func:`find_leaks`."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class CrossValidation:
     """One cross-validation, as the experiment was asked for it."""
 
@@ -84,12 +74,19 @@ class CrossValidation:
     """How, if that is known already."""
     nested: Any = None
     """The search in the training part of each fold; ``None``: all have the same settings."""
+    sizes: tuple[float, ...] = ()
+    """Of a learning curve: cases, or shares of them, that each fold may learn from, one after the other."""
     is_trial: bool = False
     """Whether it is one of many of a search, which keeps only what its numbers need."""
     order: tuple[int, ...] | None = None
     """In which the folds are run; ``None``: of their numbers."""
     after_fold: Callable[[results.FoldResult], None] | None = None
     """Called with each fold that has ended, or was read; it may raise :class:`TrialPruned`."""
+
+    @property
+    def kind(self) -> str:
+        """What the run is, as its manifest and the file of its plan say it."""
+        return "learning_curve" if self.sizes else "kfold"
 
     @functools.cached_property
     def data(self) -> BaseDataManager:
@@ -145,7 +142,7 @@ class CrossValidation:
             self.request,
             self.data,
             resume,
-            kind="kfold",
+            kind=self.kind,
             allow_changes=allow_changes,
             mirror=self.placement.mirror,
             num_threads=threads,
@@ -153,6 +150,7 @@ class CrossValidation:
             split_type=self.split.describe(),
             splits=fingerprint(splits),
             options=yaml_codec.encode(self._options()),
+            **({"train_sizes": [*division.sizes]} if self.sizes else {}),
             **({} if self.nested is None else {"search": self.nested.describe()}),
             **({"is_trial": True} if self.is_trial else {"seen_cases": True}),
         ) as folder:
@@ -184,19 +182,14 @@ class CrossValidation:
         splitter = Splitter(self.cases.dataset, self.split, seed)
         MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)
-        splits = list(splitter)
-        apart = [split for split in splits if not split.is_apparent]
-        leaks = find_leaks(self.cases, self.split, apart, self.request.key_mapping)
-        if told := caveats_of_validation(self.cases.dataset, splitter, apart):
-            leaks["warnings"] = [*leaks.get("warnings", ()), *told]
-        return Division(splits=splits, groups=splitter.groups, leaks=leaks)
+        return divided(self.cases, splitter, self.sizes, self.request.key_mapping)
 
     def _result(self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any]) -> KFoldResult:
         """Return what all folds say together."""
         self._settle(folds)
         _correct_ledger(folder, folds)
         result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
-        if not self.is_trial:
+        if not self.is_trial and not self.sizes:
             self._keep_examples(result)
         return result
 
@@ -240,6 +233,7 @@ class CrossValidation:
         searched = {} if self.nested is None else self.nested.planned(experiment)
         keeping = {name: value for name, value in vars(self.keeping).items() if value is not None}
         kfold = {
+            **({"sizes": [*self.sizes]} if self.sizes else {}),
             **vars(self.split),
             **self.request.changes,
             "metrics": dict(self.metrics),
@@ -248,7 +242,7 @@ class CrossValidation:
             **keeping,
             **searched,
         }
-        experiment_file.write_plan(experiment, folder.path, self.given, kfold=kfold)
+        experiment_file.write_plan(experiment, folder.path, self.given, **{self.kind: kfold})
 
     def _settle(self, folds: Sequence[results.FoldResult]) -> None:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""
@@ -312,7 +306,8 @@ class CrossValidation:
 
     def _options(self) -> dict[str, Any]:
         """Return what was asked for besides the settings of the trainer, for the manifest."""
-        return {**vars(self.split), **self.request.changes, "metrics": dict(self.metrics)}
+        sizes = {"sizes": [*self.sizes]} if self.sizes else {}
+        return {**sizes, **vars(self.split), **self.request.changes, "metrics": dict(self.metrics)}
 
     def _describe(self, folder: RunFolder) -> dict[str, Any]:
         """Return what the report says about the run: the manifest, with the settings as they are written in YAML."""

@@ -9,34 +9,34 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, Unpack
 
-from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import Backend
 from delira.contract.kinds import Data, Network
 from delira.data_loading import BaseDataManager
-from delira.errors import CheckpointError, ConfigError, DataError, NetworkError, check_known, expect, flag, noting
-from delira.experiments import experiment_file, mirroring, nested, run_request, splits, tuning, variable
-from delira.experiments.kept_hashes import keep_of_run
-from delira.experiments.keywords import (
-    ExperimentKeywords,
-    KFoldKeywords,
-    PredictionKeywords,
-    ResumeKeywords,
-    RunKeywords,
+from delira.errors import CheckpointError, ConfigError, expect, flag, noting
+from delira.experiments import (
+    experiment_file,
+    keywords,
+    kfold_call,
+    learning_curve,
+    mirroring,
+    nested,
+    run_request,
+    tested,
+    tuning,
+    variable,
 )
+from delira.experiments.kept_hashes import keep_of_run
 from delira.experiments.parameters import Parameters
 from delira.experiments.preprocessing import Preprocessing, as_preprocessing, check_manager
 from delira.experiments.result import KFoldResult
-from delira.experiments.run_request import RunRequest, check_mapping
-from delira.experiments.selection import other_weights, selection_of
+from delira.experiments.run_request import RunRequest
+from delira.experiments.selection import tell_numbers
 from delira.runs.folder import At, RunFolder, locate_fold
-from delira.runs.results import count_guards
 from delira.runs.stored_run import read_run
 from delira.settings.config import canonical
-from delira.settings.signatures import keyword, show_settings
-from delira.training import checks, evaluation
-from delira.training.epoch import close_workers, with_names
+from delira.training import checks
+from delira.training.epoch import with_names
 from delira.training.launched import follows, led, on_cpu
-from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor
 from delira.training.run import own_generators, seed_generators
 from delira.training.trainer import BaseNetworkTrainer
@@ -102,7 +102,7 @@ class BaseExperiment(Generic[NetworkT]):
         predictor_cls: type[Predictor] | None = None,
         *,
         config: Any = None,
-        **settings: Unpack[ExperimentKeywords],
+        **settings: Unpack[keywords.ExperimentKeywords],
     ):
         if None not in (params, config):
             raise ConfigError("'params' and 'config' mean the same; give only one of them")
@@ -168,7 +168,7 @@ class BaseExperiment(Generic[NetworkT]):
         allow_changes: bool = False,
         data_keys: Sequence[str] | None = None,
         mirror: "Mirror | str | os.PathLike[str] | None" = None,
-        **kwargs: Unpack[RunKeywords],
+        **kwargs: Unpack[keywords.RunKeywords],
     ) -> NetworkT:
         """Train one network.
 
@@ -241,12 +241,7 @@ class BaseExperiment(Generic[NetworkT]):
                 train, val = (None if data is None else data.with_preprocessing(fitted) for data in (train, val))
             keep_of_run(folder.path, trainer, (train_data, val_data), allow_changes)
             network = trainer.train(request.num_epochs, train, val)
-            if told := other_weights(selection_of(trainer)):
-                folder.log("other_weights", fold=request.fold, **told)
-            if counted := count_guards(trainer.guard_log.to_dict()):
-                folder.log("guarded", fold=request.fold, **counted)
-            for text in [*trainer.caveats, *evaluation.caveats_of_averages([trainer], is_training=True)]:
-                folder.log("caveat", fold=request.fold, text=text)
+            tell_numbers(folder, trainer)
             return network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -255,7 +250,7 @@ class BaseExperiment(Generic[NetworkT]):
 
     @led(tell=on_cpu)
     def resume(
-        self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Unpack[ResumeKeywords]
+        self, save_path: str | Path, train_data: Any, val_data: Any = None, **kwargs: Unpack[keywords.ResumeKeywords]
     ) -> NetworkT:
         """Continue the run in ``save_path`` as :meth:`run` does: its folder, a fold's, or a checkpoint file.
 
@@ -275,7 +270,7 @@ class BaseExperiment(Generic[NetworkT]):
         metric_keys: Mapping[str, Any] | None = None,
         verbose: bool = False,
         data_keys: Sequence[str] | None = None,
-        **kwargs: Unpack[PredictionKeywords],
+        **kwargs: Unpack[keywords.PredictionKeywords],
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Predict a data set with a trained network.
 
@@ -300,34 +295,7 @@ class BaseExperiment(Generic[NetworkT]):
             ``(predictions, metrics)``: arrays of shape ``(n, ...)`` by name, and arrays of shape ``(1,)``,
             or ``(n,)`` for metrics of single samples.
         """
-        check_known(kwargs, PredictionKeywords.__annotations__, "test takes no")
-        (test_data,) = with_names(data_keys, test_data)
-        checks.check_data(test_data, "test")
-        check_mapping(metrics=metrics, metric_keys=metric_keys)
-        if not callable(getattr(network, "prepare_batch", kwargs.get("prepare_batch"))) or isinstance(network, type):
-            raise NetworkError(f"test needs a trained network, such as run returns, got {network!r}")
-        request = self.resolve(None, {"num_epochs": 0})
-        config, backend = request.config, self.backend
-        tested = config.epoch_metrics if metrics is None else metrics
-        key_mapping = kwargs.get("key_mapping") or request.key_mapping
-        convert = kwargs.get("convert_fn") or config.convert_batch_to_npy_fn
-        predictor = self.predictor_cls(network, key_mapping, convert, kwargs.get("prepare_batch"), backend=backend)
-        predictor.nonfinite_predictions, predictor.inference = config.guards.nonfinite_predictions, config.inference
-        keys = config.keys_of(tested) if metric_keys is None else metric_keys
-        with noting("in the test"):
-            bound = config.bound(tested, keys, backend)
-            readings = OutputReadings(config, backend, bound, keys)
-            trainer = self.last_trainer
-            outputs = {} if trainer is None or trainer.module is not network else trainer.state.outputs
-            predictor.follow(readings, outputs)
-            callbacks = CallbackList(self.settings.get("callbacks") or ())
-            hears = callbacks.hears("at_iter_begin") or callbacks.hears("at_iter_end")
-            watcher = evaluation.Iterations(callbacks, predictor) if hears else None
-            done = predictor.evaluate(test_data, metrics=bound, metric_keys=keys, verbose=verbose, watcher=watcher)
-        close_workers(test_data)
-        if not done.predictions:
-            raise DataError("the test data gave no batch; a generator can be gone through only once")
-        return done.predictions, done.metrics
+        return tested.test_network(self, locals())
 
     @led()
     def kfold(  # noqa: PLR0913 - the historic signature
@@ -353,7 +321,7 @@ class BaseExperiment(Generic[NetworkT]):
         resume: str | Path | None = None,
         allow_changes: bool = False,
         tune: "Tune | Mapping[str, Any] | None" = None,
-        **options: Unpack[KFoldKeywords],
+        **options: Unpack[keywords.KFoldKeywords],
     ) -> KFoldResult:
         """Cross-validate: train one fresh network for each fold and test it on what it never saw.
 
@@ -423,6 +391,38 @@ class BaseExperiment(Generic[NetworkT]):
         return nested.validation_of(self, locals()).run(resume, allow_changes)
 
     @led()
+    def learning_curve(
+        self,
+        data: Data | Callable[[], Data],
+        sizes: Sequence[float] = learning_curve.SIZES,
+        *,
+        resume: str | Path | None = None,
+        allow_changes: bool = False,
+        **asked: Any,
+    ) -> "learning_curve.LearningCurve":
+        """Cross-validate with several numbers of training cases, each fold tested on the same cases at every size.
+
+        Parameters
+        ----------
+        data
+            As for :meth:`kfold`.
+        sizes
+            Numbers of cases that a fold learns from, validation included, or shares of its training part: ``(50, 100,
+            200)`` or ``(0.1, 0.5, 1.0)``. Smaller parts lie within larger ones; classes keep their shares where folds
+            are stratified, and groups are whole.
+        resume, allow_changes
+            As for :meth:`kfold`.
+        **asked
+            All other arguments of :meth:`kfold` but ``folds`` and ``tune``.
+
+        Returns
+        -------
+        LearningCurve
+            Its ``at(size)`` is a ``KFoldResult``; prints as a table.
+        """
+        return learning_curve.run_curve(self, data, sizes, asked, resume, allow_changes)
+
+    @led()
     def tune(  # noqa: PLR0913 - what is searched, as for kfold
         self,
         data: Data | Callable[[], Data],
@@ -448,7 +448,7 @@ class BaseExperiment(Generic[NetworkT]):
         mirror: "Mirror | str | os.PathLike[str] | None" = None,
         resume: str | Path | None = None,
         allow_changes: bool = False,
-        **options: Unpack[KFoldKeywords],
+        **options: Unpack[keywords.KFoldKeywords],
     ) -> "SearchResult":
         """Search the best values of the variable parameters: each trial is trained and scored on the same parts.
 
@@ -554,6 +554,7 @@ class BaseExperiment(Generic[NetworkT]):
         data_arguments: Mapping[str, Any] | None = None,
         kfold: Mapping[str, Any] | None = None,
         tune: Mapping[str, Any] | None = None,
+        learning_curve: Mapping[str, Any] | None = None,
     ) -> Path:
         """Write the experiment as readable YAML, which ``delira train`` runs if it names its data; returns the file.
 
@@ -565,10 +566,11 @@ class BaseExperiment(Generic[NetworkT]):
             A function at the top of a module, or ``"module:function"``; it returns a manager, or two for a training.
         data_arguments
             What it is called with.
-        kfold, tune
-            Arguments of a cross-validation, or of a search; without them it is one training.
+        kfold, tune, learning_curve
+            Arguments of one of these methods; without them it is one training.
         """
-        return experiment_file.write(self, path, data, data_arguments, kfold=kfold, tune=tune)
+        asked = {"kfold": kfold, "tune": tune, "learning_curve": learning_curve}
+        return experiment_file.write(self, path, data, data_arguments, **asked)
 
     @classmethod
     def load(cls, file_name: str | Path, objects: Mapping[str, Any] | None = None) -> Self:
@@ -592,9 +594,4 @@ class BaseExperiment(Generic[NetworkT]):
         return f"{type(self).__name__}({self.name!r}, {model}, save_path={str(self.parent)!r})"
 
 
-show_settings(BaseExperiment.__init__)
-show_settings(BaseExperiment.run)
-_split = (field for field in dataclasses.fields(splits.SplitConfig) if field.name != "num_splits")
-_keywords = [keyword(field.name, field.default, field.type) for field in _split]
-for _method in (BaseExperiment.kfold, BaseExperiment.tune):
-    show_settings(_method, *_keywords)
+kfold_call.show_signatures(BaseExperiment)

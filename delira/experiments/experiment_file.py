@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: name of the file in the folder of the experiment
 FILE_NAME = "experiment.yml"
 #: entries that are no arguments of an experiment
-_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune")
+_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune", "learning_curve")
 #: arguments of ``kfold`` and ``tune`` that belong to a call, not to an experiment
 _OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params")
 
@@ -37,13 +37,21 @@ class Plan:
     """What a cross-validation is asked for; ``None``: one training, or a search."""
     tune: Mapping[str, Any] | None = None
     """What a search is asked for; ``None``: there is none."""
+    learning_curve: Mapping[str, Any] | None = None
+    """What a learning curve is asked for; ``None``: there is none."""
 
     def __post_init__(self) -> None:
         is_name = isinstance(self.data, str) and (not self.data or all(self.data.partition(":")))
         expect(("data", self.data, is_name, "a function at the top of a module, or its name: 'module:function'"))
-        check_mapping(data_arguments=self.data_arguments, kfold=self.kfold, tune=self.tune)
-        if None not in (self.kfold, self.tune):
-            raise ConfigError("the file says both 'kfold' and 'tune'; it is run as one of them")
+        asked = {"kfold": self.kfold, "tune": self.tune, "learning_curve": self.learning_curve}
+        check_mapping(data_arguments=self.data_arguments, **asked)
+        if len(said := [repr(name) for name, arguments in asked.items() if arguments is not None]) > 1:
+            raise ConfigError(f"the file says both {' and '.join(said)}; it is run as one of them")
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """Arguments of the method that the file is run by; empty: it is one training."""
+        return self.kfold or self.tune or self.learning_curve or {}
 
 
 def write(
@@ -62,7 +70,7 @@ def write(
     data, data_arguments
         As of ``experiment.save``.
     **asked
-        ``kfold`` or ``tune``: the arguments of this method.
+        ``kfold``, ``tune`` or ``learning_curve``: the arguments of this method.
 
     Raises
     ------
@@ -79,7 +87,7 @@ def write(
 
 
 def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, **asked: Mapping[str, Any]) -> Path:
-    """Write what a cross-validation, or a search, is, into its folder, for those who join it.
+    """Write what a cross-validation, a search, or a curve is, into its folder, for those who join it.
 
     Parameters
     ----------
@@ -90,7 +98,7 @@ def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, **ask
     data
         A function that gives the data, or ``functools.partial`` of one: its name is written, if others can find it.
     **asked
-        ``kfold`` or ``tune``, as the run has settled its arguments.
+        ``kfold``, ``tune`` or ``learning_curve``, as the run has settled its arguments.
     """
     function = data.func if isinstance(data, functools.partial) and not data.args else data
     name = references.name_of(function) if callable(function) else None

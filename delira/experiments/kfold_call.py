@@ -10,11 +10,53 @@ from delira.experiments import cross_validation, run_request, splits
 from delira.experiments.placement import Placement
 from delira.experiments.preprocessing import as_preprocessing
 from delira.settings.config import SETTINGS, check_names
+from delira.settings.signatures import keyword, show_settings
 from delira.training.keeping import Keeping
 
 SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(splits.SplitConfig))
 _PLACEMENT_NAMES = tuple(field.name for field in dataclasses.fields(Placement))
 _KEEPING_NAMES = tuple(field.name for field in dataclasses.fields(Keeping))
+
+
+#: what ``kfold`` takes besides data, options and how it goes on, if it is not said
+_DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(("metrics", "num_epochs", "num_splits", "train_kwargs", "test_kwargs", "metric_keys", "params")),
+    **dict.fromkeys(("preprocessing", "folds", *_KEEPING_NAMES)),
+    **{field.name: field.default for field in dataclasses.fields(Placement)},
+}
+
+
+def show_signatures(cls: Any) -> None:
+    """Let ``help()`` and notebooks see every keyword that the methods of experiments take.
+
+    Parameters
+    ----------
+    cls
+        The class of the experiments.
+    """
+    show_settings(cls.__init__)
+    show_settings(cls.run)
+    fields = [field for field in dataclasses.fields(splits.SplitConfig) if field.name != "num_splits"]
+    split = [keyword(field.name, field.default, field.type) for field in fields]
+    show_settings(cls.kfold, *split)
+    show_settings(cls.tune, *split)
+    own = [keyword(name, default) for name, default in _DEFAULTS.items() if name != "folds"]
+    show_settings(cls.learning_curve, *own, *split)
+
+
+def arguments_of(data: Any, asked: Mapping[str, Any], allow_changes: bool) -> dict[str, Any]:
+    """Return the arguments of a call of ``kfold`` by name.
+
+    Parameters
+    ----------
+    data, allow_changes
+        As there.
+    asked
+        All others that were given.
+    """
+    own = {name: asked.get(name, default) for name, default in _DEFAULTS.items()}
+    options = {name: value for name, value in asked.items() if name not in _DEFAULTS and name != "tune"}
+    return {**own, "options": options, "data": data, "allow_changes": allow_changes}
 
 
 def placed(arguments: Mapping[str, Any]) -> Placement:

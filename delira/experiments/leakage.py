@@ -306,20 +306,42 @@ def caveats_of_validation(dataset: AbstractDataset, splitter: "Splitter", splits
                 f"val_split={config.val_split} is a share of the groups {config.groups_key!r}, which are few or of "
                 f"uneven size: the validation part is another share of the samples in {_folds(uneven)}"
             )
-    if (classes := _classes_of(dataset, splitter)) is not None:
-        names = np.unique(classes)
-        missing = {number: np.setdiff1d(names, classes[val]).tolist() for number, (_, val) in inner.items()}
-        lacking = [
-            f"{number} ({'class' if len(lost) == 1 else 'classes'} {listed(lost, _LISTED_FOLDS)})"
-            for number, lost in missing.items()
-            if lost
-        ]
-        if lacking:
-            found.append(
-                f"the validation part lacks a class in {_folds(lacking)}: a score that needs all classes is no number "
-                "there, so that no epoch may be the best; use split_type='stratified', or a larger val_split"
-            )
+    if lacking := _lacking(_classes_of(dataset, splitter), {number: val for number, (_, val) in inner.items()}):
+        found.append(
+            f"the validation part lacks a class in {_folds(lacking)}: a score that needs all classes is no number "
+            "there, so that no epoch may be the best; use split_type='stratified', or a larger val_split"
+        )
     return found
+
+
+def caveats_of_training(dataset: AbstractDataset, splitter: "Splitter", splits: Sequence["Split"]) -> list[str]:
+    """Sentences about training parts without a class, as small ones may be.
+
+    Parameters
+    ----------
+    dataset, splitter, splits
+        As of :func:`caveats_of_validation`.
+    """
+    lacking = _lacking(_classes_of(dataset, splitter), {number: split.train for number, split in enumerate(splits)})
+    if not lacking:
+        return []
+    return [
+        f"the training part lacks a class in {_folds(lacking)}, which no network can learn there; use "
+        "split_type='stratified', or larger sizes"
+    ]
+
+
+def _lacking(classes: np.ndarray | None, parts: Mapping[int, np.ndarray]) -> list[str]:
+    """Folds whose part lacks classes, with these."""
+    if classes is None:
+        return []
+    names = np.unique(classes)
+    missing = {number: np.setdiff1d(names, classes[part]).tolist() for number, part in parts.items()}
+    return [
+        f"{number} ({'class' if len(lost) == 1 else 'classes'} {listed(lost, _LISTED_FOLDS)})"
+        for number, lost in missing.items()
+        if lost
+    ]
 
 
 def _folds(texts: Sequence[str]) -> str:

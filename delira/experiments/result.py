@@ -117,6 +117,8 @@ class KFoldResult:
 
     def _set_apart(self) -> None:
         """Take the fold that tested what it learned from out of those that count."""
+        if not isinstance(self.apparent, FoldResult | None):
+            raise ConfigError(f"KFoldResult: apparent is a FoldResult, got {self.apparent!r:.80}")
         marked = [fold for fold in self.folds if fold.is_apparent]
         if marked:
             self.folds, self.apparent = [fold for fold in self.folds if not fold.is_apparent], marked[0]

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from delira.errors import listed
-from delira.runs.results import FoldResult
+from delira.runs.folder import RunFolder
+from delira.runs.results import FoldResult, count_guards
+from delira.training.evaluation import caveats_of_averages
 from delira.training.trainer import BaseNetworkTrainer
 
 _LISTED = 10
@@ -30,6 +32,24 @@ def selection_of(trainer: BaseNetworkTrainer) -> dict[str, Any]:
         "raw_statistics": trainer.raw_statistics,
         "output_readings": {name: dict(facts) for name, facts in state.outputs.items()},
     }
+
+
+def tell_numbers(folder: RunFolder, trainer: BaseNetworkTrainer) -> None:
+    """Tell the ledger of a single training what its numbers depend on: weights, guards, and averages.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    trainer
+        After its training.
+    """
+    if told := other_weights(selection_of(trainer)):
+        folder.log("other_weights", fold=trainer.fold, **told)
+    if counted := count_guards(trainer.guard_log.to_dict()):
+        folder.log("guarded", fold=trainer.fold, **counted)
+    for text in [*trainer.caveats, *caveats_of_averages([trainer], is_training=True)]:
+        folder.log("caveat", fold=trainer.fold, text=text)
 
 
 def other_weights(selection: Mapping[str, Any]) -> dict[str, int]:

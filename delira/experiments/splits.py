@@ -156,20 +156,38 @@ class Splitter:
 
     def __iter__(self) -> Iterator[Split]:
         """The folds, one after the other; each call gives the same ones."""
-        for fold, (rest, val, test) in enumerate(self.given or ((rest, None, test) for rest, test in self._outer())):
-            train = rest
-            if val is None and self.config.val_split is not None:
-                train, val = self._inner(np.asarray(rest), fold)
-            split = Split(self._indices(train), None if val is None else self._indices(val), self._indices(test))
-            if self.config.is_bootstrap and split.is_apparent:
-                yield split
-                continue
-            refuse_shared(
-                "sample", np.arange(self.n_samples), split, fold, "a splitter must put a sample into one part"
-            )
-            if self.groups is not None:
-                refuse_shared(f"the {self.config.groups_key}", self.groups, split, fold, _KEEPS_GROUPS)
-            yield split
+        for fold, (rest, val, test) in enumerate(self.outer()):
+            yield self.divided(fold, rest, val, test)
+
+    def outer(self) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray]]:
+        """What each fold may learn from, its validation part if that was decided before, and what it tests."""
+        yield from self.given or ((rest, None, test) for rest, test in self._outer())
+
+    def divided(self, fold: int, rest: np.ndarray, val: np.ndarray | None, test: np.ndarray) -> Split:
+        """Return a fold with its validation part.
+
+        Parameters
+        ----------
+        fold
+            Its number.
+        rest, val, test
+            As of :meth:`outer`.
+
+        Raises
+        ------
+        ConfigError
+            If a sample or a group is on two sides.
+        """
+        train = rest
+        if val is None and self.config.val_split is not None:
+            train, val = self._inner(np.asarray(rest), fold)
+        split = Split(self._indices(train), None if val is None else self._indices(val), self._indices(test))
+        if self.config.is_bootstrap and split.is_apparent:
+            return split
+        refuse_shared("sample", np.arange(self.n_samples), split, fold, "a splitter must put a sample into one part")
+        if self.groups is not None:
+            refuse_shared(f"the {self.config.groups_key}", self.groups, split, fold, _KEEPS_GROUPS)
+        return split
 
     def held_out(self) -> Split:
         """Return the data as one training part, and one that it is validated and scored on."""

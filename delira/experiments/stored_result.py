@@ -34,15 +34,34 @@ _SECRET = re.compile(r"(?:^|_)(?:password|passwd|secret|api_?key|(?:auth|access)
 CHANGED = "is not the file that was written when the run began: its checksum is not the one in manifest.json"
 
 
-def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> dict[str, Any]:
+#: who reads runs of other kinds than folds
+_READERS = {
+    "learning_curve": "a learning curve, which LearningCurve.load reads",
+    "tune": "a search, which SearchResult.load reads",
+}
+
+
+def read_result(
+    path: str | Path, metrics: Mapping[str, Any] | None = None, *, is_curve: bool = False
+) -> dict[str, Any]:
     """Read the fields of a run's ``KFoldResult``; see :meth:`KFoldResult.load`.
+
+    Parameters
+    ----------
+    path, metrics
+        As there.
+    is_curve
+        Whether it is to be a learning curve, whose folds of all sizes are read together.
 
     Raises
     ------
     ConfigError
-        If there is no run, or ``metrics`` names one that it does not have.
+        If there is no run, it is of another kind, or ``metrics`` names one that it does not have.
     """
     run = read_run(path)
+    if is_curve != (run.kind == "learning_curve") or run.kind == "tune":
+        kind = _READERS.get(run.kind, "no learning curve; KFoldResult.load reads cross-validations and trainings")
+        raise ConfigError(f"{run.path} is {kind}")
     problems = [*run.problems]
     facts = harmless(_facts(run))
     folds, unfinished = _read_folds(run, _read_parameters(run, problems), problems)
@@ -70,7 +89,7 @@ def read_result(path: str | Path, metrics: Mapping[str, Any] | None = None) -> d
         "info": facts["info"] | ({"num_splits": run.n_folds} if run.n_folds and run.kind != "run" else {}),
         "unfinished": unfinished,
         "problems": harmless(problems),
-        "kind": run.kind,
+        "kind": "kfold" if is_curve else run.kind,
         "without_intervals": without_intervals,
         "outputs": read_outputs(facts["outputs"]),
     }

@@ -28,7 +28,8 @@ from delira.errors import (
     import_optional,
 )
 from delira.experiments import experiment_file, kfold_call, splits
-from delira.experiments.cross_validation import CrossValidation, Division
+from delira.experiments.cross_validation import CrossValidation
+from delira.experiments.division import Division
 from delira.experiments.fold_task import Work
 from delira.experiments.folds import run_folds
 from delira.experiments.leakage import find_leaks

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import delira
-from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, listed
+from delira.errors import CheckpointError, ConfigError, UnreadableError, check_whole, expect, flag, listed
 from delira.io.container import read_tree, write_tree
 from delira.metrics.per_class import means_of
 from delira.runs import kept
@@ -128,6 +128,7 @@ class FoldResult:
             self.val_indices = _indices("val_indices", self.val_indices)
         check_dictionaries(self, metrics=self.metrics, predictions=self.predictions, targets=self.targets)
         _check_readings(self.output_readings)
+        expect(flag("is_apparent", self.is_apparent))
         if not isinstance(self.history, list):
             raise ConfigError(f"FoldResult: history is a list of one record for each epoch, got {self.history!r}")
         self.metrics = {name: _values(name, value) for name, value in self.metrics.items()}

@@ -57,13 +57,18 @@ class StoredRun:
 
     @property
     def kind(self) -> str:
-        """``"kfold"``, ``"tune"``, a search, or ``"run"``: one training."""
+        """``"kfold"``, ``"learning_curve"``, ``"tune"``, a search, or ``"run"``: one training."""
         kind = mapping(self.manifest.get("fingerprint")).get("kind")
-        if kind in ("kfold", "tune", "run"):
+        if kind in ("kfold", "learning_curve", "tune", "run"):
             return str(kind)
         # what only a cross-validation writes; the folder of a single training may have any number
         is_divided = self.stored_folds or len(self.fold_folders) > 1 or (self.path / SUMMARY).exists()
         return "kfold" if is_divided or any(event["event"].startswith("fold_") for event in self.events) else "run"
+
+    @property
+    def has_folds(self) -> bool:
+        """Return True if its parts are tested folds."""
+        return self.kind in ("kfold", "learning_curve")
 
     @property
     def state(self) -> str:
@@ -154,14 +159,13 @@ class StoredRun:
 
     @functools.cached_property
     def metrics(self) -> dict[str, float]:
-        """Mean over finished folds by metric; of a search the scores of its best trial, of a single training the values
-        of its best epoch, else its last.
+        """Mean over finished folds by metric, of a learning curve those of the largest size; of a search the scores of
+        its best trial, of a single training the values of its best epoch, else its last.
         """
         if self.kind == "tune":
             return self._best_scores()
-        if self.kind == "kfold":
-            counted = [event for event in self.finished_folds.values() if event.get("is_apparent") is not True]
-            stated = [mapping(event.get("metrics")) for event in counted] or [{}]
+        if self.has_folds:
+            stated = [mapping(event.get("metrics")) for event in self._counted_folds()] or [{}]
             names = [name for name in stated[0] if all(_is_number(each.get(name)) for each in stated)]
             return {name: float(np.mean([each[name] for each in stated])) for name in names}
         for folder in self.fold_folders.values():
@@ -170,6 +174,14 @@ class StoredRun:
                 record = next((each for each in history if each.get("epoch") == best), history[-1])
                 return {name: value for name, value in record.items() if name != "epoch" and _is_number(value)}
         return {}
+
+    def _counted_folds(self) -> list[Mapping[str, Any]]:
+        """What is said of the finished folds whose mean is the result."""
+        sizes = self.manifest.get("train_sizes")
+        n_folds = (self.n_folds or 0) // len(sizes) if isinstance(sizes, list) and sizes else 0
+        first = (self.n_folds or 0) - n_folds if n_folds else 0
+        ended = [event for number, event in self.finished_folds.items() if number >= first]
+        return [event for event in ended if event.get("is_apparent") is not True]
 
     def _best_scores(self) -> dict[str, float]:
         """Scores of the best trial by the first metric that is looked at."""
@@ -204,8 +216,7 @@ class StoredRun:
 
     def guarded(self, number: int) -> Mapping[str, Any] | None:
         """How often the guards did something in a finished fold, as the ledger counts it; None: never, or not known."""
-        is_kfold = self.kind == "kfold"
-        told = [self.finished_folds.get(number, {})] if is_kfold else self._of_last_session("guarded", number)
+        told = [self.finished_folds.get(number, {})] if self.has_folds else self._of_last_session("guarded", number)
         found = told[-1].get("guards") if told else None
         return found if isinstance(found, Mapping) else None
 
@@ -220,7 +231,7 @@ class StoredRun:
         """Return True if there should be a ``result.json``: a run from before there was one has no checksums."""
         is_one_fold = self.path in self.fold_folders.values()  # copied out of its run
         is_expected = "checksums" in self.manifest or not (self.manifest or is_one_fold)
-        is_expected = is_expected and self.kind == "kfold" and not self.manifest.get("is_trial")
+        is_expected = is_expected and self.has_folds and not self.manifest.get("is_trial")
         return is_expected and bool(self.finished_folds) and not (self.path / SUMMARY).exists()
 
     @property

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "delira.experiments.experiment": "BaseExperiment AbstractExperiment=BaseExperiment",
+        "delira.experiments.learning_curve": "LearningCurve",
         "delira.experiments.parameters": "Parameters",
         "delira.experiments.preprocessing": "Preprocessing load_preprocessing",
         "delira.experiments.result": "KFoldResult",

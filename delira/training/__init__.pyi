@@ -20,6 +20,7 @@ from delira.backends.torchscript import TorchScriptExperiment as TorchScriptExpe
 from delira.backends.torchscript import TorchScriptNetworkTrainer as TorchScriptNetworkTrainer
 from delira.experiments.experiment import BaseExperiment as AbstractExperiment
 from delira.experiments.experiment import BaseExperiment as BaseExperiment
+from delira.experiments.learning_curve import LearningCurve as LearningCurve
 from delira.experiments.parameters import Parameters as Parameters
 from delira.experiments.preprocessing import load_preprocessing as load_preprocessing
 from delira.experiments.preprocessing import Preprocessing as Preprocessing
@@ -46,6 +47,7 @@ __all__ = [
     "FoldResult",
     "Int",
     "KFoldResult",
+    "LearningCurve",
     "Parameters",
     "Predictor",
     "Preprocessing",

@@ -10,6 +10,7 @@ import pytest
 
 from delira import cli
 from delira.errors import ConfigError
+from delira.experiments.learning_curve import LearningCurve
 from delira.experiments.result import KFoldResult
 from delira.runs.folder import RunFolder
 
@@ -55,6 +56,8 @@ if __name__ == "__main__":
     kfold = {"num_splits": 3, "metrics": {"error": error}, "shuffle": True, "random_seed": 1}
     experiment().save("folds.yml", data=numbers, data_arguments={"n": 15}, kfold=kfold)
     experiment().save("once.yml", data=two)
+    sized = {**kfold, "sizes": [4, 1.0], "val_split": None}
+    experiment().save("sizes.yml", data=numbers, data_arguments={"n": 15}, learning_curve=sized)
     experiment().save("nothing.yml")
 '''
 WORDS = ["--import", "lines.py", "--import", "delira.testing.toy"]
@@ -104,6 +107,19 @@ def test_a_file_is_cross_validated_and_the_same_line_reads_it_again(ask):
     assert len([event for event in RunFolder(run).events() if event["event"] == "fold_started"]) == 3
     assert ask("folds.yml", *WORDS, "--resume", "new")[0] == 0
     assert len([folder for folder in Path("runs/lines").iterdir() if folder.is_dir()]) == 2
+
+
+def test_a_learning_curve_is_run_and_read_again(ask):
+    told = json.loads(ask("sizes.yml", *WORDS, "--json")[1])
+    assert {*told["sizes"]} == {"4", "10"}
+    code, out, err = ask("sizes.yml", *WORDS)
+    assert code == 0, err
+    assert "lines: 2 sizes, 3 folds" in out
+    assert len([event for event in RunFolder(told["path"]).events() if event["event"] == "fold_started"]) == 6
+    assert LearningCurve.load(told["path"]).sizes == [4, 10]
+    code, _, err = ask("sizes.yml", *WORDS, "--only-folds", "1")
+    assert code == 2
+    assert "sizes.yml has a learning curve" in err
 
 
 def test_some_folds_now_and_the_others_in_processes_later(ask):

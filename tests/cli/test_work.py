@@ -69,9 +69,10 @@ if __name__ == "__main__":
         experiment(seconds).run(numbers())
     else:
         load = functools.partial(numbers, n=15)
-        given = {"function": load, "manager": load(), "lambda": lambda: load()}[kind]
+        given = {"manager": load(), "lambda": lambda: load()}.get(kind, load)
         options = {"num_splits": 4, "shuffle": True, "random_seed": 1, "val_split": None, "metrics": {"error": error}}
-        print(experiment(seconds).kfold(given, **options))
+        made = experiment(seconds)
+        print(made.learning_curve(given, (4, 1.0), **options) if kind == "sizes" else made.kfold(given, **options))
 '''
 
 
@@ -167,6 +168,17 @@ def test_what_a_killed_script_left_is_finished_from_a_shell(script, work, kind):
     again = json.loads(work(folder.path, "--import", "lines.py", *words, "--json")[1])
     assert again == told
     assert folds(folder, "fold_finished") == [0, 1, 2, 3]
+
+
+def test_what_a_killed_learning_curve_left_is_finished_from_a_shell(script, work):
+    process = script("sizes", 0.3, wait=False)
+    folder = wait_for_a_fold(process)
+    process.kill()
+    process.communicate()
+    code, out, err = work(folder.path, "--import", "lines.py", "--json")
+    assert code == 0, err
+    assert [*json.loads(out)["sizes"]] == ["4", "11"]
+    assert folds(folder, "fold_finished") == [*range(8)]
 
 
 def test_what_cannot_be_worked_at_is_refused_with_the_reason(script, work):

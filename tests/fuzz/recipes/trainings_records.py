@@ -18,6 +18,7 @@ from fuzz_values import (
 )
 
 from delira.testing import ToyNetwork
+from delira.training import KFoldResult
 
 # ---------------------------------------------------------------------- parameters and settings
 
@@ -82,6 +83,11 @@ TWO_FOLDS = (((2, 3), (0, 1)), ((0, 1), (2, 3)))
 
 def of_result(folder):
     return {"folds": folds(*TWO_FOLDS), "n_samples": 4}
+
+
+def of_curve(folder):
+    info = {"train_sizes": [2, 4], "num_splits": 2}
+    return {"result": KFoldResult(folds(*TWO_FOLDS), 4, info=info)}
 
 
 def means(result, folder):
@@ -254,6 +260,7 @@ ENTRIES = [
             "targets": NOT_A_MAPPING,
             "history": ["x", 5, NAN, {}, STRANGE, None],
             "output_readings": [*NOT_A_MAPPING, {"pred": "logits"}, {5: {}}, {"pred": {"output": "logits"}}],
+            "is_apparent": NOT_A_BOOL,
         },
         free={
             "kept_as": "told as it is",
@@ -277,6 +284,7 @@ ENTRIES = [
             "metric_keys": [None],
             "case_names": [None, [*"abcd"]],
             "unfinished": [()],
+            "apparent": [None, *folds(TWO_FOLDS[0])],
         },
         wrong={
             "folds": ["x", 5, NAN, [], {}, STRANGE, None, [5], [None], folds(TWO_FOLDS[0]) * 2],
@@ -286,12 +294,21 @@ ENTRIES = [
             "groups": ["x", 5, NAN, [], STRANGE, [0, 1], np.zeros((4, 2))],
             "info": ["x", 5, NAN, [1], STRANGE, None],
             "unfinished": ["x", 5, NAN, STRANGE, None, [5]],
+            "apparent": ["x", 5, NAN, [], STRANGE],
             "kind": ["nonsense", "", 5, NAN, [], STRANGE, None],
             "outputs": ["x", 5, NAN, [1], STRANGE],
             "case_names": ["x", "abcd", 5, NAN, [], STRANGE, [1, 2, 3, 4], ["a"]],
         },
         free=dict.fromkeys(("seed", "name", "path", "problems", "without_intervals"), "told as they are"),
         says={"metrics": ["there is no metric"], "folds": ["fold"], "n_samples": ["outside of 0"]},
+    ),
+    Entry(
+        name="delira.training.LearningCurve",
+        good=of_curve,
+        use=lambda curve, folder: [*curve.points],
+        expected=lambda arguments: [2, 4],
+        right={},
+        wrong={"result": ["x", 5, NAN, [], STRANGE, None, KFoldResult(folds(TWO_FOLDS[0]), 4)]},
     ),
     Entry(
         name="delira.training.Preprocessing",

@@ -5,7 +5,66 @@ from put_back import PutBack
 SUBGROUPS = "tests/report/test_subgroups.py"
 TEMPERATURE, CONFORMAL = "tests/report/test_temperature.py", "tests/report/test_conformal.py"
 
+BOOTSTRAP, DRAWN = "tests/report/test_bootstrap632.py", "tests/experiments/test_bootstrap_splits.py"
+CURVE = "tests/experiments/test_learning_curve.py"
+
 POINTS = [
+    PutBack(
+        point="claims",
+        what="a network that is tested on what it learned from counts in the mean",
+        file="delira/experiments/result.py",
+        old="self.folds, self.apparent = [fold for fold in self.folds if not fold.is_apparent], marked[0]",
+        new="self.apparent = marked[0]",
+        test=f"{BOOTSTRAP}::test_the_fold_of_all_cases_is_in_no_mean",
+    ),
+    PutBack(
+        point="claims",
+        what="and in the mean that lists of runs show",
+        file="delira/runs/stored_run.py",
+        old='return [event for event in ended if event.get("is_apparent") is not True]',
+        new="return ended",
+        test=f"{DRAWN}::test_the_ledger_counts_it_in_no_mean",
+    ),
+    PutBack(
+        point="claims",
+        what="a case that was drawn twice is trained on and validated on",
+        file="delira/experiments/splits.py",
+        old="            groups = rest  # a sample that was drawn twice is not on both sides\n",
+        new="            pass\n",
+        test=f"{DRAWN}::test_a_case_that_was_drawn_twice_is_not_validated_on_and_trained_on",
+    ),
+    PutBack(
+        point="claims",
+        what="predictions without information belong to their own cases",
+        file="delira/report/bootstrap632.py",
+        old="pairings = [np.roll(places, shift) for shift in range(n)]",
+        new="pairings = [places]",
+        test=f"{BOOTSTRAP}::test_without_information_each_prediction_belongs_to_each_case",
+    ),
+    PutBack(
+        point="claims",
+        what="networks worse than without information are counted as such twice",
+        file="delira/report/bootstrap632.py",
+        old="bounded = min(found, worst)",
+        new="bounded = found",
+        test=f"{BOOTSTRAP}::test_the_estimate_by_hand_from_given_error_rates",
+    ),
+    PutBack(
+        point="claims",
+        what="a larger training part is other cases, not more",
+        file="delira/experiments/training_sizes.py",
+        old="    return rest[ranks < n_units]",
+        new="    return np.sort(np.random.default_rng(size).permutation(rest)[:n_units])",
+        test=f"{CURVE}::test_each_fold_learns_from_cases_within_those_of_the_next_size_and_tests_the_same",
+    ),
+    PutBack(
+        point="claims",
+        what="a mean over all sizes is read as that of a cross-validation",
+        file="delira/experiments/stored_result.py",
+        old='    if is_curve != (run.kind == "learning_curve") or run.kind == "tune":',
+        new='    if is_curve and run.kind != "learning_curve":',
+        test=f"{CURVE}::test_a_mean_over_sizes_is_nowhere_offered",
+    ),
     PutBack(
         point="claims",
         what="a temperature is judged by the cases that it was fitted on",

@@ -130,9 +130,9 @@ POINTS = [
     PutBack(
         point="29",
         what="a test on nothing has no predictions and no metrics, without a word",
-        file="delira/experiments/experiment.py",
-        old="        if not done.predictions:\n",
-        new="        if done.predictions is None:\n",
+        file="delira/experiments/tested.py",
+        old="    if not done.predictions:\n",
+        new="    if done.predictions is None:\n",
         test="tests/training/test_wrong_values.py::"
         "test_a_dataset_is_told_to_be_wrapped_and_a_used_up_generator_that_it_is",
     ),

@@ -1,0 +1,51 @@
+"""How the data of a cross-validation are divided, and what is to be said about that."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from delira.data_loading import BaseDataManager
+from delira.experiments.leakage import caveats_of_training, caveats_of_validation, find_leaks
+from delira.experiments.splits import Split, Splitter
+from delira.experiments.training_sizes import nested_splits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Division:
+    """How the data are divided, and what is to be said about that."""
+
+    splits: Sequence[Split]
+    groups: np.ndarray | None
+    """Group of each sample."""
+    leaks: Mapping[str, Any]
+    """As of :func:`find_leaks`."""
+    sizes: Sequence[int] = ()
+    """Of a learning curve: cases that folds may learn from; the first folds are those of the first size."""
+
+
+def divided(
+    cases: BaseDataManager, splitter: Splitter, sizes: Sequence[float], key_mapping: Mapping[str, str] | None
+) -> Division:
+    """Divide data, and look for what makes scores too good.
+
+    Parameters
+    ----------
+    cases
+        The data.
+    splitter
+        Of their dataset.
+    sizes
+        Of a learning curve, or none.
+    key_mapping
+        Argument of the network -> entry of the batch.
+    """
+    splits, numbers = nested_splits(splitter, sizes) if sizes else (list(splitter), [])
+    apart = [split for split in splits if not split.is_apparent]
+    leaks = find_leaks(cases, splitter.config, apart, key_mapping)
+    told = caveats_of_validation(cases.dataset, splitter, apart)
+    told += caveats_of_training(cases.dataset, splitter, apart) if sizes else []
+    if told:
+        leaks["warnings"] = [*leaks.get("warnings", ()), *told]
+    return Division(splits=splits, groups=splitter.groups, leaks=leaks, sizes=numbers)
