@@ -95,7 +95,8 @@ class Tracker:
         for name, value in scores.items():
             send({"scalar": {"value": value, "name": name, "global_step": 0}})
         # TensorBoard has a page for what others take as parameters; it draws nothing for a run without a metric
-        send({"hparams": {"hparam_dict": dict(trial.values), "metric_dict": scores, "name": "hparams"}})
+        shown = {"state": trial.state, **trial.values}
+        send({"hparams": {"hparam_dict": shown, "metric_dict": scores, "name": "hparams"}})
 
     def _finite(self, values: Sequence[float]) -> dict[str, float]:
         return {name: value for name, value in zip(self._metrics, values, strict=False) if math.isfinite(value)}
