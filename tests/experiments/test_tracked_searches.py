@@ -81,6 +81,15 @@ def test_a_search_that_goes_on_writes_only_what_is_new(tmp_path):
     assert len([*(tmp_path / "search").glob("*/*")]) == 1
 
 
+def test_a_search_that_goes_on_from_its_mirror_writes_only_what_is_new(tmp_path):
+    pytest.importorskip("fsspec")
+    asking = {"mirror": f"file://{tmp_path}/store", "resume": "auto"}
+    tune(toy_kit(), tmp_path / "here", asked={**asking, "log_to": Written(tmp_path / "runs"), "n_trials": 2})
+    tracker = Written(tmp_path / "runs")
+    tune(toy_kit(), tmp_path / "there", asked={**asking, "log_to": tracker, "n_trials": 3})
+    assert tracker.trials == [2]
+
+
 def test_trials_of_a_session_without_a_tracker_are_written_when_there_is_one(tmp_path):
     tune(toy_kit(), tmp_path / "search", asked={"n_trials": 2})
     tracker = Written(tmp_path / "runs")
