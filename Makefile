@@ -103,8 +103,9 @@ full: .venv/.stamp-docs
 	@$(MAKE) --no-print-directory test-only-sklearn
 
 # The slow tests build the source distribution and the wheel, and check what is in them; they are those of
-# "make chaos", too. With other libraries' transforms and datasets there, the tests that use them run, too.
-test-all: .venv/.stamp-peers
+# "make chaos", too. With other libraries' transforms and datasets there, the tests that use them run, too, and
+# those that begin servers of others.
+test-all: .venv/.stamp-peers .venv/.stamp-servers
 	@$(call all_tests,-m "not gpu" $(ARGS))
 
 # What "make test" runs for two backends and the specification for the others, for these too. A backend without a writer of its
@@ -214,6 +215,14 @@ endef
 	@$(BIN)/python $(INSTALL) -r requirements/peers.txt -r requirements/trackers.txt -r requirements/ray.txt -r requirements/slurm.txt
 	@$(call install_visdom) || echo "visdom cannot be built here, so its tests and those of trixi are skipped; see requirements/visdom.txt"
 	@$(call install_trixi) || echo "trixi cannot be installed here, so its tests are skipped; see requirements/trixi.txt"
+	@touch $@
+
+# Servers that tests begin, in an environment of their own: requirements/servers.txt.
+.venv/.stamp-servers: requirements/servers.txt $(CONSTRAINTS) | .venv/bin/python
+	@echo "installing the servers that tests begin"
+	@$(BIN)/python -m venv .venv/servers
+	@grep -v "^pyarrow==" $(CONSTRAINTS) > .venv/servers/constraints.txt
+	@.venv/servers/bin/python $(subst $(CONSTRAINTS),.venv/servers/constraints.txt,$(INSTALL)) -r requirements/servers.txt
 	@touch $@
 
 # visdom is built with an older setuptools, which .venv itself does not get: requirements/visdom.txt.

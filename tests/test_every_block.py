@@ -43,6 +43,7 @@ NOT_RUN = {
     "python -m delira.testing.spec": "tests/test_specification.py runs it",
     "python backend_under_test.py": "tests/test_own_backend.py runs its checks one by one",
     "delira": "the tests of the command line run its commands",
+    "optuna-dashboard": "tests/experiments/test_search_servers.py begins it",
     "srun": "it needs SLURM; tests/experiments/test_slurm_cluster.py begins one",
 }
 SHELL = ("bash", "sh", "console", "shell")

@@ -17,8 +17,8 @@ import delira
 
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = ROOT / "requirements"
-NO_EXTRA = {"base", "constraints", "peers", "trackers", "trixi", "visdom"}
-TESTED = ("base", "torch", "jax", "sklearn", "logging", "trackers", "export", "cli", "dev")
+NO_EXTRA = {"base", "constraints", "peers", "servers", "trackers", "trixi", "visdom"}
+TESTED = ("base", "torch", "jax", "sklearn", "logging", "trackers", "servers", "export", "cli", "dev")
 
 
 def read_requirements(name: str) -> list[Requirement]:

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -45,7 +46,7 @@ from delira.utils.frameworks import find_backend
 
 if TYPE_CHECKING:
     from delira.execution import Executor, Mirror, Resources
-    from delira.experiments.search_result import SearchResult
+    from delira.experiments.search_result import SearchResult, Trial
     from delira.search import Tune
 
 
@@ -341,9 +342,8 @@ class BaseExperiment(Generic[NetworkT]):
         params
             Replace entries of the experiment's parameters.
         preprocessing
-            Transformers of scikit-learn by entry of the batch, e.g. ``{"data": StandardScaler()}``: cloned for each
-            fold, fitted on its training part alone, neither on the inner validation nor on the test part, and applied
-            to all three before ``transforms``; see :class:`~delira.training.Preprocessing`.
+            As for :meth:`run`: cloned for each fold, and fitted on its training part alone, neither on the inner
+            validation nor on the test part.
         folds
             Numbers of the folds to run, from 0 as in the table and in the names of their folders; all if ``None``.
             Each is, bit for bit, what it is among all. A result that lacks some says so; ``resume`` runs the others.
@@ -364,22 +364,19 @@ class BaseExperiment(Generic[NetworkT]):
         takeover_after
             Seconds without a sign of life after which a fold that another machine works at is taken over.
         mirror
-            A URL, e.g. ``"s3://bucket/folder"``, that the files of the run are copied to while it runs, and where
-            ``resume`` looks for what is not here; or a :class:`delira.execution.Mirror`. It changes no bit.
+            As for :meth:`run`. It changes no bit.
         resume
             ``None``: a new run folder. A path: continue the cross-validation in that folder; finished folds are read,
             others are shared with whoever works at it. ``"auto"``: continue, or join, the newest unfinished one with
             the same network, parameters, data and splits; else read the newest finished one; else begin anew.
         allow_changes
-            Continue though network, parameters or data differ, with a warning that says what; finished folds
-            stay as they are. Never allowed for the splits and ``optimizer_cls``.
+            As for :meth:`run`; finished folds stay as they are. Never allowed for the splits, either.
         tune
             Search the variable parameters anew in each fold, in its training part alone (nested cross-validation): a
             :class:`delira.search.Tune`, or its fields.
         **options
-            The fields of :class:`delira.experiments.splits.SplitConfig` (``split_type``, ``shuffle``,
-            ``random_seed``, ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of
-            the trainer.
+            The fields of :class:`delira.experiments.splits.SplitConfig` (``split_type``, ``shuffle``, ``random_seed``,
+            ``val_split``, ``label_key``, ``groups_key``, ``check_duplicates``) and settings of the trainer.
 
         Returns
         -------
@@ -435,6 +432,7 @@ class BaseExperiment(Generic[NetworkT]):
         pruner: Any = None,
         constraints: Callable[..., Any] | None = None,
         keep_checkpoints: Literal["best", "all", "none"] = "best",
+        log_to: "Callable[[Trial], logging.Handler] | None" = None,
         metrics: Mapping[str, Any] | None = None,
         num_epochs: int | None = None,
         train_kwargs: Mapping[str, Any] | None = None,
@@ -458,6 +456,9 @@ class BaseExperiment(Generic[NetworkT]):
             See :class:`delira.search.Tune`. ``metric=None``: the score that chooses the best epoch, or the only metric.
         keep_checkpoints
             Of which trials that have ended: those of hundreds would fill a disk; each runs again to the same weights.
+        log_to
+            Gives the run of a tracker for each trial as it ends: ``lambda trial: MLflowHandler(run_name=f"trial
+            {trial.number}")``; see ``SearchResult.log_to``. A tracker that fails is a warning; ``resume`` writes again.
         data, metrics, num_epochs, train_kwargs, test_kwargs, metric_keys, preprocessing
             As for :meth:`kfold`.
         executor, n_jobs, resources, takeover_after, mirror

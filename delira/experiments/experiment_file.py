@@ -20,7 +20,7 @@ FILE_NAME = "experiment.yml"
 #: entries that are no arguments of an experiment
 _FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune", "learning_curve")
 #: arguments of ``kfold`` and ``tune`` that belong to a call, not to an experiment
-_OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params")
+_OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params", "log_to")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from delira.errors import (
     check_paths,
     check_whole,
     expect,
+    flag,
 )
 from delira.experiments.parameters import Parameters
 from delira.experiments.tracked_trials import log_trials
@@ -302,7 +303,7 @@ class SearchResult:
                 figure.savefig(Path(path) / f"{file_name(name)}.png", dpi=200)
         return figures
 
-    def log_to(self, handler_of: Callable[[Trial], logging.Handler]) -> None:
+    def log_to(self, handler_of: Callable[[Trial], logging.Handler], *, only_missing: bool = False) -> None:
         """Write each trial as a run of a tracker: parameters, scores of its folds, its own, and TensorBoard's HParams.
 
         Parameters
@@ -310,13 +311,16 @@ class SearchResult:
         handler_of
             Called with each trial, returns the handler that is its run, which is closed here: ``lambda trial:
             MLflowHandler(experiment="digits", run_name=f"trial {trial.number}")``.
+        only_missing
+            Only trials that have reached no tracker by ``tune(…, log_to=…)`` or in this way; noted in their folders.
 
         Raises
         ------
         ConfigError
             If that is no function, or gives no handler of its own for a trial.
         """
-        log_trials(self, handler_of)
+        expect(flag("only_missing", only_missing))
+        log_trials(self, handler_of, only_missing)
 
     def to_html(self, path: str | Path | None = None) -> str | Path:
         """A page that stands on its own: the best trials, scores by trial, importances, slices, all trials.

@@ -36,12 +36,14 @@ from delira.experiments.leakage import find_leaks
 from delira.experiments.parameters import Parameters
 from delira.experiments.placement import Placement
 from delira.experiments.search_result import FILE_NAME, SPACES, SearchResult, Trial
+from delira.experiments.tracked_trials import Tracker, check_handler_of, log_once
 from delira.experiments.trial_reports import PruningCallback, Reports
 from delira.experiments.variable import Variable
 from delira.metrics.direction import AUTO, MODES, higher_is_better
 from delira.runs.code_of import code_of_functions
 from delira.runs.environment import environment
 from delira.runs.folder import At, RunFolder, said_by
+from delira.runs.leases import Leases
 from delira.search.tune import Tune
 from delira.utils import files, yaml_codec
 from delira.utils.seeding import derive
@@ -103,7 +105,9 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
     call.pop("self", None)
     keep = call.pop("keep_checkpoints", "none")
     check_choice("tune", KEEPS, keep_checkpoints=keep)
-    search = Search(experiment=experiment, tune=tune, call=call, keep=keep)
+    if (log_to := call.pop("log_to", None)) is not None:
+        check_handler_of(log_to)
+    search = Search(experiment=experiment, tune=tune, call=call, keep=keep, log_to=log_to)
     own = ["num_epochs"] if call.get("num_epochs") is not None else []
     _refuse_settings(experiment, search.variable, [*experiment.settings, *options, *own])
     return dataclasses.replace(search, tune=search.settled())
@@ -145,12 +149,13 @@ class Search:
     """Arguments of the cross-validation of a trial, by name."""
     keep: str = "best"
     """Checkpoints of which trials that have ended."""
+    log_to: Callable[[Trial], logging.Handler] | None = None
+    """Gives the run of a tracker for a trial; it stays with who asked for the search."""
     divided: Division | None = None
     """How the data are divided, for all trials alike."""
     run_folder: Path | None = None
     order: None = None
     is_trial: bool = False
-    after_fold: None = None
 
     # ------------------------------------------------------------------ what is asked for
 
@@ -268,7 +273,16 @@ class Search:
         experiment = copy.copy(self.experiment)
         experiment.last_trainer = None
         call = {**self.call, "data": self.validation.data, "executor": None, "n_jobs": None, "mirror": None}
-        return dataclasses.replace(self, experiment=experiment, call=call)
+        return dataclasses.replace(self, experiment=experiment, call=call, log_to=None)
+
+    @property
+    def after_fold(self) -> Callable[[Trial], None] | None:
+        """What is done with each trial that has ended, or was read: a tracker is told of it."""
+        if self.log_to is None or self.run_folder is None:
+            return None
+        tracker = Tracker(self.log_to, self.experiment.name, self.tune.metrics)
+        leases = Leases(self.run_folder, self.call["takeover_after"])
+        return functools.partial(log_once, tracker=tracker, leases=leases)
 
     def folder_of(self, run: Path, number: int) -> Path:
         """Folder of a trial."""

@@ -80,12 +80,13 @@ class MessageHandler(logging.Handler):
     takes_any_kind = False
     #: whether the training that it is closed after was broken off; trackers say so of their runs
     has_failed = False
+    #: whether there is a message that it could not write
+    has_missed = False
 
     def __init__(self, level: int | str = logging.NOTSET):
         check_level(self, level)
         super().__init__(level)
         self._steps: defaultdict[tuple[str, str], Iterator[int]] = defaultdict(itertools.count)
-        self._is_told = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show the messages of a record."""
@@ -123,8 +124,8 @@ class MessageHandler(logging.Handler):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Tell the first failure."""
-        if not self._is_told:
-            self._is_told = True
+        if not self.has_missed:
+            self.has_missed = True
             _log.warning("%s cannot write a message; further failures are not told", self, exc_info=True)
 
     def __repr__(self) -> str:

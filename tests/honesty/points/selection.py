@@ -153,8 +153,8 @@ POINTS = [
         point="44",
         what="nothing is said of a class that the inner validation lacks",
         file="delira/experiments/leakage.py",
-        old="if lacking := _lacking(_classes_of(dataset, splitter), {number: val for number, (_, val) in inner.items()}):",
-        new="if lacking := []:",
+        old="{number: val for number, (_, val) in inner.items()}",
+        new="{}",
         test=VALIDATION + "test_a_class_that_the_validation_lacks_is_told",
     ),
     PutBack(
