@@ -82,6 +82,7 @@ class Study:
                 load_if_exists=True,
                 pruner=_pruner(tune),
             )
+        self._copy: optuna.storages.InMemoryStorage | None = None
 
     def proposed(self, number: int, ask: Callable[[int, Pick], None]) -> dict[str, Any]:
         """Return the values of a trial, proposed now unless they were before.
@@ -102,8 +103,8 @@ class Study:
     def _propose(self, number: int, ask: Callable[[int, Pick], None]) -> None:
         """Propose all values in memory first, so that the file has a whole trial or none."""
         distributions: dict[str, optuna.distributions.BaseDistribution] = {}
-        memory = optuna.create_study(directions=self._directions, sampler=self._sampler(number))
-        memory.add_trials(self.trials())
+        storage, self._copy = self._in_memory(), None
+        memory = optuna.load_study(study_name=self._name, storage=storage, sampler=self._sampler(number))
         trial = memory.ask()
 
         def pick(name: str, space: Space) -> Any:
@@ -111,6 +112,7 @@ class Study:
             return space.valued(_suggested(trial, name, distributions[name]))
 
         ask(number, pick)
+        self._copy = storage
         made = memory.get_trials(deepcopy=False)[-1]
         template = optuna.trial.create_trial(
             state=TrialState.RUNNING,
@@ -119,6 +121,22 @@ class Study:
             system_attrs=dict(made.system_attrs),
         )
         self._storage.create_new_trial(self._id, template_trial=template)
+
+    def _in_memory(self) -> optuna.storages.InMemoryStorage:
+        """Return all trials as they are known by now, in memory; a copy of each takes time, so it is kept."""
+        storage = self._copy or optuna.storages.InMemoryStorage()
+        study = optuna.create_study(
+            storage=storage, study_name=self._name, directions=self._directions, load_if_exists=True
+        )
+        own = study.get_trials(deepcopy=False)
+        study_id = storage.get_study_id_from_name(self._name)
+        for known in self.trials():
+            if known.number >= len(own):
+                study.add_trial(known)
+            elif not own[known.number].state.is_finished():
+                trial_id = storage.get_trial_id_from_study_id_trial_number(study_id, known.number)
+                _bring_up_to_date(storage, trial_id, known)
+        return storage
 
     def record(self, number: int, params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Any]:
         """Return the values of a trial, which are these unless others were recorded; of a grid."""
@@ -252,6 +270,19 @@ def _suggested(trial: optuna.Trial, name: str, distribution: optuna.distribution
             name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
         )
     return trial.suggest_categorical(name, _choices(distribution))
+
+
+def _bring_up_to_date(storage: optuna.storages.BaseStorage, trial_id: int, known: optuna.trial.FrozenTrial) -> None:
+    """Tell a storage what has become of a trial that ran when it was told of it last."""
+    own = storage.get_trial(trial_id)
+    for step, value in known.intermediate_values.items():
+        if step not in own.intermediate_values:
+            storage.set_trial_intermediate_value(trial_id, step, value)
+    for name, value in known.system_attrs.items():
+        if name not in own.system_attrs:
+            storage.set_trial_system_attr(trial_id, name, value)
+    if known.state.is_finished():
+        storage.set_trial_state_values(trial_id, known.state, known.values)
 
 
 def _choices(distribution: optuna.distributions.BaseDistribution) -> Sequence[Any]:

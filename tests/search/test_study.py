@@ -54,6 +54,27 @@ def test_who_asks_again_is_told_the_same_and_a_new_process_goes_on(tmp_path):
         assert params == whole[number]
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "random", "gp", "nsga2"])
+@pytest.mark.parametrize("beside", [0, 2])
+def test_what_is_kept_in_memory_proposes_what_the_file_would(tmp_path, sampler, beside):
+    """Trials end in every way, and, with others at work, some run while the next ones are proposed."""
+    if sampler == "gp":
+        pytest.importorskip("torch")
+    asked = {"n_trials": 14, "sampler": sampler, "num_splits": 2, "pruner": None if sampler == "nsga2" else "median"}
+    kept, running = study(tmp_path, **asked), []
+    copy = tmp_path / "anew"
+    copy.mkdir()
+    for number in range(14):
+        copy.joinpath(FILE_NAME).write_bytes(tmp_path.joinpath(FILE_NAME).read_bytes())
+        assert kept.proposed(number, ask) == study(copy, **asked).proposed(number, ask)
+        running.append(number)
+        if len(running) > beside:
+            ended = running.pop(0)
+            kept.report(ended, 0, float(ended % 5))
+            state = ("finished", "pruned", "failed", "finished")[ended % 4]
+            kept.finish(ended, state, [float(ended % 5)], [float(ended % 3 - 1)])
+
+
 def test_values_are_in_their_spaces(tmp_path):
     for params in trials(tmp_path, 20, sampler="random"):
         assert SPACES["lr"].has(params["lr"])
