@@ -60,19 +60,19 @@ def test_what_is_kept_in_memory_proposes_what_the_file_would(tmp_path, sampler, 
     """Trials end in every way, and, with others at work, some run while the next ones are proposed."""
     if sampler == "gp":
         pytest.importorskip("torch")
-    asked = {"n_trials": 14, "sampler": sampler, "num_splits": 2, "pruner": None if sampler == "nsga2" else "median"}
+    asked = {"n_trials": 40, "sampler": sampler, "num_splits": 2, "pruner": None if sampler == "nsga2" else "median"}
     kept, running = study(tmp_path, **asked), []
     copy = tmp_path / "anew"
     copy.mkdir()
-    for number in range(14):
+    for number in range(14 if sampler == "gp" else 40):
         copy.joinpath(FILE_NAME).write_bytes(tmp_path.joinpath(FILE_NAME).read_bytes())
         assert kept.proposed(number, ask) == study(copy, **asked).proposed(number, ask)
         running.append(number)
         if len(running) > beside:
             ended = running.pop(0)
-            kept.report(ended, 0, float(ended % 5))
-            state = ("finished", "pruned", "failed", "finished")[ended % 4]
-            kept.finish(ended, state, [float(ended % 5)], [float(ended % 3 - 1)])
+            kept.report(ended, ended % 3, float(ended * 7 % 11))
+            state = {0: "finished", 5: "failed"}.get(ended % 10, "pruned")
+            kept.finish(ended, state, [float(ended % 5)], [float(ended * 5 % 7 - 4)])
 
 
 def test_values_are_in_their_spaces(tmp_path):
