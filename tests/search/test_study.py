@@ -72,7 +72,7 @@ def test_what_is_kept_in_memory_proposes_what_the_file_would(tmp_path, sampler, 
             ended = running.pop(0)
             kept.report(ended, ended % 3, float(ended * 7 % 11))
             state = {3: "finished", 5: "failed", 25: "failed"}.get(ended, "pruned")
-            kept.finish(ended, state, [float(ended % 5)], [float(ended * 5 % 7 - 4)])
+            kept.finish(ended, state, [float(ended % 5)], [float(ended % 4)])
 
 
 def test_values_are_in_their_spaces(tmp_path):
