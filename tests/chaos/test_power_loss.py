@@ -5,9 +5,10 @@ import shutil
 
 import disk_model
 import pytest
+from small_backends import build_kit
 from system_calls import Call, recorded
 from test_writer_protocol import LINKS, POLICIES, checkpoint_folder, tree_of
-from trainings import check_checkpoints, check_equal, kfold, ledger, train
+from trainings import check_checkpoints, check_equal, kfold, ledger, train, tune
 
 from delira.runs.folder import RunFolder
 from delira.training import Parameters
@@ -295,3 +296,20 @@ def test_a_cross_validation_goes_on_after_a_power_loss(kit, tmp_path, quick_take
 @pytest.mark.timeout(1800)
 def test_a_cross_validation_goes_on_after_a_power_loss_at_any_time(kit, tmp_path, quick_takeover):
     kfolds_after_power_loss(kit, tmp_path, every=1)
+
+
+# ---- search
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_search_goes_on_after_a_power_loss(tmp_path, quick_takeover):
+    pytest.importorskip("optuna")
+    kit = build_kit("toy")
+    expected = rows_of(tune(kit, tmp_path / "unbroken"))
+    for _, folder in found_after_power_loss(lambda folder, calls: tune(kit, folder), tmp_path, 25, True):
+        assert rows_of(tune(kit, folder, resume="auto")) == expected
+
+
+def rows_of(search):
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in search.table()]

@@ -9,6 +9,7 @@ from problems import linear_problem
 
 from delira.data_loading import BaseDataManager
 from delira.io import verify_zip
+from delira.training import Parameters
 
 EPOCHS = 3
 
@@ -37,6 +38,32 @@ def kfold(kit: Any, path: Path, resume: str | None = None) -> Any:
     return experiment.kfold(
         data(12, 3), num_splits=2, shuffle=True, random_seed=0, val_split=0.34, resume=resume, **patience
     )
+
+
+def tune(kit: Any, path: Path, resume: str | None = None) -> Any:
+    """Search the learning rate by three trials of two folds."""
+    from delira.search import Float
+
+    training = {**kit.settings, "num_epochs": 2, "save_freq": 1, "val_metrics": {"squares": mean_squared}}
+    variable = {"training": {"optimizer_params": {"lr": Float(1e-3, 0.1, log=True)}}}
+    params = Parameters({"model": {"n_features": 3}, "training": training}, variable)
+    experiment = kit.experiment_cls(params, kit.network, name="search", save_path=path, verbose=0)
+    patience = {"takeover_after": 0.05} if resume else {}
+    return experiment.tune(
+        data(12, 3),
+        3,
+        "squares",
+        direction="min",
+        num_splits=2,
+        random_seed=0,
+        val_split=0.34,
+        resume=resume,
+        **patience,
+    )
+
+
+def mean_squared(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    return float(np.mean((y_true - y_pred) ** 2))
 
 
 def files(path: Path) -> list[str]:

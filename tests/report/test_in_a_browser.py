@@ -1,5 +1,6 @@
 """The pages in a real browser: nothing is loaded, nothing goes wrong, nothing sticks out of a phone, light and dark."""
 
+import dataclasses
 import html
 import json
 import re
@@ -8,8 +9,12 @@ import subprocess
 
 import numpy as np
 import pytest
+from test_bootstrap632 import bootstrap
 from test_samples_shown import Counting
 
+from delira.comparison import compare
+from delira.experiments.learning_curve import LearningCurve
+from delira.experiments.search_result import SearchResult, Trial
 from delira.report import runs_page
 from delira.report.examples import choose_examples, write_examples
 
@@ -100,6 +105,42 @@ def pages(full, validate):
         "many classes and folds": classes.to_html(),
         "runs": runs_page([full, regression, classes]),
     }
+
+
+@pytest.fixture
+def further(validate, data, tmp_path):
+    """One page of each kind that says what may be said: of a comparison, a search, a learning curve, a bootstrap."""
+    one = validate(data.labels, data.scores)
+    other = validate(data.labels, data.scores[::-1].copy())
+    sized = {"train_sizes": [30, 60], "num_splits": 2 * len(one.folds)}
+    shifted = [dataclasses.replace(fold, fold=fold.fold + len(one.folds)) for fold in other.folds]
+    both = dataclasses.replace(one, folds=[*one.folds, *shifted], info=sized, name="a curve with a long name")
+    trials = [
+        Trial(number=n, state="finished", values={"optimizer_params.lr": 0.1 / (n + 1), "kind": "a" * 40}, scores=(n,))
+        for n in range(50)
+    ]
+    return {
+        "comparison": compare(
+            [one, dataclasses.replace(other, name="a network with a rather long name")], metric="accuracy"
+        ).to_html(),
+        "search": SearchResult(
+            trials=trials, metrics=["a_metric_with_a_long_name"], are_maximised=[True], path=tmp_path
+        ).to_html(),
+        "learning curve": LearningCurve(both).to_html(),
+        "bootstrap": bootstrap().to_html(),
+    }
+
+
+@pytest.mark.parametrize("kind", ["comparison", "search", "learning curve", "bootstrap"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_pages_of_claims_fit_load_nothing_and_say_nothing_to_the_console(kind, width, further, tmp_path):
+    found, console = measured(further[kind], tmp_path, width)
+    assert console == []
+    assert found["scroll"] <= width
+    assert found["wide"] == []
+    assert found["loaded"] == []
+    assert found["broken"] == found["unnamed"] == 0
+    assert len(found["headings"]) > 2
 
 
 @pytest.mark.parametrize("kind", ["full", "regression", "many classes and folds", "runs"])

@@ -12,7 +12,7 @@ from trained_in_processes import Net, Raises, mse_of_epoch, weights_of
 
 from delira.data_loading import BaseDataManager
 from delira.errors import DeliraError
-from delira.training import PyTorchExperiment, PyTorchNetworkTrainer, launched
+from delira.training import Float, Parameters, PyTorchExperiment, PyTorchNetworkTrainer, launched
 
 FOLDER, WHAT = Path(sys.argv[1]), sys.argv[2]
 RANK = int(os.environ["RANK"])
@@ -25,12 +25,13 @@ class Scaled(Net):
         return {name: 2 * value for name, value in super().forward(x).items()}
 
 
-def experiment(**how):
+def experiment(variable=None, **how):
     training = {
         "losses": {"mse": torch.nn.MSELoss()}, "val_metrics": {"squares": mse_of_epoch}, "num_epochs": 3, "verbose": 0,
         "optimizer_cls": torch.optim.SGD, "optimizer_params": {"lr": 0.01}, "num_threads": 1, "device": "cpu", **how,
     }  # fmt: skip
-    return PyTorchExperiment({"training": training}, Scaled, save_path=FOLDER, key_mapping={"x": "data"})
+    params = Parameters({"training": training}, variable or {})
+    return PyTorchExperiment(params, Scaled, save_path=FOLDER, key_mapping={"x": "data"})
 
 
 def run(data):
@@ -50,6 +51,19 @@ def kfold(data, **how):
         str(fold): {name: np.ravel(one).tolist() for name, one in values.items()} for fold, values in found[1].items()
     }
     return {"metrics": metrics, "path": str(found.path)}
+
+
+def tune(data):
+    variable = {"training": {"optimizer_params": {"lr": Float(1e-3, 1e-1, log=True)}}}
+    found = experiment(variable).tune(data, 4, "mae", num_splits=2, random_seed=0, shuffle=True, metrics={"mae": mae})
+    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in found.table()]
+    return {"trials": rows, "best": found.best.number, "path": str(found.path)}
+
+
+def learning_curve(data):
+    asked = {"num_splits": 2, "random_seed": 0, "shuffle": True, "metrics": {"mae": mae}}
+    found = experiment().learning_curve(data, (10, 1.0), **asked)
+    return {"rows": found.to_dataframe().to_dict("records"), "path": str(found.path)}
 
 
 def trainer(data, **how):
