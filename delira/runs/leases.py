@@ -35,6 +35,55 @@ _ENDED = ("Z", "X", "x")
 _held: set[tuple[int, str]] = set()
 
 
+class _Starter:
+    """Starts the heartbeats of leases that are held for so long that they need one: most are let go of before.
+
+    It reads and writes nothing, so that a file system that hangs keeps no lease of another one from beating.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: dict[Lease, float] = {}
+        self._thread: threading.Thread | None = None
+
+    def add(self, lease: "Lease", after: float) -> None:
+        """Begin with a lease after so many seconds."""
+        with self._changed:
+            self._waiting[lease] = time.monotonic() + after
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="delira-leases", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def discard(self, lease: "Lease") -> None:
+        """Begin with it no more."""
+        with self._changed:
+            self._waiting.pop(lease, None)
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                for lease in [lease for lease, due in self._waiting.items() if due <= now]:
+                    del self._waiting[lease]
+                    lease.begin()
+                first = min(self._waiting.values(), default=None)
+                self._changed.wait(None if first is None else max(0.0, first - time.monotonic()))
+
+
+_starter = _Starter()
+
+
+def _start_anew() -> None:
+    """A child that was forked has neither the thread nor the leases, and its lock may be held for ever."""
+    global _starter
+    _starter = _Starter()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
+
+
 @dataclasses.dataclass(frozen=True)
 class Holder:
     """Who holds a lease, as its file says."""
@@ -258,7 +307,8 @@ class Lease:
                 self._let_go()
                 return False
             except FileNotFoundError:  # also: somebody has just released the last one, and removed the folder
-                files.make_folder(self.path.parent)
+                with files.unsynced():  # after a power loss nobody holds it
+                    files.make_folder(self.path.parent)
                 continue
             with file:
                 try:
@@ -272,9 +322,13 @@ class Lease:
         """Begin to show that this process is alive."""
         if not self._is_written:
             return self
+        _starter.add(self, self._leases.expires_after / _BEATS)
+        return self
+
+    def begin(self) -> None:
+        """Begin with its heartbeats, at once."""
         self._thread = threading.Thread(target=self._keep, name=f"delira-lease-{self.part}", daemon=True)
         self._thread.start()
-        return self
 
     def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if os.getpid() == self._own.pid:
@@ -282,6 +336,7 @@ class Lease:
 
     def release(self) -> None:
         """Let somebody else have it."""
+        _starter.discard(self)
         self._is_over.set()
         if self._thread is not None:
             self._thread.join()
@@ -333,19 +388,21 @@ class Lease:
         return json.dumps({**vars(self._own), "beat": f"{self._beat:0{_DIGITS}}"}).encode() + b"\n"
 
     def _keep(self) -> None:
-        while not self._is_over.wait(self._leases.expires_after / _BEATS):
+        while not self._is_over.is_set():
             self._beat += 1
             try:
                 descriptor = os.open(self.path, os.O_WRONLY)
             except FileNotFoundError:
                 return  # taken over: whoever works finds it out before it writes
             except OSError:  # a disk that is away now may be back for the next one
-                continue
-            try:
-                with contextlib.suppress(OSError):
-                    os.write(descriptor, self._content())
-            finally:
-                os.close(descriptor)
+                descriptor = -1
+            if descriptor >= 0:
+                try:
+                    with contextlib.suppress(OSError):
+                        os.write(descriptor, self._content())
+                finally:
+                    os.close(descriptor)
+            self._is_over.wait(self._leases.expires_after / _BEATS)
 
 
 def _name(part: str, number: int) -> str:
