@@ -32,9 +32,10 @@ def check_ours(folder: Path) -> None:
     CheckpointError, LeaseLostError
         Saying which.
     """
-    refuse_moved(folder)
+    path = os.path.realpath(folder)
+    _refuse_moved(path)
     for (process, name), check in [*_fences.items()]:
-        if process == os.getpid() and Path(os.path.realpath(folder)).is_relative_to(name):
+        if process == os.getpid() and _is_below(path, name):
             check()
 
 
@@ -48,9 +49,17 @@ def refuse_moved(path: Path) -> None:
     CheckpointError
         Naming where the folder is, if the system tells.
     """
-    path = Path(os.path.realpath(path))
+    _refuse_moved(os.path.realpath(path))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Return True if a path is a folder, or below it; both are real ones."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _refuse_moved(path: str) -> None:
     for (process, name), home in [*homes.items()]:
-        if process != os.getpid() or not path.is_relative_to(name):
+        if process != os.getpid() or not _is_below(path, name):
             continue
         try:
             about = os.fstat(home)

@@ -19,5 +19,6 @@ def kit(request, kit):
 def quick_takeover(monkeypatch):
     """A lease that cannot be read any more is waited for, and looked at a dozen times, without half seconds between."""
     monkeypatch.setattr(leases, "TAKEN_OVER_AFTER", 0.05)
+    monkeypatch.setattr(leases.Leases.__init__, "__defaults__", (0.05,))  # of the study of a search
     for module, pause in ((leases, "_LOOK"), (folds, "_LOOK"), (folds, "_FOLLOW")):
         monkeypatch.setattr(module, pause, 0.002)
