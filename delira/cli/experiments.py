@@ -91,7 +91,8 @@ def _named(imports: Sequence[str]) -> dict[str, Any]:
 def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
     """Refuse what the file names and no module has, before anything is built."""
     given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
-    missing = find_unresolved({**given, "kfold": dict(plan.kfold or {}), "tune": dict(plan.tune or {})})
+    asked = {name: dict(getattr(plan, name) or {}) for name in ("kfold", "tune", "run")}
+    missing = find_unresolved({**given, **asked})
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(
@@ -132,7 +133,7 @@ def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> Callabl
     if not plan.data:
         raise ConfigError(
             f"{file} names no data; write it by experiment.save(data=function), add a line 'data: module:function', "
-            "or, of 'delira work', say --data module:function"
+            "or, of 'delira work' and 'delira rerun', say --data module:function"
         )
     if plan.data not in objects:
         module = plan.data.partition(":")[0]
@@ -141,6 +142,12 @@ def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> Callabl
             f"{'SCRIPT.py' if module == '__main__' else module}"
         )
     return functools.partial(objects[plan.data], **plan.data_arguments)
+
+
+def both(data: Any) -> tuple[Any, Any]:
+    """Data of training and of validation, which a function gives together, or the first alone."""
+    train, val = data if isinstance(data, tuple) else (data, None)
+    return train, val
 
 
 def placed(options: argparse.Namespace) -> dict[str, Any]:

@@ -226,6 +226,7 @@ class BaseExperiment(Generic[NetworkT]):
             validation=run_request.describe_validation(val_data),
             seen_cases=True,
         ) as folder:
+            experiment_file.write_run(self, request, folder.path, data_keys)
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
                 raise CheckpointError(  # what a user asked to continue never begins anew

@@ -151,7 +151,7 @@ def test_the_folder_may_be_deleted_under_the_run(tmp_path, error):
 def test_nothing_of_the_lock_is_left_in_a_finished_run(kit, tmp_path, manager):
     experiment_of(kit, tmp_path, 1).run(manager())
     (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
-    files = {"parameters.yml", "manifest.json", "ledger.jsonl", "cases.json"}
+    files = {"parameters.yml", "experiment.yml", "manifest.json", "ledger.jsonl", "cases.json"}
     assert {path.name for path in folder.iterdir()} == {*files, "fold_00"}
 
 
