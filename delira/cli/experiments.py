@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,12 @@ from delira.utils.yaml_codec import find_unresolved
 
 
 def read_experiment(
-    file: str, imports: Sequence[str], data: str | None = None, data_arguments: Mapping[str, Any] | None = None
-) -> tuple[BaseExperiment[Any], Plan, Callable[[], Any]]:
+    file: str,
+    imports: Sequence[str],
+    data: str | None = None,
+    data_arguments: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+) -> tuple[BaseExperiment[Any], Plan, functools.partial[Any]]:
     """Return the experiment of a file, what else that says, and the function that gives the data.
 
     Parameters
@@ -33,6 +37,8 @@ def read_experiment(
         Which one; modules and scripts that have what it names.
     data, data_arguments
         Instead of what the file says.
+    folder
+        Of the experiment, instead of the one that the file says.
 
     Raises
     ------
@@ -47,6 +53,8 @@ def read_experiment(
     if data_arguments is not None:
         plan = dataclasses.replace(plan, data_arguments=data_arguments)
     load = _data_function(plan, objects, file)
+    if folder is not None:
+        arguments |= _placed_in(folder.absolute(), str(arguments.get("name", "")))
     settings = arguments.pop("settings")
     return _class_of(plan, arguments["model_cls"], objects)(**settings, **arguments), plan, load
 
@@ -129,7 +137,15 @@ def _class_of(plan: Plan, model_cls: Any, objects: Mapping[str, Any]) -> type[Ba
     return cls
 
 
-def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> Callable[[], Any]:
+def _placed_in(folder: Path, name: str) -> dict[str, Any]:
+    """Arguments of an experiment whose folder this is; it keeps its name unless the folder was renamed."""
+    parts = Path(name).parts
+    if not parts or folder.parts[-len(parts) :] != parts:
+        name, parts = folder.name, folder.parts[-1:]
+    return {"name": name, "save_path": folder.parents[len(parts) - 1]}
+
+
+def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> functools.partial[Any]:
     if not plan.data:
         raise ConfigError(
             f"{file} names no data; write it by experiment.save(data=function), add a line 'data: module:function', "
@@ -152,5 +168,5 @@ def both(data: Any) -> tuple[Any, Any]:
 
 def placed(options: argparse.Namespace) -> dict[str, Any]:
     """Where folds run, and where else their files go, if the command line says so."""
-    asked = {"executor": options.executor, "n_jobs": options.n_jobs, "mirror": options.mirror}
+    asked = {name: getattr(options, name, None) for name in ("executor", "n_jobs", "mirror")}
     return {name: value for name, value in asked.items() if value is not None}

@@ -212,7 +212,7 @@ class BaseExperiment(Generic[NetworkT]):
             check_manager(train_data, "training")
             check_manager(val_data, "validation")
         fold = checkpoint = None
-        if resume is not None and resume != "auto":
+        if resume is not None and resume != "auto" and not isinstance(resume, At):
             fold, checkpoint = locate_fold(mirroring.located(mirror, self.save_path, self.name, resume))
             resume = fold.parent
         with self.open_folder(

@@ -1,0 +1,235 @@
+"""``delira rerun``: run a run again from what its folder says, and compare both bit for bit."""
+
+import argparse
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from delira.cli.experiments import both, placed, read_experiment
+from delira.cli.imports import scripts
+from delira.cli.output import DASH, Answer, say, table, wrapped
+from delira.cli.repeatable import why_not
+from delira.cli.verify import DIFFERENT, compare_environment
+from delira.errors import ConfigError
+from delira.experiments.command_line import fold_numbers
+from delira.experiments.experiment import BaseExperiment
+from delira.experiments.experiment_file import FILE_NAME, Plan, name_data
+from delira.runs.differences import find_differences
+from delira.runs.folder import At, epochs_asked_for
+from delira.runs.reruns import WEIGHTS, Comparison, Difference, compare_runs
+from delira.runs.stored_run import RUNNING, StoredRun, read_run
+from delira.utils import references, yaml_codec
+
+#: parts of a manifest that a rerun may not change: a comparison would say nothing
+_OF_DATA = ("data", "validation")
+
+
+class LoadedOnce(functools.partial[Any]):
+    """A function that gives data, which are read once and kept: they are looked at before the training."""
+
+    def __call__(self) -> Any:
+        """Return the data."""
+        if not hasattr(self, "loaded"):
+            self.loaded = super().__call__()
+        return self.loaded
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Run a run again in a new folder, and compare.
+
+    Parameters
+    ----------
+    options
+        ``run``, its folder; ``imports``, modules and scripts; ``data`` and ``data_arguments``, if the run does not say
+        how to get its data; ``only_folds``; ``out``; ``executor``, ``n_jobs``.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be run again: saying what is missing, or that the data are others.
+    """
+    found = read_run(options.run)
+    _check_can_begin(found)
+    folds = _chosen(found, options.only_folds)
+    arguments = None if options.data_arguments is None else yaml_codec.loads(options.data_arguments)
+    was_script = str(found.manifest.get("model", "")).startswith("__main__:")
+    with references.as_main(scripts(options.imports) if was_script else ()):
+        place = None if options.out is None else Path(options.out) / found.name
+        experiment, plan, load = read_experiment(
+            str(found.path / FILE_NAME), options.imports, options.data, arguments, place or found.path.parent
+        )
+        before = _Before(found)
+        _settle(experiment, found, before)
+        at = At.new(experiment.save_path)
+        try:
+            _begin(experiment, plan, load, found, folds, options, At(at.path, at.number, check=before.check))
+        finally:
+            if not any(at.path.iterdir()):  # it was refused before it began
+                at.path.rmdir()
+    again = read_run(at.path)
+    return _answer(found, again, compare_runs(found, again, folds), before)
+
+
+def _check_can_begin(found: StoredRun) -> None:
+    """Refuse what this command cannot run again, before anything is imported."""
+    if found.state == RUNNING:
+        raise ConfigError(f"{found.owner} is at work on {found.path}; run it again when that has ended")
+    if why := why_not(found):
+        raise ConfigError(f"{found.path} cannot be run again: {why}")
+
+
+def _chosen(found: StoredRun, text: str | None) -> list[int]:
+    """Numbers of the folds that are run again: those that the run has, or those of them that are asked for."""
+    there = [*found.fold_folders]
+    if text is None:
+        return there
+    if found.kind != "kfold":
+        raise ConfigError(f"--only-folds is of a cross-validation, and {found.path} is one training")
+    try:
+        asked = fold_numbers(text)
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"--only-folds: {error}") from None
+    if missing := sorted({*asked} - {*there}):
+        raise ConfigError(
+            f"--only-folds {text}: there is nothing to compare fold {missing[0]} with; {found.path} has {there}"
+        )
+    return sorted({*asked})
+
+
+def _settle(experiment: BaseExperiment[Any], found: StoredRun, before: "_Before") -> None:
+    """Give an experiment the seed and the threads of the run, where its file leads to others."""
+    settings: dict[str, Any] = experiment.settings  # type: ignore[assignment]
+    seed, threads = found.manifest["seed"], found.manifest.get("num_threads")
+    stated = {**experiment.params.training_settings(), **settings}
+    if stated.get("seed", seed if found.kind == "kfold" else 0) != seed:
+        settings["seed"] = seed
+    devices = experiment.backend.devices
+    if stated.get("num_threads") is not None or threads in (None, devices.thread_count()):
+        return
+    try:
+        with devices.threads(threads):
+            settings["num_threads"] = threads
+        before.is_told.add("training.num_threads")
+    except ConfigError as error:
+        before.note(f"num_threads: {threads} in the run, {devices.thread_count()} here, which cannot change: {error}")
+
+
+class _Before:
+    """What differs from the run before anything is trained; told at once, since a training takes its time."""
+
+    def __init__(self, found: StoredRun):
+        self._found = found
+        self.changes: list[str] = []
+        #: settings that are given so that the rerun is the same
+        self.is_told: set[str] = set()
+
+    def note(self, line: str) -> None:
+        """Remember a difference, and say it."""
+        self.changes.append(line)
+        say(f"delira rerun: {line}")
+
+    def check(self, facts: Mapping[str, Any]) -> None:
+        """Compare what the new run says of itself.
+
+        Raises
+        ------
+        ConfigError
+            If it would be trained on other data.
+        """
+        different = find_differences(self._found.manifest, facts)
+        others = [line for part in _OF_DATA if part in different for line in different[part] if "fingerprint" in line]
+        if others:
+            raise ConfigError(
+                f"these are not the data of {self._found.path}: {'; '.join(others)}; name those by --data "
+                "module:function and --data-arguments"
+            )
+        for line in (line for part in different.values() for line in part):
+            if line.partition(":")[0] not in self.is_told:
+                self.note(line)
+
+
+def _begin(
+    experiment: BaseExperiment[Any],
+    plan: Plan,
+    load: functools.partial[Any],
+    found: StoredRun,
+    folds: Sequence[int],
+    options: argparse.Namespace,
+    at: Any,
+) -> None:
+    epochs = epochs_asked_for(found.manifest, found.events)
+    load = LoadedOnce(load.func, **load.keywords)
+    if found.kind == "run":
+        if placed(options):
+            raise ConfigError(f"--n-jobs and --executor are of a cross-validation, and {found.path} is one training")
+        experiment.run(*both(load()), **(plan.run or {}), num_epochs=epochs, resume=at)
+        name_data(at.path, load)
+    else:
+        asked = {**(plan.kfold or {}), **placed(options), "num_epochs": epochs, "folds": folds}
+        experiment.kfold(load, **asked, resume=at)
+
+
+# ------------------------------------------------------------------ what is told
+
+
+def _answer(found: StoredRun, again: StoredRun, comparison: Comparison, before: _Before) -> Answer:
+    environment = [] if comparison.is_equal else [*compare_environment(found)]
+    others = [check for check in environment if check.state == DIFFERENT]
+    content = {
+        "run": str(found.path),
+        "rerun": str(again.path),
+        "is_equal": comparison.is_equal,
+        "epochs": comparison.epochs,
+        "hashes": comparison.hashes,
+        "folds": comparison.folds,
+        "tested": comparison.tested,
+        "first": _plain(comparison.firsts[0]) if comparison.firsts else None,
+        "differences": [_plain(each) for each in comparison.firsts],
+        "largest": _plain(comparison.largest),
+        "changes": before.changes,
+        "environment": [check._asdict() for check in others],
+        "remarks": comparison.remarks,
+    }
+    causes = [*before.changes, *(f"{check.what}: {check.detail}" for check in others)]
+    text = "\n".join([*_told(found, comparison, causes), f"{'rerun':<12} {again.path}"])
+    return Answer(content, text, is_broken=not comparison.is_equal)
+
+
+def _plain(difference: Difference | None) -> dict[str, Any] | None:
+    return None if difference is None else {**difference._asdict(), "relative": difference.relative}
+
+
+def _told(found: StoredRun, comparison: Comparison, causes: Sequence[str]) -> list[str]:
+    n_folds = len(comparison.folds)
+    compared = f"{comparison.epochs} epochs" + (f" of {n_folds} folds" if found.kind == "kfold" else "")
+    lines = []
+    if comparison.is_equal:
+        lines.append(f"equal, bit for bit: {compared}")
+    elif not comparison.firsts:
+        lines.append("nothing to compare: the run has no epoch")
+    else:
+        first = comparison.firsts[0]
+        lines += [f"different: first in {_place(first, found.kind)}", "", *_values(first), ""]
+        if (largest := comparison.largest) is not None:
+            told = f"relative difference {largest.relative:.2g}: {largest.entry}, {_place(largest, found.kind)}"
+            lines.append(wrapped(told, f"{'largest':<12} "))
+        if (others := len(comparison.firsts)) < n_folds:
+            lines.append(f"{'folds':<12} {n_folds - others} of {n_folds} are equal")
+    if comparison.hashes:
+        lines.append(f"{'weights':<12} compared after {comparison.hashes} epochs")
+    if comparison.tested:
+        lines.append(f"{'tests':<12} metrics and predictions of {len(comparison.tested)} folds")
+    lines += [wrapped(line, f"{'changed':<12} ") for line in causes]
+    return [*lines, *(wrapped(line, f"{'note':<12} ") for line in comparison.remarks)]
+
+
+def _place(difference: Difference, kind: str) -> str:
+    fold = f"fold {difference.fold}, " if kind == "kfold" else ""
+    return f"{fold}the test" if difference.epoch is None else f"{fold}epoch {difference.epoch}"
+
+
+def _values(first: Difference) -> list[str]:
+    far = DASH if first.relative is None else f"{first.relative:.2g}"
+    told = [str(each)[:12] if first.entry == WEIGHTS else repr(each) for each in (first.run, first.rerun)]
+    return table(["entry", "run", "rerun", "relative"], [[first.entry, *told, far]], "<>>>").splitlines()
