@@ -101,6 +101,11 @@ def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
     given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
     asked = {name: dict(getattr(plan, name) or {}) for name in ("kfold", "tune", "run")}
     missing = find_unresolved({**given, **asked})
+    if nameless := [f"{place} ({entry})" for place, entry in missing.items() if "$repr" in record(entry)]:
+        raise ConfigError(
+            f"the file has only a text of {', '.join(nameless)}: what it can name is a class or a function at the top "
+            "of a module, or an object that keeps the arguments of its constructor under their names"
+        )
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(

@@ -1,11 +1,13 @@
 """Whether a run can be run again here, bit for bit, as far as its folder and this environment tell."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from delira.errors import ConfigError
 from delira.experiments import experiment_file
 from delira.experiments.experiment_file import FILE_NAME
+from delira.experiments.search_result import FILE_NAME as TRIAL_FILE
 from delira.frameworks import DISTRIBUTIONS, PACKAGES
 from delira.runs.stored_run import StoredRun
 from delira.runs.weight_hashes import read_hashes
@@ -52,6 +54,11 @@ def outlook(run: StoredRun, different: Mapping[str, str]) -> Outlook:
     return Outlook(UNKNOWN if reasons else CAN, reasons, [*_needs(run)])
 
 
+def plan_of(run: StoredRun) -> Path:
+    """The file that says what a run is; of a trial that is its search's."""
+    return (run.path.absolute().parents[1] if run.manifest.get("is_trial") else run.path) / FILE_NAME
+
+
 def why_not(run: StoredRun) -> str:
     """Why a run cannot be run again at all; empty if it can."""
     if not run.manifest.get("fingerprint") or not isinstance(run.manifest.get("seed"), int):
@@ -61,11 +68,13 @@ def why_not(run: StoredRun) -> str:
             "it is a search, whose trials follow from each other; each of them is run again from its own folder, "
             f"{run.path / 'trials' / 'trial_0000'} and so on"
         )
-    if not (run.path / FILE_NAME).exists():
+    if run.manifest.get("is_trial") and not (run.path / TRIAL_FILE).exists():
+        return "it is a trial of a search, and has not ended"
+    if not plan_of(run).exists():
         example = ", kfold={…}" if run.kind == "kfold" else ""
         return (
             f"it has no {FILE_NAME}, which says what it is: it is of an older version; write it, in the script that "
-            f"began it, by experiment.save({str(run.path / FILE_NAME)!r}, data=function{example})"
+            f"began it, by experiment.save({str(plan_of(run))!r}, data=function{example})"
         )
     if not run.fold_folders:
         return "it was broken off before its first epoch, so there is nothing to compare"
@@ -111,7 +120,7 @@ def _doubts(run: StoredRun, different: Mapping[str, str]) -> Iterator[str]:
 def _needs(run: StoredRun) -> Iterator[str]:
     """What else is good to know before."""
     try:
-        _, plan = experiment_file.read(run.path / FILE_NAME, None)
+        _, plan = experiment_file.read(plan_of(run), None)
     except (ConfigError, OSError, LookupError, TypeError) as error:
         yield f"{FILE_NAME} cannot be read: {error}"
         return

@@ -9,20 +9,22 @@ from typing import Any
 from delira.cli.experiments import both, placed, read_experiment
 from delira.cli.imports import scripts
 from delira.cli.output import DASH, Answer, say, table, wrapped
-from delira.cli.repeatable import why_not
+from delira.cli.repeatable import plan_of, why_not
 from delira.cli.verify import DIFFERENT, compare_environment
 from delira.errors import ConfigError
+from delira.experiments import tuning
 from delira.experiments.command_line import fold_numbers
 from delira.experiments.experiment import BaseExperiment
-from delira.experiments.experiment_file import FILE_NAME, Plan, name_data
+from delira.experiments.experiment_file import Plan, name_data
+from delira.experiments.search_result import Trial
 from delira.runs.differences import find_differences
 from delira.runs.folder import At, epochs_asked_for
 from delira.runs.reruns import WEIGHTS, Comparison, Difference, compare_runs
 from delira.runs.stored_run import RUNNING, StoredRun, read_run
 from delira.utils import references, yaml_codec
 
-#: parts of a manifest that a rerun may not change: a comparison would say nothing
-_OF_DATA = ("data", "validation")
+#: what lines are called that tell of other data: a comparison would say nothing
+_OF_DATA = ("dataset", "validation data")
 
 
 class LoadedOnce(functools.partial[Any]):
@@ -55,10 +57,9 @@ def run(options: argparse.Namespace) -> Answer:
     arguments = None if options.data_arguments is None else yaml_codec.loads(options.data_arguments)
     was_script = str(found.manifest.get("model", "")).startswith("__main__:")
     with references.as_main(scripts(options.imports) if was_script else ()):
-        place = None if options.out is None else Path(options.out) / found.name
-        experiment, plan, load = read_experiment(
-            str(found.path / FILE_NAME), options.imports, options.data, arguments, place or found.path.parent
-        )
+        file = plan_of(found)
+        place = file.parents[1] if options.out is None else Path(options.out) / found.name
+        experiment, plan, load = read_experiment(str(file), options.imports, options.data, arguments, place)
         before = _Before(found)
         _settle(experiment, found, before)
         at = At.new(experiment.save_path)
@@ -137,14 +138,13 @@ class _Before:
         ConfigError
             If it would be trained on other data.
         """
-        different = find_differences(self._found.manifest, facts)
-        others = [line for part in _OF_DATA if part in different for line in different[part] if "fingerprint" in line]
-        if others:
+        lines = [line for part in find_differences(self._found.manifest, facts).values() for line in part]
+        if others := [line for line in lines if line.partition(":")[0] in _OF_DATA]:
             raise ConfigError(
                 f"these are not the data of {self._found.path}: {'; '.join(others)}; name those by --data "
                 "module:function and --data-arguments"
             )
-        for line in (line for part in different.values() for line in part):
+        for line in lines:
             if line.partition(":")[0] not in self.is_told:
                 self.note(line)
 
@@ -160,9 +160,14 @@ def _begin(
 ) -> None:
     epochs = epochs_asked_for(found.manifest, found.events)
     load = LoadedOnce(load.func, **load.keywords)
-    if found.kind == "run":
-        if placed(options):
-            raise ConfigError(f"--n-jobs and --executor are of a cross-validation, and {found.path} is one training")
+    is_trial = bool(found.manifest.get("is_trial"))
+    if placed(options) and (is_trial or found.kind == "run"):
+        what = "a trial of a search" if is_trial else "one training"
+        raise ConfigError(f"--n-jobs and --executor are of a cross-validation, and {found.path} is {what}")
+    if is_trial:
+        values = Trial.read(found.path).values
+        tuning.trial_again(experiment, plan.tune or {}, load, values, folds).run(at)
+    elif found.kind == "run":
         experiment.run(*both(load()), **(plan.run or {}), num_epochs=epochs, resume=at)
         name_data(at.path, load)
     else:
@@ -184,6 +189,7 @@ def _answer(found: StoredRun, again: StoredRun, comparison: Comparison, before: 
         "hashes": comparison.hashes,
         "folds": comparison.folds,
         "tested": comparison.tested,
+        "predicted": comparison.predicted,
         "first": _plain(comparison.firsts[0]) if comparison.firsts else None,
         "differences": [_plain(each) for each in comparison.firsts],
         "largest": _plain(comparison.largest),
@@ -219,7 +225,8 @@ def _told(found: StoredRun, comparison: Comparison, causes: Sequence[str]) -> li
     if comparison.hashes:
         lines.append(f"{'weights':<12} compared after {comparison.hashes} epochs")
     if comparison.tested:
-        lines.append(f"{'tests':<12} metrics and predictions of {len(comparison.tested)} folds")
+        what = "metrics and predictions" if comparison.predicted else "metrics"
+        lines.append(f"{'tests':<12} {what} of {len(comparison.tested)} folds")
     lines += [wrapped(line, f"{'changed':<12} ") for line in causes]
     return [*lines, *(wrapped(line, f"{'note':<12} ") for line in comparison.remarks)]
 

@@ -52,7 +52,9 @@ class Comparison:
     folds: list[int] = field(default_factory=list)
     """Numbers of those that were compared."""
     tested: list[int] = field(default_factory=list)
-    """Those whose metrics and predictions were compared, too."""
+    """Those whose metrics were compared, too."""
+    predicted: list[int] = field(default_factory=list)
+    """Those of them whose predictions were kept, and compared."""
     firsts: list[Difference] = field(default_factory=list)
     """The first difference of each fold that differs."""
     largest: Difference | None = None
@@ -85,6 +87,10 @@ def compare_runs(run: StoredRun, rerun: StoredRun, folds: Iterable[int]) -> Comp
         found.firsts += differences[:1]
         far = [each for each in [found.largest, *differences] if each is not None and each.relative is not None]
         found.largest = max(far, key=lambda each: each.relative or 0.0, default=None)
+    if found.epochs and not found.hashes:
+        found.remarks.append("no hashes of the weights were recorded, so only numbers are compared")
+    if found.tested and not found.predicted:
+        found.remarks.append("the predictions were not kept, so only metrics are compared")
     return found
 
 
@@ -94,7 +100,6 @@ def compare_runs(run: StoredRun, rerun: StoredRun, folds: Iterable[int]) -> Comp
 def _of_epochs(run: StoredRun, rerun: StoredRun, number: int, found: Comparison) -> Iterator[Difference]:
     then, now = (_epochs(each.fold_folders.get(number), found) for each in (run, rerun))
     hashes = [_hashes(each.fold_folders.get(number), found) for each in (run, rerun)]
-    compared = 0
     for epoch in sorted({*then, *now}):
         if epoch not in then and not _has_ended(run, number):
             continue  # it was broken off before
@@ -109,12 +114,9 @@ def _of_epochs(run: StoredRun, rerun: StoredRun, number: int, found: Comparison)
                 yield Difference(number, epoch, entry, *values)
         digests = [each.get(epoch) for each in hashes]
         if None not in digests:
-            compared += 1
+            found.hashes += 1
             if digests[0] != digests[1]:
                 yield Difference(number, epoch, WEIGHTS, *digests)
-    found.hashes += compared
-    if then and not compared:
-        found.remarks.append(f"fold {number}: no hashes of the weights were recorded, so only numbers are compared")
 
 
 def _has_ended(run: StoredRun, number: int) -> bool:
@@ -165,9 +167,9 @@ def _of_test(run: StoredRun, rerun: StoredRun, number: int, found: Comparison) -
         return
     found.tested.append(number)
     yield from _of_trees(number, "metrics", then.fields["metrics"], now.fields["metrics"])
-    if then.outputs is None or now.outputs is None:
-        found.remarks.append(f"fold {number}: its predictions were not kept, so only metrics are compared")
+    if then.outputs is None or now.outputs is None or not then.outputs["predictions"]:
         return
+    found.predicted.append(number)
     for name in ("predictions", "targets"):
         yield from _of_trees(number, name, then.outputs[name], now.outputs[name])
 
