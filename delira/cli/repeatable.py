@@ -8,14 +8,12 @@ from delira.errors import ConfigError
 from delira.experiments import experiment_file
 from delira.experiments.experiment_file import FILE_NAME
 from delira.experiments.search_result import FILE_NAME as TRIAL_FILE
-from delira.frameworks import DISTRIBUTIONS, PACKAGES
+from delira.frameworks import PACKAGES, distributions_of
 from delira.runs.stored_run import StoredRun
 from delira.runs.weight_hashes import read_hashes
 from delira.utils.files import mapping
 
 CAN, UNKNOWN, CANNOT = "can be equal", "not known", "cannot"
-#: package as it is imported -> what it is called where versions are recorded, if that is not the same
-_DISTRIBUTIONS = {"sklearn": ("scikit-learn",), "tensorflow": ("tensorflow", "tensorflow-cpu")}
 #: what every backend computes with
 _ALWAYS = ("python", "delira", "numpy", "scikit-learn", "batchgenerators")
 #: of the environment besides versions: what they may change
@@ -85,19 +83,14 @@ def _impossible(run: StoredRun, different: Mapping[str, str]) -> Iterator[str]:
     changes = [change for event in run.events for change in event.get("changes") or ()]
     if changes:
         yield f"it was continued with changes: {'; '.join(map(str, changes))}"
-    for name in _packages(run) if run.manifest.get("room") in PACKAGES else ():
+    backend = str(run.manifest.get("room"))
+    for name in distributions_of(backend) if backend in PACKAGES else ():
         if different.get(name, "").endswith("not installed here"):
             yield f"{name} is not installed here"
 
 
-def _packages(run: StoredRun) -> list[str]:
-    """What the backend of a run computes with, as versions are recorded."""
-    needed = PACKAGES.get(str(run.manifest.get("room")), DISTRIBUTIONS)  # of one's own: whichever there are
-    return [name for package in needed for name in _DISTRIBUTIONS.get(package, (package,))]
-
-
 def _doubts(run: StoredRun, different: Mapping[str, str]) -> Iterator[str]:
-    for name in dict.fromkeys([*_ALWAYS, *_packages(run)]):
+    for name in dict.fromkeys([*_ALWAYS, *distributions_of(str(run.manifest.get("room")))]):
         if name in different:
             yield f"{name}: {different[name]}"
     yield from (f"{name}: {different[name]}; {why}" for name, why in _MACHINE.items() if name in different)

@@ -100,6 +100,12 @@ def test_what_changes_no_bit_is_none(run, entries):
     assert told(run)["state"] == "can be equal"
 
 
+def test_changes_that_were_in_no_commit_are_a_doubt_outside_of_the_repository_too(run, monkeypatch):
+    edit(run, git={"changed": True})
+    monkeypatch.setattr(environment, "git_commit", lambda script: None)
+    assert told(run)["reasons"] == ["git: the script had changes that were in no commit"]
+
+
 def test_folds_that_had_to_compute_with_other_threads_are_a_doubt(run):
     log(run, event="other_threads", fold=1, num_threads=3)
     assert "num_threads: some folds" in told(run)["reasons"][0]
