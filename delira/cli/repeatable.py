@@ -114,7 +114,7 @@ def _needs(run: StoredRun) -> Iterator[str]:
     """What else is good to know before."""
     try:
         _, plan = experiment_file.read(plan_of(run), None)
-    except (ConfigError, OSError, LookupError, TypeError) as error:
+    except (ConfigError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
         yield f"{FILE_NAME} cannot be read: {error}"
         return
     if not plan.data:

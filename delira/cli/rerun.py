@@ -17,7 +17,7 @@ from delira.experiments.command_line import fold_numbers
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.experiment_file import Plan, name_data
 from delira.experiments.search_result import Trial
-from delira.runs.differences import find_differences
+from delira.runs.differences import find_differences, find_remarks
 from delira.runs.folder import At, epochs_asked_for
 from delira.runs.reruns import WEIGHTS, Comparison, Difference, compare_runs
 from delira.runs.stored_run import RUNNING, StoredRun, read_run
@@ -57,11 +57,11 @@ def run(options: argparse.Namespace) -> Answer:
     arguments = None if options.data_arguments is None else yaml_codec.loads(options.data_arguments)
     was_script = str(found.manifest.get("model", "")).startswith("__main__:")
     with references.as_main(scripts(options.imports) if was_script else ()):
-        file = plan_of(found)
+        file = plan_of(found).absolute()
         place = file.parents[1] if options.out is None else Path(options.out) / found.name
         experiment, plan, load = read_experiment(str(file), options.imports, options.data, arguments, place)
         before = _Before(found)
-        _settle(experiment, found, before)
+        _settle(experiment, found, before, is_shared_out=bool(placed(options)))
         at = At.new(experiment.save_path)
         try:
             _begin(experiment, plan, load, found, folds, options, At(at.path, at.number, check=before.check))
@@ -98,15 +98,16 @@ def _chosen(found: StoredRun, text: str | None) -> list[int]:
     return sorted({*asked})
 
 
-def _settle(experiment: BaseExperiment[Any], found: StoredRun, before: "_Before") -> None:
-    """Give an experiment the seed and the threads of the run, where its file leads to others."""
+def _settle(experiment: BaseExperiment[Any], found: StoredRun, before: "_Before", *, is_shared_out: bool) -> None:
+    """Give an experiment the seed and the threads of the run, where its file, or processes, lead to others."""
     settings: dict[str, Any] = experiment.settings  # type: ignore[assignment]
     seed, threads = found.manifest["seed"], found.manifest.get("num_threads")
     stated = {**experiment.params.training_settings(), **settings}
     if stated.get("seed", seed if found.kind == "kfold" else 0) != seed:
         settings["seed"] = seed
     devices = experiment.backend.devices
-    if stated.get("num_threads") is not None or threads in (None, devices.thread_count()):
+    is_same = threads == devices.thread_count() and not is_shared_out
+    if stated.get("num_threads") is not None or threads is None or is_same:
         return
     try:
         with devices.threads(threads):
@@ -138,13 +139,14 @@ class _Before:
         ConfigError
             If it would be trained on other data.
         """
-        lines = [line for part in find_differences(self._found.manifest, facts).values() for line in part]
+        manifest = self._found.manifest
+        lines = [line for part in find_differences(manifest, facts).values() for line in part]
         if others := [line for line in lines if line.partition(":")[0] in _OF_DATA]:
             raise ConfigError(
                 f"these are not the data of {self._found.path}: {'; '.join(others)}; name those by --data "
                 "module:function and --data-arguments"
             )
-        for line in lines:
+        for line in [*lines, *find_remarks(manifest, facts)]:
             if line.partition(":")[0] not in self.is_told:
                 self.note(line)
 
@@ -238,5 +240,5 @@ def _place(difference: Difference, kind: str) -> str:
 
 def _values(first: Difference) -> list[str]:
     far = DASH if first.relative is None else f"{first.relative:.2g}"
-    told = [str(each)[:12] if first.entry == WEIGHTS else repr(each) for each in (first.run, first.rerun)]
+    told = [str(each)[:12] if first.entry == WEIGHTS else f"{each!r:.30}" for each in (first.run, first.rerun)]
     return table(["entry", "run", "rerun", "relative"], [[first.entry, *told, far]], "<>>>").splitlines()

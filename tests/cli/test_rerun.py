@@ -89,15 +89,27 @@ def kfold(given, **more):
     return experiment("folds").kfold(given, **options, **more)
 
 
-def search():
+def searched(name):
     from delira.search import Float
 
-    made = experiment("search")
-    params = Parameters({"model": {"n_features": 3}, "training": dict(made.params["fixed"]["training"])},
-                        {"training": {"optimizer_params": {"lr": Float(0.01, 0.1, log=True)}}})
-    return ToyExperiment(params, Line, name="search", save_path="runs").tune(
+    fixed = {"model": {"n_features": 3}, "training": dict(experiment(name).params["fixed"]["training"])}
+    variable = {"training": {"optimizer_params": {"lr": Float(0.01, 0.1, log=True)}}}
+    return ToyExperiment(Parameters(fixed, variable), Line, name=name, save_path="runs")
+
+
+def search():
+    searched("search").tune(
         numbers, n_trials=2, num_splits=2, metric="distance", metrics={"distance": distance}, direction="min",
         val_split=0.3, random_seed=4,
+    )
+
+
+def nested():
+    from delira.search import Tune
+
+    tune = Tune(n_trials=2, num_splits=2, metric="distance", direction="min")
+    searched("nested").kfold(
+        numbers, num_splits=2, shuffle=True, random_seed=4, metrics={"distance": distance}, tune=tune
     )
 
 
@@ -113,7 +125,7 @@ if __name__ == "__main__":
         elif word == "manager":
             kfold(load(), num_epochs=2)
         else:
-            search()
+            {"search": search, "nested": nested}[word]()
 '''
 WORDS = ["--import", "lines.py", "--import", "delira.testing.toy"]
 
@@ -161,6 +173,10 @@ def ask(here, capsys):
 
 def runs(name):
     return sorted(folder for folder in Path("runs", name).iterdir() if folder.is_dir())
+
+
+def runs_beside(run):
+    return [*run.parent.iterdir()]
 
 
 def contents(folder):
@@ -331,6 +347,9 @@ def test_a_run_that_was_broken_off_and_went_on_is_equal_to_one_without_a_break(a
 def test_the_new_run_lies_where_it_is_asked_to_and_nothing_elsewhere(ask, here, monkeypatch):
     (run,) = (each.absolute() for each in runs("folds"))
     (here / "away").mkdir()
+    monkeypatch.chdir(run)
+    assert ask(".", "--import", here / "lines.py", *WORDS[2:], "--only-folds", "1")[0] == 0
+    assert len(runs_beside(run)) == 2
     monkeypatch.chdir(here / "away")
     words = ["--import", here / "lines.py", "--import", "delira.testing.toy", "--only-folds", "0"]
     assert ask(run, *words, "--out", "apart")[0] == 0
@@ -338,7 +357,7 @@ def test_the_new_run_lies_where_it_is_asked_to_and_nothing_elsewhere(ask, here, 
     assert [path.name for path in Path("apart").iterdir()] == ["folds"]
     shutil.move(run.parent, here / "away" / "renamed")
     assert ask(here / "away" / "renamed" / run.name, *words)[0] == 0
-    assert len([*(here / "away" / "renamed").iterdir()]) == 2
+    assert len(runs_beside(here / "away" / "renamed" / run.name)) == 3
     assert sorted(path.name for path in (here / "away").iterdir()) == ["apart", "renamed"]
 
 
@@ -419,6 +438,15 @@ def test_what_a_file_cannot_name_is_told(ask):
     assert "at the top of a module" in err
 
 
+def test_each_fold_searches_again_as_it_did(ask, here):
+    pytest.importorskip("optuna", reason="a search needs the package 'optuna', which is not installed")
+    write(here, "nested").check_returncode()
+    (run,) = runs("nested")
+    code, out, err = ask(run, *WORDS, "--import", "delira.search")
+    assert code == 0, err
+    assert out.startswith("equal, bit for bit: 8 epochs of 2 folds\n")
+
+
 # ---- a framework, with generators and threads of its own
 
 NETWORK = '''
@@ -478,3 +506,20 @@ def test_a_network_of_a_framework_is_equal_with_the_threads_of_the_run(framework
         told = json.loads(capsys.readouterr()[0])
         assert (told["epochs"], told["hashes"], told["changes"]) == (epochs, epochs, [])
         assert read_plain(Path(told["rerun"], "manifest.json"))["num_threads"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="processes share arrays by memfd_create")
+def test_processes_compute_with_the_threads_of_the_run_though_they_share_the_cores(framework, capsys):
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        words = ["--import", "lines.py", "--import", "torch.nn.modules.loss", "--import", "torch.optim.adam", "--json"]
+        assert cli.main(["rerun", str(framework[0]), *words, "--n-jobs", "2"]) == 0
+    finally:
+        torch.set_num_threads(before)
+    told = json.loads(capsys.readouterr()[0])
+    assert told["changes"] == []
+    assert read_plain(Path(told["rerun"], "manifest.json"))["num_threads"] == 3
