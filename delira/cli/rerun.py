@@ -210,10 +210,10 @@ def _plain(difference: Difference | None) -> dict[str, Any] | None:
 
 def _told(found: StoredRun, comparison: Comparison, causes: Sequence[str]) -> list[str]:
     n_folds = len(comparison.folds)
-    compared = f"{comparison.epochs} epochs" + (f" of {n_folds} folds" if found.kind == "kfold" else "")
+    of_folds = f" of {_counted(n_folds, 'fold')}" if found.kind == "kfold" else ""
     lines = []
     if comparison.is_equal:
-        lines.append(f"equal, bit for bit: {compared}")
+        lines.append(f"equal, bit for bit: {_counted(comparison.epochs, 'epoch')}{of_folds}")
     elif not comparison.firsts:
         lines.append("nothing to compare: the run has no epoch")
     else:
@@ -225,12 +225,16 @@ def _told(found: StoredRun, comparison: Comparison, causes: Sequence[str]) -> li
         if (others := len(comparison.firsts)) < n_folds:
             lines.append(f"{'folds':<12} {n_folds - others} of {n_folds} are equal")
     if comparison.hashes:
-        lines.append(f"{'weights':<12} compared after {comparison.hashes} epochs")
+        lines.append(f"{'weights':<12} compared after {_counted(comparison.hashes, 'epoch')}")
     if comparison.tested:
         what = "metrics and predictions" if comparison.predicted else "metrics"
-        lines.append(f"{'tests':<12} {what} of {len(comparison.tested)} folds")
+        lines.append(f"{'tests':<12} {what} of {_counted(len(comparison.tested), 'fold')}")
     lines += [wrapped(line, f"{'changed':<12} ") for line in causes]
     return [*lines, *(wrapped(line, f"{'note':<12} ") for line in comparison.remarks)]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _place(difference: Difference, kind: str) -> str:
