@@ -16,7 +16,7 @@ from delira.experiments.experiment import BaseExperiment
 from delira.experiments.experiment_file import Plan, read
 from delira.experiments.result import KFoldResult
 from delira.experiments.search_result import SearchResult
-from delira.frameworks import NAMES, homes_in
+from delira.frameworks import NAMES
 from delira.utils.frameworks import find_backend
 from delira.utils.references import Unresolved, class_on_disk, module_today, name_of, record
 from delira.utils.yaml_codec import find_unresolved
@@ -123,7 +123,7 @@ def _module_of(entry: Unresolved) -> str:
 
 def _class_of(plan: Plan, model_cls: Any, objects: Mapping[str, Any]) -> type[BaseExperiment[Any]]:
     """The class of the experiment: delira's, or one that a module has."""
-    shown = [each for each in homes_in("delira.training") if each.endswith("Experiment")]
+    shown = [each for own in NAMES.values() for each in own.get("training", ()) if each.endswith("Experiment")]
     module, _, name = plan.experiment_cls.partition(":")
     if not plan.experiment_cls:  # written by hand, or before files said it
         own = NAMES[find_backend(model_cls).name]["training"]

@@ -160,7 +160,7 @@ def _begin(
     options: argparse.Namespace,
     at: Any,
 ) -> None:
-    epochs = epochs_asked_for(found.manifest, found.events)
+    more = _more_epochs(experiment, epochs_asked_for(found.manifest, found.events))
     load = LoadedOnce(load.func, **load.keywords)
     is_trial = bool(found.manifest.get("is_trial"))
     if placed(options) and (is_trial or found.kind == "run"):
@@ -170,11 +170,18 @@ def _begin(
         values = Trial.read(found.path).values
         tuning.trial_again(experiment, plan.tune or {}, load, values, folds).run(at)
     elif found.kind == "run":
-        experiment.run(*both(load()), **(plan.run or {}), num_epochs=epochs, resume=at)
+        experiment.run(*both(load()), **{**(plan.run or {}), **more}, resume=at)
         name_data(at.path, load)
     else:
-        asked = {**(plan.kfold or {}), **placed(options), "num_epochs": epochs, "folds": folds}
-        experiment.kfold(load, **asked, resume=at)
+        experiment.kfold(load, **{**(plan.kfold or {}), **placed(options), **more}, folds=folds, resume=at)
+
+
+def _more_epochs(experiment: BaseExperiment[Any], epochs: int | None) -> dict[str, Any]:
+    """The number of epochs as an argument, if the experiment leads to another one: that it is given may count."""
+    stated, settings = experiment.params.training_settings(), experiment.settings
+    known = [settings.get("num_epochs"), stated.get("num_epochs"), experiment.n_epochs, stated.get("n_epochs")]
+    own = next((number for number in known if number is not None), None)
+    return {} if None in (own, epochs) or own == epochs else {"num_epochs": epochs}
 
 
 # ------------------------------------------------------------------ what is told

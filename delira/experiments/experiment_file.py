@@ -120,7 +120,9 @@ def write_run(experiment: "BaseExperiment[Any]", request: RunRequest, folder: Pa
 def settled(experiment: Any, request: RunRequest) -> Any:
     """Return a copy of an experiment, with all that a call of it said besides."""
     experiment = copy.copy(experiment)
-    experiment.params, experiment.n_epochs = request.params, request.num_epochs
+    experiment.params = request.params
+    if getattr(request, "has_epochs", True):  # without any, an estimator is fitted in another way
+        experiment.n_epochs = request.num_epochs
     experiment.key_mapping = request.key_mapping
     places = {"fold": (request.fold, 0), "start_epoch": (request.start_epoch, 1)}
     others = {name: number for name, (number, usual) in places.items() if number != usual}

@@ -46,7 +46,7 @@ class WeightHashes:
     folder
         Of the fold.
     digest
-        Returns the hash of weights as they are in a checkpoint tree; None of such that have none.
+        Returns the hash of the weights of a checkpoint tree; None of such that have none.
     """
 
     def __init__(self, folder: Path, digest: Callable[[Any], str | None]):
@@ -65,7 +65,7 @@ class WeightHashes:
         What was noted of the epoch before, or of later ones, is of a training that was left.
         """
         epoch = tree["epoch"]
-        if not epoch or tree["step"] or (digest := self._digest(tree["model"])) is None:
+        if not epoch or tree["step"] or (digest := self._digest(tree)) is None:
             return
         known = read_hashes(self._path.parent)[0] if self._known is None else self._known
         before = {number: found for number, found in known.items() if number < epoch}

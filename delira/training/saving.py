@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from delira.callbacks.history import HistoryWriter
-from delira.contract import ArraysRole, tell_marks
+from delira.contract import Backend, tell_marks
 from delira.data_loading._content import fingerprint_of
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import CheckpointFolder
@@ -301,30 +301,31 @@ class RunFiles:
         )
         own = folder if writes else None
         inspect = functools.partial(checks.refuse_nonfinite, run)
-        hashes = None if own is None else WeightHashes(own, functools.partial(hash_of_weights, backend.arrays))
+        hashes = None if own is None else WeightHashes(own, functools.partial(hash_of_weights, backend))
         self.saver = Saver(checkpoints, config.saving, backend.arrays.snapshot, inspect, own is not None, hashes)
         self.times = PhaseTimes(own, functools.partial(backend.devices.synchronize, run.devices))
         self.guard_log = GuardLog(own)
 
 
-def hash_of_weights(role: ArraysRole, weights: Tree) -> str | None:
-    """Return the sha256 (hex) of weights as they are in a checkpoint tree: names, types, shapes and values.
+def hash_of_weights(backend: Backend, tree: Tree) -> str | None:
+    """Return the sha256 (hex) of the weights of a checkpoint tree: names, types, shapes and values.
 
     Parameters
     ----------
-    role
-        Turns the arrays of the backend into numpy's.
-    weights
-        Of what is spread over processes each part counts for itself.
+    backend
+        Which knows the weights, and turns its arrays into numpy's.
+    tree
+        Of weights that are spread over processes each part counts for itself.
 
     Returns
     -------
     str or None
         None of types that numpy does not have.
     """
+    weights = backend.checkpoints.weights_in(tree)
     whole = map_leaves(lambda leaf: [*leaf.parts] if isinstance(leaf, Shards) else leaf, weights)
     try:
-        return fingerprint_of(role.to_numpy(whole))
+        return fingerprint_of(backend.arrays.to_numpy(whole))
     except TypeError:
         return None
 

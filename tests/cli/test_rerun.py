@@ -459,7 +459,6 @@ import torch
 
 from delira.data_loading import BaseDataManager
 from delira.models import AbstractPyTorchNetwork
-from delira.training import PyTorchExperiment
 
 
 class Net(AbstractPyTorchNetwork):
@@ -477,6 +476,8 @@ def numbers(n=18):
 
 
 if __name__ == "__main__":
+    from delira.training import PyTorchExperiment
+
     torch.set_num_threads(int(sys.argv[1]))
     training = {
         "losses": {"mse": torch.nn.MSELoss()}, "optimizer_cls": torch.optim.Adam, "optimizer_params": {"lr": 0.01},
@@ -523,3 +524,38 @@ def test_processes_compute_with_the_threads_of_the_run_though_they_share_the_cor
     told = json.loads(capsys.readouterr()[0])
     assert told["changes"] == []
     assert read_plain(Path(told["rerun"], "manifest.json"))["num_threads"] == 3
+
+
+FOREST = '''
+"""An estimator that is fitted once."""
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+from delira.data_loading import BaseDataManager
+from delira.metrics import accuracy
+from delira.training import SklearnExperiment
+
+
+def load(n=30):
+    features = np.random.default_rng(0).normal(size=(n, 3))
+    return BaseDataManager({"data": features, "label": np.int64(features[:, 0] > 0)}, batch_size=10)
+
+
+if __name__ == "__main__":
+    made = SklearnExperiment.of(RandomForestClassifier(n_estimators=5), save_path="runs", name="forest")
+    made.kfold(load, {"accuracy": accuracy}, num_splits=2, shuffle=True, random_seed=0)
+'''
+
+
+def test_an_estimator_is_equal_though_it_was_made_of_a_file(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    write(tmp_path, script=FOREST).check_returncode()
+    try:
+        assert cli.main(["rerun", "runs", "--import", "lines.py", "--json"]) == 0
+    finally:
+        sys.modules.pop("lines", None)
+    told = json.loads(capsys.readouterr()[0])
+    assert (told["epochs"], told["hashes"], told["predicted"], told["changes"]) == (2, 2, [0, 1], [])
