@@ -33,12 +33,27 @@ CHECKPOINTS = {"_trainer_state.pt": "torchscript", ".pt": "torch"}
 
 #: packages, as pip knows them, whose versions tell what a backend computed with
 DISTRIBUTIONS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "flax", "optax")
+#: package as it is imported -> what pip knows it as, where that is something else
+_DISTRIBUTED_AS = {"sklearn": ("scikit-learn",), "tensorflow": ("tensorflow", "tensorflow-cpu")}
 #: what is imported first, before the second, where the third is installed: both bring a LLVM of their own, and
 #: triton's, loaded after TensorFlow's, is a segmentation fault
 IMPORT_ORDER = ("triton", "tensorflow", "torch")
 #: backends, the one that is shown first where nobody names one; scikit-learn is there with delira itself, what stores
 #: its networks is not
 PREFERRED = ("torch", "jax", "tensorflow", "sklearn", "torchscript")
+
+
+def distributions_of(backend: str) -> list[str]:
+    """Packages, as pip knows them, that a backend computes with; of one of the user's own those of all.
+
+    Parameters
+    ----------
+    backend
+        Its name.
+    """
+    if backend not in PACKAGES:
+        return [*DISTRIBUTIONS]
+    return [name for package in PACKAGES[backend] for name in _DISTRIBUTED_AS.get(package, (package,))]
 
 
 def framework_of(value: object) -> str | None:

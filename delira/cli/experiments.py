@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,19 @@ from delira.experiments.experiment_file import Plan, read
 from delira.experiments.learning_curve import LearningCurve
 from delira.experiments.result import KFoldResult
 from delira.experiments.search_result import SearchResult
-from delira.frameworks import NAMES, homes_in
+from delira.frameworks import NAMES
 from delira.utils.frameworks import find_backend
 from delira.utils.references import Unresolved, class_on_disk, module_today, name_of, record
 from delira.utils.yaml_codec import find_unresolved
 
 
 def read_experiment(
-    file: str, imports: Sequence[str], data: str | None = None, data_arguments: Mapping[str, Any] | None = None
-) -> tuple[BaseExperiment[Any], Plan, Callable[[], Any]]:
+    file: str,
+    imports: Sequence[str],
+    data: str | None = None,
+    data_arguments: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+) -> tuple[BaseExperiment[Any], Plan, functools.partial[Any]]:
     """Return the experiment of a file, what else that says, and the function that gives the data.
 
     Parameters
@@ -34,6 +38,8 @@ def read_experiment(
         Which one; modules and scripts that have what it names.
     data, data_arguments
         Instead of what the file says.
+    folder
+        Of the experiment, instead of the one that the file says.
 
     Raises
     ------
@@ -48,6 +54,8 @@ def read_experiment(
     if data_arguments is not None:
         plan = dataclasses.replace(plan, data_arguments=data_arguments)
     load = _data_function(plan, objects, file)
+    if folder is not None:
+        arguments |= _placed_in(folder.absolute(), str(arguments.get("name", "")))
     settings = arguments.pop("settings")
     return _class_of(plan, arguments["model_cls"], objects)(**settings, **arguments), plan, load
 
@@ -101,7 +109,12 @@ def _named(imports: Sequence[str]) -> dict[str, Any]:
 def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
     """Refuse what the file names and no module has, before anything is built."""
     given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
-    missing = find_unresolved({**given, "asked": dict(plan.asked)})
+    missing = find_unresolved({**given, "asked": dict(plan.asked), "run": dict(plan.run or {})})
+    if nameless := [f"{place} ({entry})" for place, entry in missing.items() if "$repr" in record(entry)]:
+        raise ConfigError(
+            f"the file has only a text of {', '.join(nameless)}: what it can name is a class or a function at the top "
+            "of a module, or an object that keeps the arguments of its constructor under their names"
+        )
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(
@@ -119,7 +132,7 @@ def _module_of(entry: Unresolved) -> str:
 
 def _class_of(plan: Plan, model_cls: Any, objects: Mapping[str, Any]) -> type[BaseExperiment[Any]]:
     """The class of the experiment: delira's, or one that a module has."""
-    shown = [each for each in homes_in("delira.training") if each.endswith("Experiment")]
+    shown = [each for own in NAMES.values() for each in own.get("training", ()) if each.endswith("Experiment")]
     module, _, name = plan.experiment_cls.partition(":")
     if not plan.experiment_cls:  # written by hand, or before files said it
         own = NAMES[find_backend(model_cls).name]["training"]
@@ -138,11 +151,19 @@ def _class_of(plan: Plan, model_cls: Any, objects: Mapping[str, Any]) -> type[Ba
     return cls
 
 
-def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> Callable[[], Any]:
+def _placed_in(folder: Path, name: str) -> dict[str, Any]:
+    """Arguments of an experiment whose folder this is; it keeps its name unless the folder was renamed."""
+    parts = Path(name).parts
+    if not parts or folder.parts[-len(parts) :] != parts:
+        name, parts = folder.name, folder.parts[-1:]
+    return {"name": name, "save_path": folder.parents[len(parts) - 1]}
+
+
+def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> functools.partial[Any]:
     if not plan.data:
         raise ConfigError(
             f"{file} names no data; write it by experiment.save(data=function), add a line 'data: module:function', "
-            "or, of 'delira work', say --data module:function"
+            "or, of 'delira work' and 'delira rerun', say --data module:function"
         )
     if plan.data not in objects:
         module = plan.data.partition(":")[0]
@@ -153,7 +174,13 @@ def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> Callabl
     return functools.partial(objects[plan.data], **plan.data_arguments)
 
 
+def both(data: Any) -> tuple[Any, Any]:
+    """Data of training and of validation, which a function gives together, or the first alone."""
+    train, val = data if isinstance(data, tuple) else (data, None)
+    return train, val
+
+
 def placed(options: argparse.Namespace) -> dict[str, Any]:
     """Where folds run, and where else their files go, if the command line says so."""
-    asked = {"executor": options.executor, "n_jobs": options.n_jobs, "mirror": options.mirror}
+    asked = {name: getattr(options, name, None) for name in ("executor", "n_jobs", "mirror")}
     return {name: value for name, value in asked.items() if value is not None}

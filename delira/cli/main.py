@@ -110,6 +110,10 @@ _PLACED = (
     _argument("--executor", choices=("here", "processes", "ray", "slurm"), help="where folds run"),
     _argument("--n-jobs", type=int, metavar="N", help="folds at the same time, in processes; -1: one a core"),
 )
+_DATA = (
+    _argument("--data", metavar="MODULE:FUNCTION", help="what gives the data, if the run does not name it"),
+    _argument("--data-arguments", metavar="YAML", help="what it is called with: '{root: scans, size: 64}'"),
+)
 _MIRROR = _argument("--mirror", metavar="URL", help="copy the run there while it runs, and fetch what is there")
 #: commands that take further words: parameters of an experiment
 _TAKE_WORDS = ("train",)
@@ -181,8 +185,7 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
         "  delira work runs/digits --import train.py --data train:load --n-jobs 4",
         _argument("run", metavar="RUN", help="folder of the run, or one above it: its newest"),
         _IMPORTS,
-        _argument("--data", metavar="MODULE:FUNCTION", help="what gives the data, if the run does not name it"),
-        _argument("--data-arguments", metavar="YAML", help="what it is called with: '{root: scans, size: 64}'"),
+        *_DATA,
         *_PLACED,
         _MIRROR,
         _argument(
@@ -192,6 +195,18 @@ _COMMANDS: dict[str, tuple[Any, ...]] = {
             metavar="SECONDS",
             help="without a sign of life a fold of another machine is taken over; 60",
         ),
+    ),
+    "rerun": (
+        "run a run again and say whether it is equal, bit for bit, or where it first differs",
+        "  delira rerun runs/digits --import train.py\n"
+        "  delira rerun runs/digits --import train.py --only-folds 0 --out reruns\n"
+        "  delira rerun runs/digits --import train.py --data train:load",
+        _argument("run", metavar="RUN", help="folder of the run, or one above it: its newest"),
+        _IMPORTS,
+        *_DATA,
+        _argument("--only-folds", metavar="LIST", help="numbers of folds, from 0: 1,3; all that the run has"),
+        _argument("--out", metavar="DIR", help="folder like save_path of an experiment; that of the run, if not given"),
+        *_PLACED,
     ),
     "fetch": (
         "bring a run that was mirrored to this disk, with all of its files",

@@ -1,12 +1,14 @@
 """``delira train``: the experiment of a file, on the data that it names."""
 
 import argparse
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from delira.cli.experiments import placed, read_experiment, told
+from delira.cli.experiments import both, placed, read_experiment, told
 from delira.cli.output import Answer
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
+from delira.experiments.experiment_file import name_data
 from delira.training.launched import follows
 
 
@@ -38,25 +40,32 @@ def run(options: argparse.Namespace) -> Answer:
     elif plan.learning_curve is not None:
         answer = told(experiment.learning_curve(load, **asked))
     elif plan.kfold is None:
-        answer = _run(experiment, load(), resume, options)
+        answer = _run(experiment, plan.run or {}, load, resume, options)
     else:
         answer = told(experiment.kfold(load, **asked, folds=_numbers(options.only_folds)))
     return Answer({}) if follows(experiment.backend) else answer  # of several processes one tells it
 
 
-def _run(experiment: BaseExperiment[Any], data: Any, resume: Any, options: argparse.Namespace) -> Answer:
+def _run(
+    experiment: BaseExperiment[Any],
+    asked: Mapping[str, Any],
+    load: Callable[[], Any],
+    resume: Any,
+    options: argparse.Namespace,
+) -> Answer:
     for name in ("only_folds", "executor", "n_jobs"):
         if getattr(options, name) is not None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} is of a cross-validation, and {options.file} has one training; write it "
                 "by experiment.save(data=…, kfold={…})"
             )
-    train_data, val_data = data if isinstance(data, tuple) else (data, None)
-    experiment.run(train_data, val_data, resume=resume, mirror=options.mirror)
+    experiment.run(*both(load()), **asked, resume=resume, mirror=options.mirror)
     trainer = experiment.last_trainer
     history = trainer.state.history if trainer is not None else []
     values = {name: value for name, value in (history[-1] if history else {}).items() if name != "epoch"}
     folder = None if trainer is None or trainer.save_path is None else trainer.save_path.parent
+    if folder is not None and not follows(experiment.backend):
+        name_data(folder, load)
     lines = [f"{name:<12} {value:.4g}" for name, value in values.items()]
     content = {"path": str(folder), "epochs": len(history), "metrics": values}
     return Answer(content, "\n".join([*lines, f"folder       {folder}"]))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delira.cli.output import Answer, wrapped
+from delira.cli.repeatable import Outlook, outlook
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.experiments import stored_result
 from delira.experiments.search_result import FILE_NAME as TRIAL_FILE
@@ -24,7 +25,7 @@ from delira.io.container import BROKEN_ZIP, read_tree, verify_zip
 from delira.metrics.per_class import means_of
 from delira.runs import environment as run_environment
 from delira.runs import folder as run_folder
-from delira.runs import results, seen_cases
+from delira.runs import results, seen_cases, weight_hashes
 from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
 from delira.utils import files
 from delira.utils.cells import as_text
@@ -221,6 +222,7 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
     is_new = is_finished and "checksums" in run.manifest
     is_fitted = is_finished and "preprocessing" in files.mapping(run.manifest.get("batches"))
     arrays, fitted = folder / "predictions.npz", folder / results.PREPROCESSING
+    hashes = folder / weight_hashes.FILE
     times, guards, left_out = folder / results.TIMES_FILE, folder / results.GUARDS_FILE, folder / "left_out.json"
     lost = _without_path(guards, results.describe_lost_guards(folder, run.guarded(number))) or None
     untimed = "where the time of the fold went is not known"
@@ -230,6 +232,7 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
         (times, _wrong_json(times, "seconds", results.VERSION), untimed if is_new else None),
         (guards, _wrong_json(guards, "left_out", results.VERSION), lost),
         (left_out, _wrong_json(left_out), None),
+        (hashes, _without_path(hashes, weight_hashes.read_hashes(folder)[1]), None),
     ]
     for path, wrong, without in looked_at:
         yield from _look(path, f"{place}/{path.name}", wrong, without)
@@ -408,26 +411,32 @@ def verify(paths: Sequence[str | Path], *, strict: bool = False) -> Answer:
 
 
 def _verify(run: StoredRun, strict: bool) -> Answer:
-    checks, environment = [*check_files(run)], [*_compare(run.manifest, run.path / "manifest.json")]
+    checks, environment = [*check_files(run)], [*compare_environment(run)]
     is_changed = any(check.state == DIFFERENT for check in environment)
     is_broken = (strict and is_changed) or any(check.state in (BROKEN, MISSING, UNREADABLE) for check in checks)
+    different = {check.what: check.detail for check in environment if check.state == DIFFERENT}
+    again = outlook(run, different)
     content = {
         "run": str(run.path),
         "status": run.state,
         "is_broken": is_broken,
         "is_same_environment": not is_changed,
+        "rerun": again._asdict(),
         "files": [check._asdict() for check in checks],
         "environment": [check._asdict() for check in environment],
     }
-    return Answer(content, _as_text(run, checks, environment), is_broken=is_broken)
+    return Answer(content, _as_text(run, checks, environment, again), is_broken=is_broken)
 
 
 # ------------------------------------------------------------------ environment
 
 
-def _compare(manifest: Mapping[str, Any], file: Path) -> Iterator[Check]:
+def compare_environment(run: StoredRun) -> Iterator[Check]:
+    """Compare what a run was made with, as its manifest says, with what is here."""
+    manifest = run.manifest
     if not manifest:
-        why = f"it would be in manifest.json, which {'cannot be read' if file.exists() else 'is missing'}"
+        is_there = (run.path / "manifest.json").exists()
+        why = f"it would be in manifest.json, which {'cannot be read' if is_there else 'is missing'}"
         yield from (Check(what, UNKNOWN, why) for what in ("versions", "platform", "processor", "git", "data"))
         return
     if isinstance(then := manifest.get("versions"), Mapping):
@@ -469,7 +478,7 @@ def _commit(git: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------ text
 
 
-def _as_text(run: StoredRun, checks: list[Check], environment: list[Check]) -> str:
+def _as_text(run: StoredRun, checks: list[Check], environment: list[Check], again: Outlook) -> str:
     others = [check for check in checks if check.state != WHOLE]
     named = {state: [check.what for check in environment if check.state == state] for state in (DIFFERENT, UNKNOWN)}
     n_same = len(environment) - sum(map(len, named.values()))
@@ -484,6 +493,8 @@ def _as_text(run: StoredRun, checks: list[Check], environment: list[Check]) -> s
         "",
         *(_line(check) for check in environment if check.state != SAME),
         wrapped("; ".join(parts), "environment  "),
+        wrapped(f"{again.state}: {'; '.join(again.reasons)}" if again.reasons else again.state, "rerun        "),
+        *(wrapped(line, " " * 13) for line in again.needs),
     ]
     return "\n".join(lines)
 

@@ -46,6 +46,10 @@ class CheckpointsRole(Role):
         """Read a checkpoint tree whose file was verified; executes nothing that the file says."""
         return read_tree(path)
 
+    def weights_in(self, tree: ByName) -> Any:
+        """The weights of a checkpoint tree, without what may differ between networks that are equal."""
+        return tree["model"]
+
     def arguments(self, tree: ByName, given: ByName, trusted: Iterable[Any] = ()) -> dict[str, Any]:
         """Arguments of a network that is made for a checkpoint.
 

@@ -227,9 +227,7 @@ class CrossValidation:
         """Write what another program needs to work at the run, as far as a file can say it."""
         if (folder.path / experiment_file.FILE_NAME).exists():
             return
-        experiment = copy.copy(self.experiment)
-        experiment.params, experiment.n_epochs = self.request.params, self.request.num_epochs
-        experiment.settings = {**self.request.settings, "callbacks": self.request.callbacks}
+        experiment = experiment_file.settled(self.experiment, self.request)
         searched = {} if self.nested is None else self.nested.planned(experiment)
         keeping = {name: value for name, value in vars(self.keeping).items() if value is not None}
         kfold = {
@@ -441,6 +439,8 @@ class CrossValidation:
         if split.val is None:
             request = request.with_settings(val_score_key=None)
         trainer = self.experiment.build_trainer(request, folder.fold(number))
+        if self.is_trial:  # of hundreds nobody compares the weights
+            trainer.saving.saver.hashes = None
         self._check_epochs(number, trainer.state.epoch)
         table.begin(number, trainer)
         with trainer.times.phase("other", since=started):

@@ -214,7 +214,7 @@ class BaseExperiment(Generic[NetworkT]):
             check_manager(train_data, "training")
             check_manager(val_data, "validation")
         fold = checkpoint = None
-        if resume is not None and resume != "auto":
+        if resume is not None and resume != "auto" and not isinstance(resume, At):
             fold, checkpoint = locate_fold(mirroring.located(mirror, self.save_path, self.name, resume))
             resume = fold.parent
         with self.open_folder(
@@ -228,6 +228,7 @@ class BaseExperiment(Generic[NetworkT]):
             validation=run_request.describe_validation(val_data),
             seen_cases=True,
         ) as folder:
+            experiment_file.write_run(self, request, folder.path, data_keys)
             trainer = self.last_trainer = self.build_trainer(request, fold or folder.fold(request.fold), checkpoint)
             if fold is not None and trainer.state.is_new and trainer.checkpoints.has_damaged():
                 raise CheckpointError(  # what a user asked to continue never begins anew

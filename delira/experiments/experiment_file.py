@@ -1,5 +1,6 @@
 """An experiment as a file that people can read: written, read, and what it is to be run on."""
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, check_known, expect
 from delira.experiments.parameters import Parameters
-from delira.experiments.run_request import check_mapping
+from delira.experiments.run_request import RunRequest, check_mapping
+from delira.runs.folder import loss_tolerated
 from delira.utils import files, references, yaml_codec
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 #: name of the file in the folder of the experiment
 FILE_NAME = "experiment.yml"
 #: entries that are no arguments of an experiment
-_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune", "learning_curve")
+_FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune", "learning_curve", "run")
 #: arguments of ``kfold`` and ``tune`` that belong to a call, not to an experiment
 _OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params", "log_to")
 
@@ -39,12 +41,14 @@ class Plan:
     """What a search is asked for; ``None``: there is none."""
     learning_curve: Mapping[str, Any] | None = None
     """What a learning curve is asked for; ``None``: there is none."""
+    run: Mapping[str, Any] | None = None
+    """What one training is asked for besides its data and the settings; ``None``: nothing."""
 
     def __post_init__(self) -> None:
         is_name = isinstance(self.data, str) and (not self.data or all(self.data.partition(":")))
         expect(("data", self.data, is_name, "a function at the top of a module, or its name: 'module:function'"))
         asked = {"kfold": self.kfold, "tune": self.tune, "learning_curve": self.learning_curve}
-        check_mapping(data_arguments=self.data_arguments, **asked)
+        check_mapping(data_arguments=self.data_arguments, run=self.run, **asked)
         if len(said := [repr(name) for name, arguments in asked.items() if arguments is not None]) > 1:
             raise ConfigError(f"the file says both {' and '.join(said)}; it is run as one of them")
 
@@ -86,8 +90,8 @@ def write(
     return _write(experiment, Path(path or experiment.save_path / FILE_NAME), _name_of(data), data_arguments, **asked)
 
 
-def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, **asked: Mapping[str, Any]) -> Path:
-    """Write what a cross-validation, a search, or a curve is, into its folder, for those who join it.
+def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, **asked: Mapping[str, Any] | None) -> Path:
+    """Write what a run is, into its folder, for those who join it or repeat it.
 
     Parameters
     ----------
@@ -98,13 +102,66 @@ def write_plan(experiment: "BaseExperiment[Any]", folder: Path, data: Any, **ask
     data
         A function that gives the data, or ``functools.partial`` of one: its name is written, if others can find it.
     **asked
-        ``kfold``, ``tune`` or ``learning_curve``, as the run has settled its arguments.
+        ``kfold``, ``tune``, ``learning_curve`` or ``run``, as the run has settled its arguments.
     """
+    name, arguments = _found_by_name(data)
+    return _write(experiment, folder / FILE_NAME, name, arguments, **asked)
+
+
+def write_run(experiment: "BaseExperiment[Any]", request: RunRequest, folder: Path, data_keys: Any) -> None:
+    """Write what a single training is, into its folder, if that does not say so yet; its data have no name.
+
+    Parameters
+    ----------
+    experiment, request, folder
+        Who runs what, and where.
+    data_keys
+        As of ``experiment.run``.
+    """
+    asked = {"preprocessing": request.preprocessing, "data_keys": data_keys}
+    given = {name: value for name, value in asked.items() if value is not None}
+    if not (folder / FILE_NAME).exists():
+        with loss_tolerated("what is needed to run it again"):
+            write_plan(settled(experiment, request), folder, None, run=given or None)
+
+
+def settled(experiment: Any, request: RunRequest) -> Any:
+    """Return a copy of an experiment, with all that a call of it said besides."""
+    experiment = copy.copy(experiment)
+    experiment.params = request.params
+    if getattr(request, "has_epochs", True):  # without any, an estimator is fitted in another way
+        experiment.n_epochs = request.num_epochs
+    experiment.key_mapping = request.key_mapping
+    places = {"fold": (request.fold, 0), "start_epoch": (request.start_epoch, 1)}
+    others = {name: number for name, (number, usual) in places.items() if number != usual}
+    experiment.settings = {**request.settings, "callbacks": request.callbacks, **others}
+    return experiment
+
+
+def name_data(folder: Path, data: Any) -> None:
+    """Say in the file of a single training where its data come from, which were given to it.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    data
+        As of :func:`write_plan`.
+    """
+    name, arguments = _found_by_name(data)
+    if name and (folder / FILE_NAME).exists():
+        tree = yaml_codec.loads(files.read_bytes(folder / FILE_NAME))
+        with loss_tolerated("where the data of the run come from"):
+            told = {**tree, "data": name, "data_arguments": dict(arguments)}
+            files.publish_text(folder / FILE_NAME, yaml_codec.dumps(told))
+
+
+def _found_by_name(data: Any) -> tuple[str, Mapping[str, Any]]:
+    """Name of a function that gives data, and what it is called with; empty if a file cannot name it."""
     function = data.func if isinstance(data, functools.partial) and not data.args else data
     name = references.name_of(function) if callable(function) else None
     is_found = name is not None and "<" not in name and (inspect.isfunction(function) or inspect.isclass(function))
-    arguments = data.keywords if isinstance(data, functools.partial) else {}
-    return _write(experiment, folder / FILE_NAME, name or "" if is_found else "", arguments, **asked)
+    return name or "" if is_found else "", data.keywords if isinstance(data, functools.partial) else {}
 
 
 def _write(

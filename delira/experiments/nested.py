@@ -107,6 +107,8 @@ class Nested:
             A copy, with all settings of the run.
         """
         own = {*self.searched_parameters()["training"]}
+        if "seed" not in {*own, *self.experiment.settings, *self.search.call["options"]}:
+            own.add("seed")  # that of the splits, which a search derives its own from; one that is stated it takes
         experiment.params = self.experiment.params
         experiment.settings = {name: value for name, value in experiment.settings.items() if name not in own}
         asked = {field.name: getattr(self.search.tune, field.name) for field in dataclasses.fields(Tune)}

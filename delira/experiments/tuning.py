@@ -122,6 +122,35 @@ def refuse_bootstrap(options: Mapping[str, Any]) -> None:
         )
 
 
+def trial_again(
+    experiment: Any, asked: Mapping[str, Any], data: Any, values: Mapping[str, Any], folds: Sequence[int]
+) -> CrossValidation:
+    """Return the cross-validation of one trial, apart from its search: it keeps what any other one keeps.
+
+    Parameters
+    ----------
+    experiment
+        Whose parameters have the spaces.
+    asked
+        Arguments of ``tune``, as the file of a search has them.
+    data
+        As of ``tune``.
+    values
+        As :attr:`Trial.values` has them.
+    folds
+        Numbers of those that are run.
+    """
+    own = {*_PLANNED, *_TUNE_NAMES, "keep_checkpoints"} - {"val_split"}
+    unsaid: dict[str, Any] = dict.fromkeys((*_PLANNED, "executor", "n_jobs", "resources", "mirror"))
+    arguments = {**unsaid, "takeover_after": 60.0, "allow_changes": False, "data": data}
+    arguments |= {name: value for name, value in asked.items() if name in own}
+    options = {name: value for name, value in asked.items() if name not in own}
+    search = search_of(experiment, {**arguments, "options": options})
+    known = {name: search.variable.spaces[name].valued(shown) for name, shown in values.items()}
+    validation = dataclasses.replace(search, divided=search._divide()).validation_with(known, verbose=0)
+    return dataclasses.replace(validation, chosen=tuple(folds), is_trial=False)
+
+
 def _says_folds(options: Mapping[str, Any]) -> bool:
     """Return True if options say by themselves which folds there are."""
     return options.get("splits") is not None or not isinstance(options.get("split_type") or "", str)

@@ -98,6 +98,27 @@ def _canonical(content: bytes) -> bytes:
     return _stored({**{new: plain[old] for old, new in names.items()}, _SCHEMA: schema})
 
 
+def entries_of(content: np.ndarray) -> dict[str, Any]:
+    """Return what is in a file of :func:`dump` by name, without the numbers of its objects.
+
+    Parameters
+    ----------
+    content
+        Of shape ``(n_bytes,)``; it is not one of a stranger.
+    """
+    entries = _unpacked(content.tobytes())
+
+    def unnumbered(node: object) -> Any:
+        if isinstance(node, list):
+            return [unnumbered(item) for item in node]
+        if isinstance(node, dict):
+            return {key: unnumbered(item) for key, item in node.items() if key != "__id__"}
+        return node
+
+    schema = unnumbered(json.loads(entries.pop(_SCHEMA)))
+    return {_SCHEMA: schema, **{name: np.frombuffer(each, dtype=np.uint8) for name, each in entries.items()}}
+
+
 def _unpacked(content: bytes) -> dict[str, bytes]:
     """Return what is in an archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

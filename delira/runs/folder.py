@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +41,8 @@ class At:
     """Whether its ledger and manifest are to survive a power loss: whoever decided where it lies may know both."""
     made_with: Mapping[str, Any] | None = None
     """What :func:`environment` says, if that is known."""
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    """Called with what a new run says of itself, before it begins: it may refuse."""
 
     def found(self) -> "RunFolder | None":
         """Return the run, if there is one that tells what it is."""
@@ -157,6 +159,8 @@ class RunFolder:
         facts: Mapping[str, Any],
         is_shared: bool,
     ) -> "RunFolder":
+        if made.check is not None:
+            made.check(facts)
         folder = cls(made.path)
         folder.is_durable = made.is_durable
         with contextlib.nullcontext() if made.is_durable else files.unsynced():
@@ -313,10 +317,7 @@ class RunFolder:
         return has_ended and num_epochs is not None and self._epochs() == num_epochs
 
     def _epochs(self) -> int | None:
-        """For how many epochs the run was last asked."""
-        stated = [self.read_manifest(), *self.events()]
-        known = [entry["num_epochs"] for entry in stated if isinstance(entry.get("num_epochs"), int)]
-        return known[-1] if known else None
+        return epochs_asked_for(self.read_manifest(), self.events())
 
     def _told_again(self, facts: Mapping[str, Any], changes: list[str]) -> dict[str, Any]:
         """Return what the ledger says of a run that is continued: what differs, and what was not compared."""
@@ -434,6 +435,12 @@ class RunFolder:
             files.sync(file)
         if is_new:
             files.sync_folder(self.path)
+
+
+def epochs_asked_for(manifest: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> int | None:
+    """For how many epochs a run was last asked, by its manifest and its ledger; None: nobody knows."""
+    known = [entry["num_epochs"] for entry in (manifest, *events) if isinstance(entry.get("num_epochs"), int)]
+    return known[-1] if known else None
 
 
 def said_by(error: BaseException) -> str:

@@ -24,7 +24,7 @@ STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
 
 #: errors that somebody wanted: a signal, the keyboard
 _WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
-_HISTORY = "history.jsonl"
+HISTORY = "history.jsonl"
 #: entries of the ledger that begin a session, and that end it
 _BEGINS = ("started", "resumed")
 _ENDS = ("finished", "broken_off")
@@ -130,7 +130,7 @@ class StoredRun:
         folders = {path.name.removeprefix("fold_"): path for path in paths}
         found = {int(number): path for number, path in folders.items() if number.isdecimal()}
         # a trainer that was made alone has its files where others have their folds
-        return found or ({0: self.path} if (self.path / _HISTORY).exists() else {})
+        return found or ({0: self.path} if (self.path / HISTORY).exists() else {})
 
     @property
     def is_alone(self) -> bool:
@@ -312,7 +312,7 @@ class StoredRun:
             is_copy = abs((self.path / LEDGER).stat().st_mtime - last.timestamp()) > _TOLERANCE
         except OSError:
             return last
-        files = [folder / name for folder in self.fold_folders.values() for name in (_HISTORY, TIMES_FILE)]
+        files = [folder / name for folder in self.fold_folders.values() for name in (HISTORY, TIMES_FILE)]
         written = [file.stat().st_mtime for file in files if file.exists()]
         return last if is_copy or not written else datetime.datetime.fromtimestamp(max(written)).astimezone()
 
@@ -403,7 +403,7 @@ def find_runs(root: str | Path) -> list[Path]:
 
 def read_history(folder: Path) -> tuple[list[dict[str, Any]], str]:
     """Return the epochs of a fold's ``history.jsonl``, and what of them cannot be read or was changed, in words."""
-    path = folder / _HISTORY
+    path = folder / HISTORY
     try:
         found, n_lines = read_json_lines(path)
     except FileNotFoundError:
@@ -448,7 +448,7 @@ def _order_of(path: Path) -> tuple[int, str, float]:
 
 def _is_run(names: Iterable[str]) -> bool:
     found = set(names)
-    return bool(found & {"manifest.json", LEDGER, "fold_00"}) or found >= {_HISTORY, "checkpoints"}
+    return bool(found & {"manifest.json", LEDGER, "fold_00"}) or found >= {HISTORY, "checkpoints"}
 
 
 def _read_manifest(path: Path, problems: list[str]) -> dict[str, Any]:

@@ -310,6 +310,8 @@ class Checkpoints:
 
     def begin(self) -> None:
         """Get ready to write in a training, with a first checkpoint to roll back to, if that is asked for."""
+        if self.saver.hashes is not None:
+            self.saver.hashes.forget_after(self._run.state.epoch)
         self.saver.begin(self.tree)
         if self._run.config.guards.nonfinite == "rollback" and not self.folder.path("last").exists():
             self.save(["last"])

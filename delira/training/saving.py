@@ -14,13 +14,17 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from delira.callbacks.history import HistoryWriter
-from delira.contract import tell_marks
+from delira.contract import Backend, tell_marks
+from delira.data_loading._content import fingerprint_of
 from delira.errors import CheckpointError, ConfigError
 from delira.io.checkpoint import CheckpointFolder
+from delira.io.shards import Shards
 from delira.runs.results import TIMES_FILE, VERSION, GuardLog, read_timings
+from delira.runs.weight_hashes import WeightHashes
 from delira.settings.parts import SavingConfig
 from delira.training import checks
 from delira.training.run import Run, TrainingState, Tree
+from delira.utils.arrays import map_leaves
 from delira.utils.files import publish_text, sealed, writable_folder
 from delira.utils.lock import locked
 from delira.utils.owned import check_ours
@@ -46,6 +50,8 @@ class Saver:
         Refuses, by an error, a tree that must not be written.
     writes
         Whether anything is written at all: not without a folder, nor where another process does it.
+    hashes
+        Keeps the hashes of weights; None: nobody does.
     """
 
     def __init__(
@@ -55,8 +61,9 @@ class Saver:
         copy: Callable[[Any, Any], Any],
         inspect: Callable[[Tree], None],
         writes: bool = True,
+        hashes: WeightHashes | None = None,
     ):
-        self.folder, self.config, self.writes = folder, config, writes
+        self.folder, self.config, self.writes, self.hashes = folder, config, writes, hashes
         self._copy, self._inspect = copy, inspect
         self._snapshot: Any = None
         self._thread: threading.Thread | None = None
@@ -153,6 +160,8 @@ class Saver:
             check_ours(self.folder.folder)  # another folder may have its name by now
             if self._stamp is not None and not self.folder.folder.is_dir():
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
+            if self.hashes is not None:  # first: no checkpoint is continued from without its line
+                self.hashes.note(tree)
             self.folder.save(tree, *names)
             self.prune(tree["state"])
             self.folder.sweep_shards()
@@ -292,9 +301,33 @@ class RunFiles:
         )
         own = folder if writes else None
         inspect = functools.partial(checks.refuse_nonfinite, run)
-        self.saver = Saver(checkpoints, config.saving, backend.arrays.snapshot, inspect, writes=own is not None)
+        hashes = None if own is None else WeightHashes(own, functools.partial(hash_of_weights, backend))
+        self.saver = Saver(checkpoints, config.saving, backend.arrays.snapshot, inspect, own is not None, hashes)
         self.times = PhaseTimes(own, functools.partial(backend.devices.synchronize, run.devices))
         self.guard_log = GuardLog(own)
+
+
+def hash_of_weights(backend: Backend, tree: Tree) -> str | None:
+    """Return the sha256 (hex) of the weights of a checkpoint tree: names, types, shapes and values.
+
+    Parameters
+    ----------
+    backend
+        Which knows the weights, and turns its arrays into numpy's.
+    tree
+        Of weights that are spread over processes each part counts for itself.
+
+    Returns
+    -------
+    str or None
+        None of types that numpy does not have.
+    """
+    weights = backend.checkpoints.weights_in(tree)
+    whole = map_leaves(lambda leaf: [*leaf.parts] if isinstance(leaf, Shards) else leaf, weights)
+    try:
+        return fingerprint_of(backend.arrays.to_numpy(whole))
+    except TypeError:
+        return None
 
 
 def check_score(folder: Path | None, key: str | None) -> None:

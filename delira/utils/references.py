@@ -317,7 +317,7 @@ def constructor_arguments(value: object) -> dict[str, Any] | None:
     """Read the arguments that ``value`` was made with from its attributes of the same names.
 
     An attribute that is missing counts as the default. None if an argument without default cannot be read,
-    if none of several can, or if the constructor takes arguments without names.
+    if none of several can, or if the constructor takes arguments without names and the object has kept anything.
     """
     init = type(value).__init__
     plain_init = isinstance(init, types.FunctionType)
@@ -325,6 +325,9 @@ def constructor_arguments(value: object) -> dict[str, Any] | None:
         parameters = list(inspect.signature(init if plain_init else type(value)).parameters.values())[plain_init:]
     except (TypeError, ValueError):
         return None
+    is_open = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
+    if is_open and getattr(value, "__dict__", None) == {}:  # as callbacks without a constructor of their own
+        return {}
     arguments: dict[str, Any] = {}
     n_read = 0
     for parameter in parameters:

@@ -148,6 +148,7 @@ def test_one_training_is_run_with_its_validation_data(ask):
     assert code == 0, err
     told = json.loads(out)
     assert told["epochs"] == 2
+    assert "data: lines:two" in (Path(told["path"]) / "experiment.yml").read_text()
     assert {"mse", "val_mse"} <= told["metrics"].keys()
     code, _, err = ask("once.yml", *WORDS, "--only-folds", "1")
     assert code == 2

@@ -86,10 +86,11 @@ def test_a_run_folder_holds_parameters_manifest_ledger_and_the_fold(kit, tmp_pat
     experiment.run(manager(), manager(7))
     (folder,) = runs(experiment)
     assert folder.parent == tmp_path / "digits"
-    files = {"parameters.yml", "manifest.json", "ledger.jsonl", "cases.json"}
+    files = {"parameters.yml", "experiment.yml", "manifest.json", "ledger.jsonl", "cases.json"}
     assert {path.name for path in folder.iterdir()} == {*files, "fold_00"}
     assert {path.name for path in (folder / "fold_00").iterdir()} == {
         "checkpoints",
+        "hashes.jsonl",
         "history.csv",
         "history.jsonl",
         "timings.json",

@@ -1,13 +1,17 @@
 """An experiment as a file: text that people can read, and that executes nothing."""
 
+import functools
 import pickle
 import sys
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
+from delira.callbacks import AbstractCallback
 from delira.errors import ConfigError
-from delira.training import Predictor
+from delira.experiments import experiment_file
+from delira.training import Predictor, Preprocessing
 from delira.utils.yaml_codec import Unresolved
 
 
@@ -75,3 +79,66 @@ def test_an_experiment_whose_name_is_a_path_keeps_its_folder_when_it_is_saved_an
     assert (loaded.name, loaded.save_path) == ("a/b", tmp_path / "a" / "b")
     again = kit.experiment_cls.load(loaded.save())
     assert again.save_path == tmp_path / "a" / "b"
+
+
+# ---- of a run, in its own folder
+
+
+class HalveTheRate(AbstractCallback):
+    """A callback without a constructor."""
+
+    def at_epoch_end(self, trainer, **facts):
+        trainer.scale_rates(0.5)
+
+
+def only_run(experiment):
+    (folder,) = (each for each in experiment.save_path.iterdir() if each.is_dir())
+    return folder
+
+
+def test_a_single_run_says_in_its_folder_all_that_it_was_asked_for(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path / "first", name="once")
+    asked = {"fold": 2, "seed": 5, "key_mapping": {"x": "data"}, "callbacks": [HalveTheRate()], "num_epochs": 3}
+    network = experiment.run(manager(), manager(7), preprocessing={"data": StandardScaler()}, **asked)
+    folder = only_run(experiment)
+    objects = {cls.__name__: cls for cls in (HalveTheRate, StandardScaler, Preprocessing)}
+    arguments, plan = experiment_file.read(folder, objects)
+    assert (plan.data, plan.kfold, plan.tune, [*(plan.run or {})]) == ("", None, None, ["preprocessing"])
+    again = kit.experiment_cls(**arguments.pop("settings"), **{**arguments, "save_path": tmp_path / "second"})
+    other = again.run(manager(), manager(7), num_epochs=3, **plan.run)
+    assert kit.same(kit.read(network), kit.read(other))
+    ours, theirs = ((only_run(each) / "fold_02" / "hashes.jsonl").read_text() for each in (experiment, again))
+    assert ours == theirs
+
+
+def test_what_batches_are_called_is_part_of_a_run(kit, tmp_path, manager):
+    batches = [(batch["data"], batch["label"]) for batch in manager()]
+    experiment = kit.experiment(tmp_path)
+    experiment.run(batches, data_keys=("data", "label"))
+    assert experiment_file.read(only_run(experiment), None)[1].run == {"data_keys": ("data", "label")}
+
+
+def test_the_file_of_a_run_stays_as_it_is_when_that_goes_on(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path, name="once")
+    experiment.run(manager())
+    file = only_run(experiment) / experiment_file.FILE_NAME
+    file.write_text(before := file.read_text() + "# mine\n")
+    experiment.run(manager(), resume=file.parent, num_epochs=3)
+    assert file.read_text() == before
+
+
+def data_of_a_module(n):
+    """Found again by its name."""
+
+
+def test_a_file_is_told_where_the_data_come_from(kit, tmp_path, manager):
+    experiment = kit.experiment(tmp_path)
+    experiment.run(manager())
+    folder = only_run(experiment)
+    before = experiment_file.read(folder, None)[0]
+    experiment_file.name_data(folder, lambda: manager())  # which has no name
+    assert experiment_file.read(folder, None)[1].data == ""
+    experiment_file.name_data(folder, functools.partial(data_of_a_module, n=3))
+    arguments, plan = experiment_file.read(folder, None)
+    assert (plan.data, plan.data_arguments) == (f"{__name__}:data_of_a_module", {"n": 3})
+    assert arguments == before

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from delira.errors import ConfigError, FolderInUseError
-from delira.runs.folder import RunFolder
+from delira.runs.folder import At, RunFolder
 from delira.utils import lock
 
 pytestmark = pytest.mark.turns
@@ -151,8 +151,24 @@ def test_the_folder_may_be_deleted_under_the_run(tmp_path, error):
 def test_nothing_of_the_lock_is_left_in_a_finished_run(kit, tmp_path, manager):
     experiment_of(kit, tmp_path, 1).run(manager())
     (folder,) = (tmp_path / "UnnamedExperiment").iterdir()
-    files = {"parameters.yml", "manifest.json", "ledger.jsonl", "cases.json"}
+    files = {"parameters.yml", "experiment.yml", "manifest.json", "ledger.jsonl", "cases.json"}
     assert {path.name for path in folder.iterdir()} == {*files, "fold_00"}
+
+
+def test_a_place_for_a_new_run_may_refuse_what_it_would_be(kit, tmp_path, manager):
+    experiment, told = experiment_of(kit, tmp_path, 1), []
+
+    def refuse(facts):
+        told.append(facts["seed"])
+        raise ConfigError("not this one")
+
+    with pytest.raises(ConfigError, match="not this one"):
+        experiment.run(manager(), seed=3, resume=At(tmp_path / "new", 1, check=refuse))
+    assert told == [3]
+    assert not (tmp_path / "new").exists()
+    experiment.run(manager(), seed=3, resume=At(tmp_path / "new", 1, check=lambda facts: told.append(facts["seed"])))
+    assert told == [3, 3]
+    assert names(tmp_path / "new") == ["started", "finished"]
 
 
 # ---- which run goes on

@@ -625,6 +625,7 @@ def test_no_logging_type_writes_no_events(kit, tmp_path, manager, writers):
     assert not any(isinstance(callback, TensorBoardWriter) for callback in trainer.callbacks)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "checkpoints",
+        "hashes.jsonl",
         "history.csv",
         "history.jsonl",
         "timings.json",

@@ -68,6 +68,13 @@ class Positional:
         self.args = args
 
 
+class Open:
+    """Takes anything, as callbacks do, and keeps nothing."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
 class Swallowing:
     def __init__(self, factor=1, **kwargs):
         self.factor = factor
@@ -275,6 +282,15 @@ def test_nested_instances_are_made_from_the_inside():
         unresolved.apply(1)
     text = local["arguments"]["factor"]["$repr"]
     assert decode(local, objects={"Scale": Scale, text: 5}).factor == 5
+
+
+def test_an_object_that_keeps_nothing_of_what_it_may_take_is_made_without_arguments():
+    plain = encode(Open())
+    assert plain == {"$call": f"{__name__}:Open", "arguments": {}}
+    assert type(decode(plain, objects={"Open": Open})) is Open
+    kept = Open()
+    kept.factor = 2
+    assert "$repr" in encode(kept)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ class SklearnCheckpoints(CheckpointsRole):
         }
         return {"model": model, "optimizer": {}, "sklearn": sklearn.__version__}
 
+    def weights_in(self, tree: ByName) -> Any:
+        """What the estimator holds, without which of its objects are one: that depends on how it was made."""
+        return {**tree["model"], "estimator": estimators.entries_of(tree["model"]["estimator"])}
+
     def arguments(self, tree: ByName, given: ByName, trusted: Iterable[Any] = ()) -> dict[str, Any]:
         """The estimator is in the checkpoint itself."""
         named = given.get("trusted")
