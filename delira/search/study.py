@@ -17,6 +17,7 @@ from delira.errors import CheckpointError, ConfigError
 from delira.runs.leases import Leases
 from delira.search.engine import JournalFileBackend, TrialState, optuna
 from delira.search.tune import Tune
+from delira.utils.files import sync_folder
 from delira.utils.seeding import derive_int
 from delira.utils.spaces import Choice, Float, Int, Space
 
@@ -82,6 +83,8 @@ class Study:
                 load_if_exists=True,
                 pruner=_pruner(tune),
             )
+            if not known:  # Optuna syncs what it writes, and not that the file is there
+                sync_folder(folder)
         self._copy: optuna.storages.InMemoryStorage | None = None
 
     def proposed(self, number: int, ask: Callable[[int, Pick], None]) -> dict[str, Any]:
