@@ -17,7 +17,7 @@ import delira
 from delira.contract import CompileConfig, UpdateConfig
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.experiments.experiment import ExperimentKeywords, KFoldKeywords, PredictionKeywords, RunKeywords
+from delira.experiments.keywords import ExperimentKeywords, KFoldKeywords, PredictionKeywords, RunKeywords
 from delira.experiments.run_request import RUN_NAMES
 from delira.experiments.splits import SplitConfig
 from delira.settings.config import PART_CLASSES, PARTS, PLAIN, SETTINGS, TrainerConfig, read_settings
