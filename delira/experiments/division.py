@@ -43,7 +43,7 @@ def divided(
     """
     splits, numbers = nested_splits(splitter, sizes) if sizes else (list(splitter), [])
     apart = [split for split in splits if not split.is_apparent]
-    leaks = find_leaks(cases, splitter.config, apart, key_mapping)
+    leaks = find_leaks(cases, splitter.config, apart, key_mapping, stacklevel=6)
     told = caveats_of_validation(cases.dataset, splitter, apart)
     told += caveats_of_training(cases.dataset, splitter, apart) if sizes else []
     if told:

@@ -418,7 +418,8 @@ class BaseExperiment(Generic[NetworkT]):
         LearningCurve
             Its ``at(size)`` is a ``KFoldResult``; prints as a table.
         """
-        return learning_curve.run_curve(self, data, sizes, asked, resume, allow_changes)
+        made = learning_curve.validation_of(self, data, sizes, asked, allow_changes)
+        return learning_curve.LearningCurve(made.run(resume, allow_changes))
 
     @led()
     def tune(  # noqa: PLR0913 - what is searched, as for kfold

@@ -92,7 +92,12 @@ def refuse_shared(what: str, values: np.ndarray, split: "Split", fold: int, cure
 
 
 def find_leaks(
-    data: BaseDataManager, config: "SplitConfig", splits: Sequence["Split"], key_mapping: Mapping[str, str] | None
+    data: BaseDataManager,
+    config: "SplitConfig",
+    splits: Sequence["Split"],
+    key_mapping: Mapping[str, str] | None,
+    *,
+    stacklevel: int = 2,
 ) -> dict[str, Any]:
     """Warn of identities that were not grouped by and, if that was asked for, of identical samples.
 
@@ -105,6 +110,8 @@ def find_leaks(
         How, and the parts of all folds.
     key_mapping
         Argument of the network -> entry it reads; ``None`` if the user did not say.
+    stacklevel
+        Of the warnings: that of who called the experiment.
 
     Returns
     -------
@@ -123,7 +130,7 @@ def find_leaks(
     if told := [text for text in texts if text]:
         found["warnings"] = told
     for text in told:
-        warnings.warn(text, UserWarning, stacklevel=5)  # seen from the caller of kfold
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, expect
 from delira.experiments import kfold_call
+from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.result import KFoldResult
 from delira.experiments.stored_result import read_result
 from delira.experiments.training_sizes import check_sizes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from delira.report.table import Table
 
 #: shares of the training part that are usual
-SIZES = (0.1, 0.325, 0.55, 0.775, 1.0)
+SIZES: tuple[float, ...] = (0.1, 0.325, 0.55, 0.775, 1.0)
 #: what ``kfold`` takes and a curve does not
 _NOT_OF_A_CURVE = {"folds": "it needs all of them", "tune": "search first, and take params=search.params"}
 
@@ -187,10 +188,10 @@ class LearningCurve:
         return f"LearningCurve({self.name!r}, sizes={self.sizes}, {self.n_folds} folds)"
 
 
-def run_curve(
-    experiment: Any, data: Any, sizes: Any, asked: Mapping[str, Any], resume: Any, allow_changes: bool
-) -> LearningCurve:
-    """Train and test every fold of every size.
+def validation_of(
+    experiment: Any, data: Any, sizes: Any, asked: Mapping[str, Any], allow_changes: bool
+) -> CrossValidation:
+    """Return the folds of all sizes, as one cross-validation that runs them.
 
     Parameters
     ----------
@@ -200,12 +201,11 @@ def run_curve(
         As of :func:`~delira.experiments.training_sizes.check_sizes`.
     asked
         Arguments of ``kfold`` by name.
-    resume, allow_changes
+    allow_changes
         As of ``kfold``.
     """
     for name, why in _NOT_OF_A_CURVE.items():
         if asked.get(name) is not None:
             raise ConfigError(f"learning_curve takes no {name}=: {why}")
     made = kfold_call.validation_of(experiment, kfold_call.arguments_of(data, asked, allow_changes))
-    made = dataclasses.replace(made, sizes=check_sizes(sizes))
-    return LearningCurve(made.run(resume, allow_changes))
+    return dataclasses.replace(made, sizes=check_sizes(sizes))

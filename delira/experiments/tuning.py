@@ -447,7 +447,7 @@ class Search:
         splitter = splits.Splitter(common.cases.dataset, common.split, seed)
         held_out = splitter.held_out()
         seen = [splits.Split(held_out.train, None, held_out.test)]
-        leaks = find_leaks(common.cases, common.split, seen, common.request.key_mapping)
+        leaks = find_leaks(common.cases, common.split, seen, common.request.key_mapping, stacklevel=5)
         return Division(splits=[held_out], groups=splitter.groups, leaks=leaks)
 
     @functools.cached_property

@@ -232,6 +232,12 @@ def test_a_training_part_without_a_class_is_told(tmp_path):
     assert any("the training part lacks a class in fold" in text for text in found.warnings)
 
 
+def test_warnings_point_at_the_caller(tmp_path):
+    with pytest.warns(UserWarning, match="patient_id") as told:
+        curve(tmp_path, manager=data(patient_id=np.repeat(np.arange(10), 3)))
+    assert {warning.filename for warning in told} == {__file__}
+
+
 # ---- what is refused
 
 
