@@ -227,7 +227,7 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
     lost = _without_path(guards, results.describe_lost_guards(folder, run.guarded(number))) or None
     untimed = "where the time of the fold went is not known"
     looked_at = [
-        (arrays, _wrong_arrays(arrays), "" if is_new and run.has_folds else None),
+        (arrays, _wrong_arrays(arrays), "" if is_new and run.has_folds and not run.manifest.get("is_trial") else None),
         (fitted, _wrong_checkpoint(fitted), "what was fitted on the training part is lost" if is_fitted else None),
         (times, _wrong_json(times, "seconds", results.VERSION), untimed if is_new else None),
         (guards, _wrong_json(guards, "left_out", results.VERSION), lost),

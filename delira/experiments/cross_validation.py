@@ -486,8 +486,9 @@ class CrossValidation:
     def _store(self, folder: Path, fold: results.FoldResult) -> None:
         """Write a finished fold; it is tested again from its checkpoint, if the run is continued, where that fails."""
         outputs = fold.predictions
-        with loss_tolerated(f"the predictions of fold {fold.fold}"):
-            outputs = kept.write_predictions(folder / kept.PREDICTIONS, fold.test_indices, fold.predictions)
+        if outputs or not self.is_trial:  # of hundreds of trials each file counts
+            with loss_tolerated(f"the predictions of fold {fold.fold}"):
+                outputs = kept.write_predictions(folder / kept.PREDICTIONS, fold.test_indices, fold.predictions)
         try:
             with loss_tolerated(f"the result of fold {fold.fold}"):
                 stored = dataclasses.replace(fold, predictions=outputs)
