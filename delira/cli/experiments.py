@@ -106,15 +106,33 @@ def _named(imports: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _unresolved(arguments: Mapping[str, Any], plan: Plan) -> dict[str, Unresolved]:
+    given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
+    return find_unresolved({**given, "asked": dict(plan.asked), "run": dict(plan.run or {})})
+
+
+def nameless(arguments: Mapping[str, Any], plan: Plan) -> str:
+    """Say what of a file nobody can find by its name; empty if there is nothing like that.
+
+    Parameters
+    ----------
+    arguments, plan
+        As :func:`delira.experiments.experiment_file.read` returns them.
+    """
+    found = [f"{place} ({entry})" for place, entry in _unresolved(arguments, plan).items() if "$repr" in record(entry)]
+    if not found:
+        return ""
+    return (
+        f"the file has only a text of {', '.join(found)}: what it can name is a class or a function at the top "
+        "of a module, or an object that keeps the arguments of its constructor under their names"
+    )
+
+
 def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
     """Refuse what the file names and no module has, before anything is built."""
-    given = {"model_cls": arguments["model_cls"], "settings": arguments["settings"], "params": arguments["params"]}
-    missing = find_unresolved({**given, "asked": dict(plan.asked), "run": dict(plan.run or {})})
-    if nameless := [f"{place} ({entry})" for place, entry in missing.items() if "$repr" in record(entry)]:
-        raise ConfigError(
-            f"the file has only a text of {', '.join(nameless)}: what it can name is a class or a function at the top "
-            "of a module, or an object that keeps the arguments of its constructor under their names"
-        )
+    missing = _unresolved(arguments, plan)
+    if told := nameless(arguments, plan):
+        raise ConfigError(told)
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(

@@ -1,9 +1,11 @@
 """Whether a run can be run again here, bit for bit, as far as its folder and this environment tell."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from delira.cli.experiments import nameless
 from delira.errors import ConfigError
 from delira.experiments import experiment_file
 from delira.experiments.experiment_file import FILE_NAME
@@ -80,6 +82,7 @@ def why_not(run: StoredRun) -> str:
 
 
 def _impossible(run: StoredRun, different: Mapping[str, str]) -> Iterator[str]:
+    yield from _unreadable(run)
     changes = [change for event in run.events for change in event.get("changes") or ()]
     if changes:
         yield f"it was continued with changes: {'; '.join(map(str, changes))}"
@@ -87,6 +90,17 @@ def _impossible(run: StoredRun, different: Mapping[str, str]) -> Iterator[str]:
     for name in distributions_of(backend) if backend in PACKAGES else ():
         if different.get(name, "").endswith("not installed here"):
             yield f"{name} is not installed here"
+
+
+def _unreadable(run: StoredRun) -> Iterator[str]:
+    """What the file of the run says and nobody can find."""
+    with contextlib.suppress(ConfigError, OSError, AttributeError, LookupError, TypeError, ValueError):
+        arguments, plan = experiment_file.read(plan_of(run), None)
+        if told := nameless(arguments, plan):
+            yield told
+        given = plan.asked.get("splits")
+        if isinstance(given, str) and not Path(given).exists():
+            yield f"its splits are those of {given}, which is not there"
 
 
 def _doubts(run: StoredRun, different: Mapping[str, str]) -> Iterator[str]:

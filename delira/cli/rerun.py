@@ -23,6 +23,8 @@ from delira.runs.reruns import WEIGHTS, Comparison, Difference, compare_runs
 from delira.runs.stored_run import RUNNING, StoredRun, read_run
 from delira.utils import references, yaml_codec
 
+#: what folders of reruns end with
+_RERUNS = "-reruns"
 #: what lines are called that tell of other data: a comparison would say nothing
 _OF_DATA = ("dataset", "validation data")
 
@@ -58,7 +60,7 @@ def run(options: argparse.Namespace) -> Answer:
     was_script = str(found.manifest.get("model", "")).startswith("__main__:")
     with references.as_main(scripts(options.imports) if was_script else ()):
         file = plan_of(found).absolute()
-        place = file.parents[1] if options.out is None else Path(options.out) / found.name
+        place = _beside(file.parents[1]) if options.out is None else Path(options.out) / found.name
         experiment, plan, load = read_experiment(str(file), options.imports, options.data, arguments, place)
         before = _Before(found)
         _settle(experiment, found, before, is_shared_out=bool(placed(options)))
@@ -70,6 +72,11 @@ def run(options: argparse.Namespace) -> Answer:
                 at.path.rmdir()
     again = read_run(at.path)
     return _answer(found, again, compare_runs(found, again, folds), before)
+
+
+def _beside(folder: Path) -> Path:
+    """The folder for reruns of what a folder has: there they would be taken for its newest run."""
+    return folder if folder.name.endswith(_RERUNS) else folder.with_name(folder.name + _RERUNS)
 
 
 def _check_can_begin(found: StoredRun) -> None:
@@ -237,8 +244,10 @@ def _told(found: StoredRun, comparison: Comparison, causes: Sequence[str]) -> li
     if comparison.hashes:
         lines.append(f"{'weights':<12} compared after {_counted(comparison.hashes, 'epoch')}")
     if comparison.tested:
-        what = "metrics and predictions" if comparison.predicted else "metrics"
-        lines.append(f"{'tests':<12} {what} of {_counted(len(comparison.tested), 'fold')}")
+        n_tested, n_predicted = len(comparison.tested), len(comparison.predicted)
+        what = "metrics and predictions" if n_predicted == n_tested else "metrics"
+        more = f", and predictions of {n_predicted}" if 0 < n_predicted < n_tested else ""
+        lines.append(f"{'tests':<12} {what} of {_counted(n_tested, 'fold')}{more}")
     lines += [wrapped(line, f"{'changed':<12} ") for line in causes]
     return [*lines, *(wrapped(line, f"{'note':<12} ") for line in comparison.remarks)]
 

@@ -23,6 +23,7 @@ from delira.experiments import experiment_file
 from delira.experiments.division import Division, divided
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
+from delira.experiments.given_splits import planned
 from delira.experiments.leakage import check_label_key
 from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult
@@ -233,6 +234,7 @@ class CrossValidation:
         kfold = {
             **({"sizes": [*self.sizes]} if self.sizes else {}),
             **vars(self.split),
+            "splits": planned(self.split.splits, self.cases.dataset),
             **self.request.changes,
             "metrics": dict(self.metrics),
             "metric_keys": dict(self.metric_keys),

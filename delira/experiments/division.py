@@ -44,8 +44,26 @@ def divided(
     splits, numbers = nested_splits(splitter, sizes) if sizes else (list(splitter), [])
     apart = [split for split in splits if not split.is_apparent]
     leaks = find_leaks(cases, splitter.config, apart, key_mapping, stacklevel=6)
-    told = caveats_of_validation(cases.dataset, splitter, apart)
-    told += caveats_of_training(cases.dataset, splitter, apart) if sizes else []
-    if told:
+    if numbers:
+        leaks["of_sizes"] = _of_sizes(cases, splitter, splits, numbers)
+    elif told := _caveats(cases, splitter, apart, is_small=splitter.config.is_bootstrap):
         leaks["warnings"] = [*leaks.get("warnings", ()), *told]
     return Division(splits=splits, groups=splitter.groups, leaks=leaks, sizes=numbers)
+
+
+def _of_sizes(
+    cases: BaseDataManager, splitter: Splitter, splits: Sequence[Split], sizes: Sequence[int]
+) -> dict[str, list[str]]:
+    """What is to be said of each size of a learning curve."""
+    n = len(splits) // len(sizes)
+    found = {
+        str(size): _caveats(cases, splitter, splits[place * n : (place + 1) * n], is_small=True)
+        for place, size in enumerate(sizes)
+    }
+    return {size: told for size, told in found.items() if told}
+
+
+def _caveats(cases: BaseDataManager, splitter: Splitter, splits: Sequence[Split], *, is_small: bool) -> list[str]:
+    """What is to be said of parts that may be small."""
+    found = caveats_of_validation(cases.dataset, splitter, splits)
+    return found + (caveats_of_training(cases.dataset, splitter, splits) if is_small else [])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from delira.errors import ConfigError, check_known, expect
 from delira.experiments.parameters import Parameters
 from delira.experiments.run_request import RunRequest, check_mapping
+from delira.experiments.training_sizes import check_sizes
 from delira.runs.folder import loss_tolerated
 from delira.utils import files, references, yaml_codec
 
@@ -87,6 +88,8 @@ def write(
         check_mapping(**{method: arguments})
         known = {*inspect.signature(getattr(type(experiment), method)).parameters} - {*_OF_A_CALL}
         check_known(arguments or (), known, f"{method} takes no")
+        if arguments and "sizes" in arguments:
+            check_sizes(arguments["sizes"])
     return _write(experiment, Path(path or experiment.save_path / FILE_NAME), _name_of(data), data_arguments, **asked)
 
 

@@ -229,5 +229,4 @@ def _is_lost(lease: Lease) -> bool:
 def log_finished(folder: RunFolder, fold: results.FoldResult) -> None:
     """Tell the ledger of a fold that has ended."""
     told = {**other_weights(vars(fold)), **results.count_guards(fold.guards)}
-    told |= {"is_apparent": True} if fold.is_apparent else {}
     folder.log("fold_finished", fold=fold.fold, metrics=fold.means(), seconds=round(fold.seconds, 3), **told)

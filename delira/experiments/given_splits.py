@@ -50,9 +50,11 @@ def write_splits(path: str | Path, result: Any) -> Path:
 
 def _told(result: Any) -> dict[str, Any]:
     """Return what a file says of the splits of a result."""
-    planned = result.info.get("num_splits")
-    if isinstance(planned, int) and planned != len(result.folds):
-        raise ConfigError(f"the result has {len(result.folds)} of {planned} folds; the splits of some cannot be shared")
+    asked = result.info.get("num_splits")
+    if result.info.get("train_sizes"):
+        raise ConfigError("these are the folds of all sizes of a learning curve; take one size, curve.at(size)")
+    if isinstance(asked, int) and asked != len(result.folds):
+        raise ConfigError(f"the result has {len(result.folds)} of {asked} folds; the splits of some cannot be shared")
     if any(len(np.unique(fold.train_indices)) < len(fold.train_indices) for fold in result.folds):
         raise ConfigError(
             "a bootstrap draws cases several times, which splits= does not do; the same split_type, num_splits and "
@@ -72,7 +74,7 @@ def _told(result: Any) -> dict[str, Any]:
         "format": FORMAT,
         "n_samples": result.n_samples,
         "data": files.mapping(manifest.get("fingerprint")).get("data"),
-        "case_names": None if result.case_names is None else [*result.case_names],
+        "case_names": None if result.case_names is None else _each_once([*result.case_names]),
         "folds": folds,
     }
 
@@ -147,13 +149,32 @@ def _of_told(where: str, told: Mapping[str, Any], dataset: Any) -> list[Parts]:
     return [Parts(*(_moved(fold[part], place) for part in Parts._fields)) for fold in told["folds"]]
 
 
+def _each_once(names: list[str]) -> list[str] | None:
+    """Names of cases; ``None`` of such that several cases have, as those of patients: they say nothing of a case."""
+    return names if len({*names}) == len(names) else None
+
+
+def planned(given: Any, dataset: Any) -> Any:
+    """Return splits as a file can say them that is read elsewhere: a whole path, or lists of indices.
+
+    Parameters
+    ----------
+    given, dataset
+        As of :func:`read_splits`; ``None``: there are none.
+    """
+    if given is None or isinstance(given, (str, os.PathLike)):
+        return None if given is None else str(Path(given).absolute())
+    return [[None if part is None else part.tolist() for part in parts] for parts in read_splits(given, dataset)]
+
+
 def _moved(part: Any, place: np.ndarray) -> Any:
     return None if part is None else place[np.asarray(part, dtype=np.int64)]
 
 
 def _places(path: str, told: Mapping[str, Any], dataset: Any) -> np.ndarray:
     """Index in the dataset of each case of the file."""
-    names, own = told.get("case_names"), case_names_of(dataset)
+    own = case_names_of(dataset)
+    names, own = (None if each is None else _each_once([*each]) for each in (told.get("case_names"), own))
     if names is not None and own is not None:
         known = {name: index for index, name in enumerate(own)}
         if missing := [name for name in names if name not in known]:

@@ -334,7 +334,7 @@ def caveats_of_training(dataset: AbstractDataset, splitter: "Splitter", splits: 
         return []
     return [
         f"the training part lacks a class in {_folds(lacking)}, which no network can learn there; use "
-        "split_type='stratified', or larger sizes"
+        "split_type='stratified', or more cases"
     ]
 
 

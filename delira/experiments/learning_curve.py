@@ -96,15 +96,22 @@ class LearningCurve:
 
     def _alone(self, size: int, folds: Sequence[FoldResult]) -> KFoldResult:
         """Return the cross-validation of a size; its folds have the numbers that they have at each."""
-        info = {name: value for name, value in self.result.info.items() if name != "train_sizes"}
+        own = self._of_sizes.get(str(size), ())
+        told = [*(self.result.info.get("warnings") or ()), *own]
+        info = {name: value for name, value in self.result.info.items() if name not in ("train_sizes", "of_sizes")}
         return dataclasses.replace(
             self.result,
             folds=[dataclasses.replace(fold, fold=fold.fold % self.n_folds) for fold in folds],
             unfinished=(),
             path=None,
             name=f"{self.name or 'network'}, {size:,} training cases",
-            info={**info, "num_splits": self.n_folds},
+            info={**info, "num_splits": self.n_folds, "warnings": told},
         )
+
+    @property
+    def _of_sizes(self) -> Mapping[str, Sequence[str]]:
+        """What is to be said of single sizes."""
+        return files.mapping(self.result.info.get("of_sizes"))
 
     def at(self, size: int) -> KFoldResult:
         """Return the cross-validation of one size.
@@ -178,7 +185,7 @@ class LearningCurve:
 
     def __str__(self) -> str:
         title = f"{self.name or 'network'}: {len(self.points)} sizes, {self.n_folds} folds"
-        warned = "".join(f"\n\nWarning: {text}" for text in self.result.problems)
+        warned = "".join(f"\n\nWarning: {text}" for text in self.warnings)
         return files.harmless(f"{title}\n\n{self.table().rendered()}{warned}")
 
     def _repr_html_(self) -> str:

@@ -17,9 +17,9 @@ from delira.data_loading.dataset import read_labels
 from delira.errors import ConfigError, DataError, did_you_mean, expect, flag
 from delira.experiments.given_splits import read_splits
 from delira.experiments.leakage import refuse_shared
+from delira.runs.stored_run import BOOTSTRAP
 from delira.utils.seeding import check_seed, derive, derive_int, seeded_globals
 
-BOOTSTRAP = "bootstrap632+"
 SPLIT_TYPES = ("random", "stratified", BOOTSTRAP)
 _KEEPS_GROUPS = (
     "use split_type='random' or 'stratified', or a splitter of scikit-learn with Group in its name: these keep groups "

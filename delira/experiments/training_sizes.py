@@ -26,6 +26,9 @@ def check_sizes(sizes: object) -> tuple[float, ...]:
             "sizes must be a list of numbers of training cases, from 1, or of shares of the training part, above 0.0 "
             f"and up to 1.0, got {sizes!r:.200}"
         )
+    numbers_and_shares = {isinstance(each, numbers.Integral) for each in found}
+    if 1 in found and len(numbers_and_shares) > 1 and any(isinstance(e, numbers.Integral) and e == 1 for e in found):
+        raise ConfigError(f"sizes={found}: 1 is one case, and beside shares 1.0 may be meant, which is all; say which")
     return tuple(int(each) if isinstance(each, numbers.Integral) else float(each) for each in found)
 
 
@@ -56,16 +59,17 @@ def nested_splits(splitter: Splitter, sizes: Sequence[float]) -> tuple[list[Spli
     """
     if splitter.config.is_bootstrap:
         raise ConfigError("a learning curve trains on parts of the cases, and a bootstrap draws as many as there are")
-    outer = [*splitter.outer()]
-    cases = _resolved(sizes, min(len(rest) for rest, _, _ in outer))
-    ranks = [_ranks(splitter, np.asarray(rest), fold) for fold, (rest, _, _) in enumerate(outer)]
-    parts = [[_first(np.asarray(rest), ranks[fold], size) for size in cases] for fold, (rest, _, _) in enumerate(outer)]
-    for fold, own in enumerate(parts):
-        if any(len(one) == len(other) for one, other in itertools.pairwise(own)):
-            raise ConfigError(
-                f"sizes={[*sizes]}: groups are not divided, so that two of them are the same cases in fold {fold}: "
-                f"{[len(part) for part in own]} of {cases}; take fewer, or sizes that are further apart"
-            )
+    outer = [(np.asarray(rest), val, test) for rest, val, test in splitter.outer()]
+    # a validation part that was decided before stays whole, and counts
+    fixed = [0 if val is None else len(val) for _, val, _ in outer]
+    known = [len(rest) + n_val for (rest, _, _), n_val in zip(outer, fixed, strict=True)]
+    sizes, cases = _resolved(sizes, min(known), max(fixed))
+    ranks = [_ranks(splitter, rest, fold) for fold, (rest, _, _) in enumerate(outer)]
+    parts = [
+        [_first(rest, ranks[fold], _number(size, known[fold]) - fixed[fold]) for size in sizes]
+        for fold, (rest, _, _) in enumerate(outer)
+    ]
+    _check_growth(parts, cases)
     splits = [
         splitter.divided(fold, parts[fold][place], val, test)
         for place in range(len(cases))
@@ -74,13 +78,34 @@ def nested_splits(splitter: Splitter, sizes: Sequence[float]) -> tuple[list[Spli
     return splits, cases
 
 
-def _resolved(sizes: Sequence[float], largest: int) -> list[int]:
-    found = sorted(size if isinstance(size, int) else max(1, round(size * largest)) for size in sizes)
+def _number(size: float, largest: int) -> int:
+    return size if isinstance(size, int) else max(1, round(size * largest))
+
+
+def _resolved(sizes: Sequence[float], largest: int, n_fixed: int) -> tuple[list[float], list[int]]:
+    """Return the sizes in their order, and how many cases each is of the smallest training part."""
+    ordered = sorted(sizes, key=lambda size: _number(size, largest))
+    found = [_number(size, largest) for size in ordered]
     if found[-1] > largest:
         raise ConfigError(f"sizes={[*sizes]}: a training part has {largest} cases, which {found[-1]} is more than")
     if len({*found}) < len(found):
         raise ConfigError(f"sizes={[*sizes]}: of {largest} cases two of them are the same, {found}; leave one out")
-    return found
+    if found[0] <= n_fixed:
+        raise ConfigError(
+            f"sizes={[*sizes]}: the validation parts of splits= count among the cases that a fold learns from, and "
+            f"{n_fixed} of {found[0]} leave none to train on"
+        )
+    return ordered, found
+
+
+def _check_growth(parts: Sequence[Sequence[np.ndarray]], cases: Sequence[int]) -> None:
+    """Refuse sizes of which two are the same cases in a fold, as groups are not divided."""
+    for fold, own in enumerate(parts):
+        if any(len(one) == len(other) for one, other in itertools.pairwise(own)):
+            raise ConfigError(
+                f"sizes: groups are not divided, so that two of them are the same cases in fold {fold}: for {[*cases]} "
+                f"it has {[len(part) for part in own]}; take fewer, or sizes that are further apart"
+            )
 
 
 def _ranks(splitter: Splitter, rest: np.ndarray, fold: int) -> np.ndarray:

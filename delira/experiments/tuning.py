@@ -44,6 +44,7 @@ from delira.runs.code_of import code_of_functions
 from delira.runs.environment import environment
 from delira.runs.folder import At, RunFolder, said_by
 from delira.runs.leases import Leases
+from delira.runs.stored_run import BOOTSTRAP
 from delira.search.tune import Tune
 from delira.utils import files, yaml_codec
 from delira.utils.seeding import derive
@@ -115,9 +116,9 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
 
 def refuse_bootstrap(options: Mapping[str, Any]) -> None:
     """Refuse to search on bootstrap samples: a trial is scored by all its folds, and inner ones would share cases."""
-    if isinstance(options.get("split_type"), str) and options["split_type"] == splits.BOOTSTRAP:
+    if isinstance(options.get("split_type"), str) and options["split_type"] == BOOTSTRAP:
         raise ConfigError(
-            f"split_type={splits.BOOTSTRAP!r} says how good one setting is, and searches none: a case is drawn several "
+            f"split_type={BOOTSTRAP!r} says how good one setting is, and searches none: a case is drawn several "
             "times, and one of its folds tests what it learned from; search with 'random' or 'stratified'"
         )
 

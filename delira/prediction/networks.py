@@ -168,10 +168,23 @@ def fold_folders(path: str | Path) -> dict[int, Path]:
     ----------
     path
         Of the run, or the folder above it: then its newest run; of a fold, which is the only one then.
+
+    Raises
+    ------
+    ConfigError
+        If it is a learning curve, whose networks are no folds of one cross-validation.
     """
-    found, here = read_run(path).fold_folders, Path(path).resolve()
+    run, here = read_run(path), Path(path).resolve()
+    found = run.fold_folders
     # the folder of a fold stands for itself alone, also where its checkpoints are gone
     own = {number: folder for number, folder in found.items() if folder.resolve() in (here, *here.parents)}
+    if run.kind == "learning_curve" and not own:
+        raise ConfigError(
+            f"{run.path} is a learning curve, whose networks learned from different numbers of cases; take one size, "
+            "LearningCurve.load(path).at(size).ensemble(), or name one fold"
+        )
+    if not own:  # the network of a bootstrap that learned from all cases is none of the folds
+        found = {number: folder for number, folder in found.items() if number != run.apparent}
     return {number: folder for number, folder in (own or found).items() if _checkpoints(folder)}
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError, DataError
+from delira.errors import ConfigError, DataError, MissingKeyError
 from delira.metrics.direction import higher_is_better
 from delira.metrics.metric_set import evaluator
 from delira.metrics.of_cases import case_values, is_mean_of_cases, of_values
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
     """The .632+ estimate."""
     out_of_bag: float
     """Of cases that the network was not trained on: a mean over cases is that of each case over all folds that did not
-    draw it, then over cases; any other metric the mean over folds."""
+    draw it, then over cases; any other metric the mean over the folds in which it is defined."""
     apparent: float
     """Of the network of all cases, on all cases."""
     no_information: float
@@ -46,11 +46,13 @@ class Estimate(NamedTuple):
     overfitting: float
     """The relative overfitting rate, from 0, none, to 1: no better than without information."""
     note: str = ""
-    """Why there is no value."""
+    """Why there is no value, or what it depends on."""
 
     @property
     def weight(self) -> float:
-        """Return what ``out_of_bag`` counts: 0.632 without overfitting, up to 1; the rest is that of ``apparent``."""
+        """Return what ``out_of_bag`` counts, 0.632 without overfitting, up to 1; the rest is that of ``apparent``, as
+        long as networks are not worse than without information, which then counts in its place.
+        """
         return 0.632 / (1 - 0.368 * self.overfitting)
 
 
@@ -63,10 +65,12 @@ class Bootstrap632:
         One for each metric.
     n_folds
         How many networks were trained on bootstrap samples.
+    notes
+        What else is to be said.
     """
 
-    def __init__(self, estimates: Sequence[Estimate], n_folds: int):
-        self.estimates, self.n_folds = list(estimates), n_folds
+    def __init__(self, estimates: Sequence[Estimate], n_folds: int, notes: Sequence[str] = ()):
+        self.estimates, self.n_folds, self.notes = list(estimates), n_folds, list(notes)
 
     def __getitem__(self, metric: str) -> Estimate:
         """Return the estimate of a metric.
@@ -86,7 +90,7 @@ class Bootstrap632:
         """Return one row for each metric."""
         header = ["Metric", ".632+", "out-of-bag", "apparent", "no information", "overfitting"]
         rows = [[e.metric, e.value, e.out_of_bag, e.apparent, e.no_information, e.overfitting] for e in self.estimates]
-        return Table("bootstrap632", header, rows, by_row=True)
+        return Table("bootstrap632", header, rows or [["no metrics were computed", *[None] * 5]], by_row=True)
 
     def words(self) -> list[str]:
         """Return what the numbers are, and why some are missing."""
@@ -94,6 +98,7 @@ class Bootstrap632:
             f".632+ (Efron & Tibshirani 1997): an estimate for the network of all cases, from {self.n_folds} networks "
             "of bootstrap samples, each tested out-of-bag, and from what the network of all cases says of these "
             "themselves (apparent). It has no interval.",
+            *self.notes,
             *(f"{each.metric}: {each.note}" for each in self.estimates if each.note),
         ]
 
@@ -132,7 +137,7 @@ def weigh(
     rate = (bounded - resubstituted) / (worst - resubstituted) if is_overfitted else 0.0
     plain = 0.368 * resubstituted + 0.632 * found
     correction = (bounded - resubstituted) * 0.368 * 0.632 * rate / (1 - 0.368 * rate)
-    return sign * (plain + correction), rate
+    return sign * (plain + correction) + 0.0, rate  # no -0.0
 
 
 def bootstrap632(result: Any) -> Bootstrap632:
@@ -154,7 +159,22 @@ def bootstrap632(result: Any) -> Bootstrap632:
             "there is no .632+ estimate: it needs folds of bootstrap samples and the one that trains and tests on all "
             "cases, those of kfold(…, split_type='bootstrap632+')"
         )
-    return Bootstrap632([_estimate(result, name) for name in result.folds[0].metrics], len(result.folds))
+    estimates = [_estimate(result, name) for name in result.folds[0].metrics]
+    return Bootstrap632(estimates, len(result.folds), _notes(result))
+
+
+def _notes(result: Any) -> list[str]:
+    """What the numbers of all metrics depend on."""
+    found = []
+    if any(fold.val_indices is not None for fold in [*result.folds, result.apparent]):
+        found.append(
+            "Each network, that of all cases too, holds a part of its cases out to choose its epoch (val_split), and "
+            "is trained on fewer: the estimate is of a training that does so. val_split=None trains on all."
+        )
+    n_tested = int(result.oof.mask.sum())
+    if never := len(result.apparent.test_indices) - n_tested:
+        found.append(f"{never} cases were in every sample, and never tested out-of-bag: draw more (num_splits).")
+    return found
 
 
 def bootstrap_section(result: Any) -> Section | None:
@@ -170,31 +190,38 @@ def _estimate(result: Any, name: str) -> Estimate:
     metric = (result.metrics or {}).get(name)
     if metric is None:
         return Estimate(name, nan, nan, apparent, nan, nan, "the function that computed it is not known here")
+    out_of_bag, notes = _out_of_bag(result, name)
     try:
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-            out_of_bag = _out_of_bag(result, name)
             no_information = _no_information(result, name)
     except Exception as error:  # a metric raises what it likes; the others shall still be shown
-        why = f"there is no value without information ({type(error).__name__}: {error})"
-        return Estimate(name, nan, nan, apparent, nan, nan, why)
-    is_larger_better, note = higher_is_better(metric, name), ""
-    if is_larger_better is None:
+        no_information = nan
+        notes.append(f"there is no value without information ({type(error).__name__}: {error})")
+    is_larger_better = higher_is_better(metric, name)
+    if is_larger_better is None and np.isfinite(no_information):
         is_larger_better = no_information < apparent
-        note = "nobody says whether large values are good; taken from what it is without information"
-    value, rate = weigh(out_of_bag, apparent, no_information, is_larger_better=is_larger_better)
-    return Estimate(name, value, out_of_bag, apparent, no_information, rate, note)
+        notes.append("nobody says whether large values are good; taken from what it is without information")
+    value, rate = weigh(out_of_bag, apparent, no_information, is_larger_better=bool(is_larger_better))
+    return Estimate(name, value, out_of_bag, apparent, no_information, rate, "; ".join(notes))
 
 
 def _mean(values: np.ndarray, may_lack: bool) -> float:
     return of_values(np.asarray(values, dtype=np.float64), may_lack).mean
 
 
-def _out_of_bag(result: Any, name: str) -> float:
-    """Of a mean over cases that of each case first, as a case that is drawn rarely is tested often."""
+def _out_of_bag(result: Any, name: str) -> tuple[float, list[str]]:
+    """Of a mean over cases that of each case first, as a case that is drawn rarely is tested often; and notes."""
     parts = folds_of(result)
-    found = [_case_values(result, name, part) for part in parts]
+    try:
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            found = [_case_values(result, name, part) for part in parts]
+    except MissingKeyError:  # what it reads was not kept, and its values are there
+        found = [None]
     if any(each is None for each in found):
-        return float(np.mean(fold_values(result)[name]))
+        values = fold_values(result)[name]
+        defined = values[np.isfinite(values)]
+        lacks = f"out-of-bag of the {len(defined)} of {len(values)} folds in which it is defined"
+        return float(np.mean(defined)) if len(defined) else float("nan"), [lacks] if len(defined) < len(values) else []
     total, weight = np.zeros(result.n_samples), np.zeros(result.n_samples)
     counts = np.zeros(result.n_samples)
     for part, each in zip(parts, found, strict=True):
@@ -203,7 +230,10 @@ def _out_of_bag(result: Any, name: str) -> float:
         np.add.at(weight, part.cases, weights)
         np.add.at(counts, part.cases, 1)
     counted = weight > 0
-    return float(np.average((total / weight)[counted], weights=(weight / counts)[counted]))
+    if not counted.any():
+        return float("nan"), ["no case has a value out-of-bag"]
+    of_cases, weights = (total[counted] / weight[counted]), weight[counted] / counts[counted]
+    return float(np.average(of_cases, weights=weights)), []
 
 
 def _case_values(result: Any, name: str, part: Part) -> Any:

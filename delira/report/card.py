@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import DataError, expect
+from delira.report.bootstrap632 import bootstrap632
 from delira.report.chosen import agreement
 from delira.report.class_table import has_classes
 from delira.report.page import facts_of
@@ -70,8 +71,8 @@ def _model(result: Any) -> list[str]:
     whole = (
         "One network, which nothing was tested with: the numbers below are of its training and validation."
         if result.is_training
-        else f"{n_folds} networks, one for each fold; none was trained on all cases. The numbers below are of single "
-        "networks on cases that they did not see, not of a mean of them."
+        else f"{n_folds} networks, one for each fold; {_of_all(result)}. The numbers below are of single networks on "
+        "cases that they did not see, not of a mean of them."
     )
     # the key in the manifest is an old one
     rows = [("Network", info.get("model")), ("Backend", info.get("room")), ("Epochs", info.get("num_epochs"))]
@@ -83,6 +84,13 @@ def _model(result: Any) -> list[str]:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", settings)), default=0))
         found.append(f"{fence}yaml\n{settings}\n{fence}")
     return [text for text in found if text]
+
+
+def _of_all(result: Any) -> str:
+    """What is so of a network that was trained on all cases."""
+    if result.apparent is None:
+        return "none was trained on all cases"
+    return "one more was trained on all cases, of which the .632+ estimate is"
 
 
 def _data(result: Any) -> list[str]:
@@ -99,9 +107,9 @@ def _tested(result: Any) -> list[str]:
     if result.is_training:
         return [_table(rows)]
     kind = {"once": "once", "repeats": "in each repeat", "splits": "in some of the splits"}[result.rounds.kind]
+    how = "cross-validation" if result.apparent is None else "bootstrap"
     return [
-        f"By cross-validation: each tested case was tested {kind}, by a network that was trained without it."
-        f"{_of_groups(result)}",
+        f"By {how}: each tested case was tested {kind}, by a network that was trained without it.{_of_groups(result)}",
         _table(rows),
     ]
 
@@ -128,7 +136,11 @@ def _results(result: Any) -> list[str]:
         f"SD over folds; intervals are 95 % percentile bootstrap intervals over {what}. They hold for these networks "
         "and cases drawn as these were, not for another training.",
     ]
-    return [*found, result.class_table("markdown")] if has_classes(result) else found
+    found += [result.class_table("markdown")] if has_classes(result) else []
+    if result.apparent is not None:
+        drawn = bootstrap632(result)
+        found += [drawn.table().rendered("markdown"), *_listed(drawn.words())]
+    return found
 
 
 def _subgroups(result: Any, by: Any) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, MissingKeyError
 from delira.metrics.metric_set import evaluator
 from delira.metrics.of_cases import CaseValues, case_values, is_mean_of_cases, statistic_of
 from delira.metrics.per_class import OfClass, may_lack_values, mean_of_values
@@ -279,7 +279,10 @@ class _Row:
 
     def _of_evaluations(self, draws: bootstrap.Draws) -> bootstrap.Interval:
         """By the metric itself."""
-        arrays = [arrays_of(self.result, self.name, part) for part in draws.parts]
+        try:
+            arrays = [arrays_of(self.result, self.name, part) for part in draws.parts]
+        except MissingKeyError as error:
+            return self.whole.none(f"it cannot be computed of draws ({error})")
         if (size := sum(map(bootstrap.n_bytes, arrays))) > bootstrap.RESAMPLING_LIMIT:
             return self.whole.none(
                 f"its arrays ({size / 2**20:,.0f} MiB) are too large to be drawn 2,000 times; "

@@ -92,7 +92,7 @@ def size_table(curve: Any) -> Table:
         for name in _metrics(curve)
         for size, own in columns.items()
     ]
-    return Table("learning_curve", header, rows)
+    return Table("learning_curve", header, rows or [["no metrics were computed", *(DASH for _ in header[1:])]])
 
 
 def _columns(result: Any) -> dict[str, MetricColumn]:
@@ -143,11 +143,13 @@ def _draw(axes: "Axes", curve: Any, name: str) -> None:
         axes.plot(
             x, [point.folds.get(fold, np.nan) for point in points], color=plots.TRAINING, linewidth=0.7, alpha=0.4
         )
-    reach = np.array([[value - point.low, point.high - value] for value, point in zip(values, points, strict=True)]).T
-    axes.errorbar(
-        x, values, yerr=np.nan_to_num(np.maximum(reach, 0)), color=plots.INK, linewidth=1.4, marker="o", markersize=3.5,
-        capsize=2.5,
-    )  # fmt: skip
+    axes.plot(x, values, color=plots.INK, linewidth=1.4, marker="o", markersize=3.5)
+    for point in points:
+        if np.isfinite([point.value, point.low, point.high]).all():
+            axes.errorbar(
+                point.n_cases, point.value, yerr=np.maximum([[point.value - point.low], [point.high - point.value]], 0),
+                color=plots.INK, linewidth=1.4, capsize=2.5,
+            )  # fmt: skip
     if x and max(x) / min(x) >= plots.LOG_RANGE:
         axes.set_xscale("log")
     plots.style(axes, name)

@@ -87,6 +87,9 @@ def compare_runs(run: StoredRun, rerun: StoredRun, folds: Iterable[int]) -> Comp
         found.firsts += differences[:1]
         far = [each for each in [found.largest, *differences] if each is not None and each.relative is not None]
         found.largest = max(far, key=lambda each: each.relative or 0.0, default=None)
+    gone = sorted({*run.finished_folds} - {*run.fold_folders})
+    if gone:
+        found.remarks.append(f"the folders of folds {gone}, which have finished, are gone, so they are not compared")
     if found.epochs and not found.hashes:
         found.remarks.append("no hashes of the weights were recorded, so only numbers are compared")
     if found.tested and not found.predicted:
@@ -166,12 +169,20 @@ def _of_test(run: StoredRun, rerun: StoredRun, number: int, found: Comparison) -
     if then is None or now is None:
         return
     found.tested.append(number)
+    if told := [*_of_code(then.asked, now.asked)]:
+        found.remarks += [line for line in told if line not in found.remarks]
     yield from _of_trees(number, "metrics", then.fields["metrics"], now.fields["metrics"])
     if then.outputs is None or now.outputs is None or not then.outputs["predictions"]:
         return
     found.predicted.append(number)
     for name in ("predictions", "targets"):
         yield from _of_trees(number, name, then.outputs[name], now.outputs[name])
+
+
+def _of_code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Say of which functions of the test the code is another one."""
+    old, new = (files.mapping(files.mapping(asked.get("code")).get("functions")) for asked in (then, now))
+    yield from (f"code: {name}, of the test, is another one" for name in old if name in new and old[name] != new[name])
 
 
 def _tested(folder: Path | None, found: Comparison) -> StoredFold | None:

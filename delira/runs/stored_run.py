@@ -25,6 +25,8 @@ STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
 #: errors that somebody wanted: a signal, the keyboard
 _WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
 HISTORY = "history.jsonl"
+#: the ``split_type`` of which one more fold tests what it learned from
+BOOTSTRAP = "bootstrap632+"
 #: entries of the ledger that begin a session, and that end it
 _BEGINS = ("started", "resumed")
 _ENDS = ("finished", "broken_off")
@@ -175,13 +177,19 @@ class StoredRun:
                 return {name: value for name, value in record.items() if name != "epoch" and _is_number(value)}
         return {}
 
+    @property
+    def apparent(self) -> int | None:
+        """Number of the fold of a bootstrap that learned from all cases and tested them; ``None``: there is none."""
+        is_bootstrap = mapping(self.manifest.get("options")).get("split_type") == BOOTSTRAP
+        return self.n_folds - 1 if is_bootstrap and self.n_folds and self.kind == "kfold" else None
+
     def _counted_folds(self) -> list[Mapping[str, Any]]:
         """What is said of the finished folds whose mean is the result."""
         sizes = self.manifest.get("train_sizes")
         n_folds = (self.n_folds or 0) // len(sizes) if isinstance(sizes, list) and sizes else 0
         first = (self.n_folds or 0) - n_folds if n_folds else 0
-        ended = [event for number, event in self.finished_folds.items() if number >= first]
-        return [event for event in ended if event.get("is_apparent") is not True]
+        ended = [(number, event) for number, event in self.finished_folds.items() if number >= first]
+        return [event for number, event in ended if number != self.apparent]
 
     def _best_scores(self) -> dict[str, float]:
         """Scores of the best trial by the first metric that is looked at."""

@@ -12,6 +12,7 @@ from edited_files import read_plain, write_lines
 
 from delira import cli
 from delira.experiments.experiment_file import FILE_NAME
+from delira.experiments.result import KFoldResult
 from delira.runs import weight_hashes
 from delira.runs.folder import RunFolder
 from delira.utils import lock
@@ -175,7 +176,9 @@ def ask(here, capsys):
 
 
 def runs(name):
-    return sorted(folder for folder in Path("runs", name).iterdir() if folder.is_dir())
+    """The runs, and behind them what was run again."""
+    places = [place for place in (Path("runs", name), Path("runs", f"{name}-reruns")) if place.is_dir()]
+    return [folder for place in places for folder in sorted(place.iterdir()) if folder.is_dir()]
 
 
 def runs_beside(run):
@@ -364,7 +367,8 @@ def test_the_new_run_lies_where_it_is_asked_to_and_nothing_elsewhere(ask, here, 
     (here / "away").mkdir()
     monkeypatch.chdir(run)
     assert ask(".", "--import", here / "lines.py", *WORDS[2:], "--only-folds", "1")[0] == 0
-    assert len(runs_beside(run)) == 2
+    assert runs_beside(run) == [run]  # or it would be taken for the newest run there
+    assert len([*run.parent.with_name("folds-reruns").iterdir()]) == 1
     monkeypatch.chdir(here / "away")
     words = ["--import", here / "lines.py", "--import", "delira.testing.toy", "--only-folds", "0"]
     assert ask(run, *words, "--out", "apart")[0] == 0
@@ -372,8 +376,37 @@ def test_the_new_run_lies_where_it_is_asked_to_and_nothing_elsewhere(ask, here, 
     assert [path.name for path in Path("apart").iterdir()] == ["folds"]
     shutil.move(run.parent, here / "away" / "renamed")
     assert ask(here / "away" / "renamed" / run.name, *words)[0] == 0
-    assert len(runs_beside(here / "away" / "renamed" / run.name)) == 3
-    assert sorted(path.name for path in (here / "away").iterdir()) == ["apart", "renamed"]
+    assert len(runs_beside(here / "away" / "renamed" / run.name)) == 1
+    assert sorted(path.name for path in (here / "away").iterdir()) == ["apart", "renamed", "renamed-reruns"]
+
+
+def test_a_rerun_is_not_the_newest_run_of_its_folder(ask, here):
+    (run,) = runs("folds")
+    assert ask("runs/folds", *WORDS, "--only-folds", "1")[0] == 0
+    assert KFoldResult.load("runs/folds").path.name == run.name
+    assert len(KFoldResult.load("runs/folds").folds) == 3
+    edit = SCRIPT.replace("np.abs(y_true - y_pred).mean()", "np.abs(y_true - y_pred).mean() * 0.5")
+    (here / "lines.py").write_text(edit)
+    sys.modules.pop("lines", None)
+    for _ in range(2):  # not with the one before
+        code, out, _ = ask("runs/folds", *WORDS)
+        assert code == 1
+    assert "code: distance, of the test, is another one" in out
+    _, first, second, _ = runs("folds")
+    assert first.parent == second.parent == Path("runs/folds-reruns")
+    assert ask(second, *WORDS, "--only-folds", "0")[0] == 0
+    assert len(runs("folds")) == 5  # a rerun of a rerun lies beside it
+
+
+def test_what_is_not_there_any_more_is_not_counted(ask):
+    (run,) = runs("folds")
+    (run / "fold_01" / "predictions.npz").unlink()
+    code, out, err = ask(run, *WORDS)
+    assert code == 0, err
+    assert "metrics of 3 folds, and predictions of 2" in out
+    shutil.rmtree(run / "fold_01")
+    out = ask(run, *WORDS)[1].replace("\n" + " " * 13, " ")
+    assert "the folders of folds [1], which have finished, are gone" in out
 
 
 def test_folds_and_places_that_there_are_not_are_refused(ask):

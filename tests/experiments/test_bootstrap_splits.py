@@ -9,6 +9,7 @@ from problems import linear_problem
 from small_backends import build_kit, toy_kit
 from test_tuning import experiment, rmse
 
+import delira
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
@@ -137,6 +138,41 @@ def test_samples_of_delira_give_what_ipred_gives_within_its_spread(tmp_path):
     result = made.kfold(BaseDataManager(arrays, 40), {"accuracy": accuracy}, **asked)
     apart = 1 - result.bootstrap632()["accuracy"].value - of_r["means, 50 samples, mean of 200"]
     assert abs(apart) < 3 * of_r["means, 50 samples, sd of 200"]
+
+
+def test_an_ensemble_has_the_networks_of_the_samples(tmp_path):
+    result = kfold(tmp_path)
+    names = [member.name for member in delira.load_ensemble(result.path).members]
+    assert names == [f"fold_{number:02d}" for number in range(4)]
+    assert len(result.ensemble().members) == 4
+    whole = delira.load_network(result.path / "fold_04")  # which can be had by its name
+    assert np.array_equal(whole.weight, result.apparent.load_network().weight)
+
+
+@pytest.mark.parametrize("keep", [False, "labels"])
+def test_what_was_not_kept_is_said_and_its_numbers_are_shown(tmp_path, keep):
+    linear_model, metrics = pytest.importorskip("sklearn.linear_model"), pytest.importorskip("sklearn.metrics")
+    label = np.random.default_rng(1).integers(2, size=40)
+    arrays = {"data": label[:, None] + np.random.default_rng(0).normal(size=(40, 2)), "label": label}
+
+    def auc(y_true, y_pred):
+        return metrics.roc_auc_score(y_true, y_pred[:, 1])
+
+    made = SklearnExperiment(Parameters(), linear_model.LogisticRegression, num_epochs=1, save_path=tmp_path)
+    asked = {**BOOTSTRAP, "keep_predictions": keep, "val_split": None}
+    result = made.kfold(BaseDataManager(arrays, 40), {"auc": auc, "accuracy": accuracy}, **asked)
+    found = result.bootstrap632()["auc"]
+    assert np.isnan(found.value)
+    assert "there is no value without information" in found.note
+    assert found.out_of_bag == pytest.approx(result.summary()["auc"]["mean"])
+    assert "it cannot be computed of draws" in str(result).replace("\n", " ")
+    assert ".632+" in result.to_html()
+
+
+def test_a_sample_that_lacks_a_class_is_told(tmp_path):
+    label = np.array([0] * 22 + [1] * 2)[:, None]
+    told = kfold(tmp_path, BaseDataManager({**linear_problem(N, 3, 7), "label": label}, 4)).warnings
+    assert any("the training part lacks a class in fold" in text for text in told)
 
 
 # ---- what is refused

@@ -10,6 +10,7 @@ from test_tuning import experiment
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
+from delira.experiments.experiment_file import read
 
 NAMES = [f"case {number:02d}" for number in range(24)]
 
@@ -139,3 +140,20 @@ def test_a_search_uses_given_splits(tmp_path):
     given = [(halves[0], halves[1]), (halves[1], halves[0])]
     result = experiment(toy_kit(), tmp_path).tune(data(), n_trials=2, splits=given, val_split=0.25)
     assert [len(trial.fold_scores) for trial in result.trials] == [2, 2]
+
+
+def test_names_that_several_cases_have_say_nothing_of_a_case(tmp_path):
+    manager = data()
+    manager.dataset.case_names = [f"patient {number // 2}" for number in range(24)]
+    first = kfold(tmp_path / "first", manager, num_splits=3, shuffle=True, random_seed=1)
+    for splits in (first, first.save_splits(tmp_path / "splits.json")):
+        assert parts(kfold(tmp_path / "again", manager, splits=splits)) == parts(first)
+
+
+def test_the_plan_of_a_run_has_splits_that_others_can_read(first, tmp_path, monkeypatch):
+    file = first.save_splits(tmp_path / "splits.json")
+    monkeypatch.chdir(tmp_path)
+    for given in (first, "splits.json", [(np.arange(12), np.arange(12, 24)), (np.arange(12, 24), np.arange(12))]):
+        result = kfold(tmp_path / "again", data(), splits=given, val_split=None)
+        plan = read(result.path, None)[1].kfold["splits"]
+        assert plan == str(file) if given == "splits.json" else all(len(part) == 3 for part in plan)

@@ -9,6 +9,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from small_backends import toy_kit
 from test_tuning import experiment, rmse
 
+import delira
 from delira.cli.report import write_report
 from delira.cli.runs import list_runs
 from delira.cli.verify import verify
@@ -111,11 +112,21 @@ def test_of_a_series_in_time_the_latest_are_taken():
             assert split.train.tolist() == fold.train[-size:].tolist()
 
 
-def test_validation_parts_that_were_decided_before_stay():
+def test_a_share_is_one_of_the_training_part_of_each_fold():
+    asked = {"split_type": TimeSeriesSplit(3), "num_splits": None, "shuffle": False}
+    by_size, folds, cases = parts((0.5, 1.0), **asked)
+    assert cases == [4, 9]  # of the smallest
+    assert [len(split.train) for split in by_size[1]] == [len(fold.train) for fold in folds] == [9, 16, 23]
+    assert [len(split.train) for split in by_size[0]] == [4, 8, 12]
+
+
+def test_validation_parts_that_were_decided_before_stay_and_count():
     given = [(np.arange(12), np.arange(12, 16), np.arange(16, 20)), (np.arange(8, 20), np.arange(4), np.arange(4, 8))]
-    by_size, _, _ = parts((6, 12), splits=given, num_splits=None, shuffle=False)
-    for splits in by_size:
+    by_size, _, cases = parts((6, 1.0), splits=given, num_splits=None, shuffle=False)
+    assert cases == [6, 16]
+    for size, splits in zip(cases, by_size, strict=True):
         for split, (train, val, test) in zip(splits, given, strict=True):
+            assert len(learned(split)) == size
             assert {*split.train} <= {*train}
             assert np.array_equal(split.val, val)
             assert np.array_equal(split.test, test)
@@ -229,7 +240,31 @@ def test_page_table_and_data_frame_have_each_size(tmp_path):
 def test_a_training_part_without_a_class_is_told(tmp_path):
     label = np.array([0] * 24 + [1] * 6)
     found = curve(tmp_path, (4, 20), data(label=label[:, None]))
-    assert any("the training part lacks a class in fold" in text for text in found.warnings)
+    assert any(text.startswith("4 cases: the training part lacks a class in fold") for text in found.warnings)
+    assert "Warning: 4 cases: the training part lacks a class" in str(found)
+    (told,) = [text for text in found.at(4).warnings if "training part lacks a class" in text]
+    assert told.startswith("the training part")
+    again = LearningCurve.load(found.path, {"rmse": rmse})
+    assert told in again.at(4).warnings
+    for result in (found.at(20), again.at(20)):
+        assert not any("training part lacks a class" in text for text in result.warnings)
+
+
+def test_an_interval_that_there_is_not_is_not_drawn(tmp_path):
+    found = curve(tmp_path, metrics={"rmse": rmse, "none": lambda true, pred: float("nan")}, keep_predictions=False)
+    assert all(row[4] == "–" for row in found.table().rows)
+    for axes in found.plot().axes:
+        assert not axes.collections  # the bars
+    assert [row[0] for row in curve(tmp_path / "none", metrics={}).table().rows] == ["no metrics were computed"]
+
+
+def test_its_networks_are_no_ensemble(tmp_path):
+    found = curve(tmp_path)
+    with pytest.raises(ConfigError, match=r"is a learning curve, whose networks learned from different numbers"):
+        delira.load_ensemble(found.path)
+    with pytest.raises(ConfigError, match="the folds of all sizes of a learning curve"):
+        made(tmp_path / "other").kfold(data(), splits=found.result)
+    assert made(tmp_path / "other").kfold(data(), splits=found.at(10)).info["num_splits"] == 3
 
 
 def test_warnings_point_at_the_caller(tmp_path):
@@ -254,6 +289,7 @@ def test_warnings_point_at_the_caller(tmp_path):
         ((float("nan"),), "sizes must be a list"),
         ((5, 21), "a training part has 20 cases, which 21 is more than"),
         ((5, 0.25), r"of 20 cases two of them are the same, \[5, 5\]"),
+        ((0.5, 1), "1 is one case, and beside shares 1.0 may be meant"),
     ],
 )
 def test_sizes_that_cannot_be(sizes, message, tmp_path):
@@ -271,6 +307,9 @@ def test_other_arguments_that_cannot_be(tmp_path):
         curve(tmp_path, split_type="bootstrap632+", shuffle=False)
     with pytest.raises(ConfigError, match="groups are not divided, so that two of them are the same cases in fold 0"):
         curve(tmp_path, (4, 5, 20), data(patient=np.repeat(np.arange(6), 5)), groups_key="patient")
+    given = [(np.arange(12), np.arange(12, 16), np.arange(16, 20))]
+    with pytest.raises(ConfigError, match="and 4 of 4 leave none to train on"):
+        curve(tmp_path, (4, 1.0), splits=given, num_splits=None, shuffle=False)
     with pytest.raises(ConfigError, match=r"num_split.*did you mean 'num_splits'"):
         made(tmp_path).learning_curve(data(), num_split=3)
 

@@ -193,3 +193,38 @@ def test_a_metric_that_nobody_knows_takes_its_direction_from_what_it_is_without_
     found = bootstrap(classify=to_neighbour, metrics={"quality": quality}).bootstrap632()["quality"]
     assert "nobody says whether large values are good" in found.note
     assert found.apparent > found.value > found.no_information
+
+
+def test_what_the_numbers_depend_on_is_said():
+    result = bootstrap(samples=SAMPLES[:2])
+    assert any("3 cases were in every sample" in text or "cases were in every sample" in text
+               for text in result.bootstrap632().words())  # fmt: skip
+    assert not any("val_split" in text for text in result.bootstrap632().words())
+    for each in [*result.folds, result.apparent]:
+        each.train_indices, each.val_indices = each.train_indices[2:], each.train_indices[:2]
+    assert any("holds a part of its cases out to choose its epoch" in text for text in result.bootstrap632().words())
+
+
+def test_folds_in_which_it_is_not_defined_do_not_count():
+    def rare(y_true, y_pred):
+        return float("nan") if len(y_true) % 2 else float(np.mean(y_true == y_pred))
+
+    result = bootstrap(metrics={"rare_accuracy": rare})
+    found = result.bootstrap632()["rare_accuracy"]
+    values = [float(fold.metrics["rare_accuracy"][0]) for fold in result.folds]
+    assert np.isnan(values).any()
+    assert found.out_of_bag == pytest.approx(np.nanmean(values))
+    assert f"{np.isfinite(values).sum()} of 20 folds in which it is defined" in found.note
+    assert np.isfinite(found.value)
+
+
+def test_the_card_says_which_network_is_of_all_cases():
+    card = bootstrap().card()
+    assert "20 networks, one for each fold; one more was trained on all cases" in card
+    assert "By bootstrap: each tested case was tested in some of the splits" in card
+    assert "| out-of-bag |" in card.replace("  ", "").replace("out-of-bag ", "out-of-bag ")
+
+
+def test_no_zero_is_negative():
+    value, _ = weigh(0.0, 0.0, 0.0, is_larger_better=True)
+    assert str(value) == "0.0"

@@ -21,8 +21,8 @@ POINTS = [
         point="claims",
         what="and in the mean that lists of runs show",
         file="delira/runs/stored_run.py",
-        old='return [event for event in ended if event.get("is_apparent") is not True]',
-        new="return ended",
+        old="return [event for number, event in ended if number != self.apparent]",
+        new="return [event for number, event in ended]",
         test=f"{DRAWN}::test_the_ledger_counts_it_in_no_mean",
     ),
     PutBack(
