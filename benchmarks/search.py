@@ -2,7 +2,7 @@
 
 The trainings sleep for a second and are as small as can be beside that (the toy backend, one epoch of one batch), so
 that what is measured is what goes around them: proposals by TPE over all trials so far, the study and the ledger, the
-folder of each trial, its test and its result.
+folder of each trial, its test and its result. What is imported once is told apart, as start-up.
 """
 
 import argparse
@@ -61,25 +61,29 @@ def main() -> None:
     params = Parameters({"model": {"n_features": 3}, "training": training}, {"training": spaces})
     with tempfile.TemporaryDirectory() as folder:
         memory = Path(folder) / "memory"
-        experiment = ToyExperiment(params, ToyNetwork, name="search", save_path=folder)
+
+        def search(name: str, n_trials: int, **more: Any) -> Any:
+            experiment = ToyExperiment(params, ToyNetwork, name=name, save_path=folder)
+            return experiment.tune(BaseDataManager(data, 32), n_trials, "rmse", val_split=0.25, **more)
+
         began = time.perf_counter()
-        result = experiment.tune(
-            BaseDataManager(data, 32),
-            options.trials,
-            "rmse",
-            val_split=0.25,
-            callbacks=[Sleep(options.seconds, memory)],
-        )
+        search("first", 1)
+        start_up = time.perf_counter() - began
+        began = time.perf_counter()
+        result = search("search", options.trials, callbacks=[Sleep(options.seconds, memory)])
         wall = time.perf_counter() - began
         held = np.array([*map(int, memory.read_text().split())]) / 2**20
     trained = sum(trial.seconds for trial in result.trials)
     third = len(held) // 3
     growth = (held[-third:].mean() - held[third : 2 * third].mean()) / third * 1000
     share = (wall - trained) / wall
+    print(f"start-up, a search of one trial that imports scikit-learn, scipy and Optuna: {start_up:.1f} s")
     print(f"{options.trials} trials: {wall:.1f} s, of which trainings {trained:.1f} s: {share:.1%} around them")
     print(f"{(wall - trained) / options.trials * 1000:.1f} ms a trial; memory {growth:+.2f} MB for a thousand trials")
+    with_start_up = (wall - trained + start_up) / (wall + start_up)
+    found = {"overhead": round(share, 4), "with_start_up": round(with_start_up, 4)}
     kept = {"overhead": bool(share <= LIMIT), "memory": bool(growth <= LIMIT_OF_MEMORY)}
-    print(json.dumps({"overhead": round(share, 4), "mb_per_thousand": round(float(growth), 2), "kept": kept}))
+    print(json.dumps({**found, "mb_per_thousand": round(float(growth), 2), "kept": kept}))
 
 
 if __name__ == "__main__":
