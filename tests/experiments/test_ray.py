@@ -140,7 +140,8 @@ def test_a_task_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop(clust
     def wait(name):
         def task():
             (tmp_path / name).touch()
-            time.sleep(60)
+            for _ in range(600):  # Ray's request is heard between two steps of a program, as those of a training
+                time.sleep(0.1)
 
         return task
 
