@@ -175,10 +175,7 @@ class LearningCurve:
         from delira.report.training_sizes import size_page
 
         page = size_page(self)
-        if path is None:
-            return page
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return files.publish_text(path, page, durable=False)
+        return files.text_or_file(page, path)
 
     def __iter__(self) -> Iterator[KFoldResult]:
         return iter(self.points.values())

@@ -309,10 +309,7 @@ class KFoldResult:
         from delira.report.card import model_card
 
         text = model_card(self, **facts)
-        if path is None:
-            return text
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return files.publish_text(path, text, durable=False)
+        return files.text_or_file(text, path)
 
     def save_splits(self, path: str | Path) -> Path:
         """Write which cases each fold trained, validated and tested on, for ``kfold(…, splits=path)`` of others.
@@ -380,10 +377,7 @@ class KFoldResult:
         from delira.report.page import result_page
 
         page = result_page(self)
-        if path is None:
-            return page
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return files.publish_text(path, page, durable=False)
+        return files.text_or_file(page, path)
 
     def export(self, folder: str | Path, formats: Sequence[str] = ("csv", "tex", "png", "svg", "pdf")) -> list[Path]:
         """Write each table and each plot for a paper; the same result gives the same bytes.

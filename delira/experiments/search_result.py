@@ -333,10 +333,7 @@ class SearchResult:
         from delira.report.searches import search_page
 
         page = search_page(self)
-        if path is None:
-            return page
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return files.publish_text(path, page, durable=False)
+        return files.text_or_file(page, path)
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -26,7 +26,7 @@ from delira.report.table import (
     metric_columns,
     notes_of,
 )
-from delira.utils.files import publish_text
+from delira.utils.files import text_or_file
 from delira.utils.pictures import Figure
 
 STRIP = (220, 26)
@@ -276,10 +276,7 @@ def runs_page(
         differing=differing,
         common=common,
     )
-    if path is None:
-        return str(page)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return publish_text(path, page, durable=False)
+    return text_or_file(str(page), path)
 
 
 def sections_page(name: str, kind: str, shown: Sequence[Section]) -> str:

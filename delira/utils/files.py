@@ -197,6 +197,14 @@ def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
     return target
 
 
+def text_or_file(text: str, path: str | Path | None) -> str | Path:
+    """Return a page or another text that can be made again, or, if a file is named, write it there and return that."""
+    if path is None:
+        return text
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return publish_text(path, text, durable=False)
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents, and make their names survive a power loss, as those of files do.
 

@@ -122,6 +122,17 @@ def test_a_package_that_is_not_here_makes_it_impossible(run):
         assert (found["state"], found["reasons"]) == ("cannot", ["torch is not installed here"])
 
 
+def test_what_its_file_cannot_name_or_find_makes_it_impossible(run, tmp_path):
+    text = (run / FILE_NAME).read_text()
+    (run / FILE_NAME).write_text(text.replace("mae:", "mae: {$repr: '<function <lambda>>'}\n    other:", 1))
+    assert told(run)["state"] == "cannot"
+    assert "the file has only a text of asked.metrics.mae" in told(run)["reasons"][0]
+    gone = tmp_path / "splits.json"
+    (run / FILE_NAME).write_text(text.replace("splits: null", f"splits: {gone}"))
+    assert told(run)["state"] == "cannot"
+    assert told(run)["reasons"] == [f"its splits are those of {gone}, which is not there"]
+
+
 def test_a_run_that_was_continued_with_changes_cannot_be_equal(run):
     log(run, event="resumed", changes=["training.lr: 0.1 in the run, 0.2 now"])
     found = told(run)
