@@ -53,7 +53,7 @@ def result_page(result: Any) -> str:
     folds = drawn_folds(result)
     return template("kfold.html.j2").render(
         name=result.name or ("training" if result.is_training else "cross-validation"),
-        kind="Training" if result.is_training else "Cross-validation",
+        kind=_kind(result),
         facts=facts_of(result),
         metrics=[(column, *places([result], column.name)) for column in columns],
         strip_size=STRIP,
@@ -87,6 +87,12 @@ def result_page(result: Any) -> str:
         settings=[*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
         versions=flat(versions) if isinstance(versions := result.info.get("versions"), Mapping) else [],
     )
+
+
+def _kind(result: Any) -> str:
+    if result.is_training:
+        return "Training"
+    return "Cross-validation" if getattr(result, "apparent", None) is None else "Bootstrap"
 
 
 #: what the number of an epoch is; metrics are of the whole data set

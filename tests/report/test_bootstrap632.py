@@ -157,6 +157,7 @@ def test_page_text_and_files_have_the_estimate(tmp_path):
     value = f"{result.bootstrap632()['accuracy'].value:.4f}"
     page = result.to_html()
     assert ".632+ bootstrap" in page
+    assert "Cross-validation" not in page
     assert value in page
     assert value in str(result)
     assert "It has no interval" in str(result)
