@@ -44,8 +44,8 @@ class Reports:
         if self._search.study.report(self._number, fold.fold, score) and not is_last:
             raise TrialPruned(f"after {len(self._folds)} folds: {self._metrics[0]} {score:.4g} in the last")
 
-    def end_epoch(self, history: Sequence[Mapping[str, float]], *, is_again: bool = False) -> None:
-        """Take an epoch of the fold that is trained; raises if the trial is to be given up.
+    def end_epoch(self, history: Sequence[Mapping[str, float]], *, is_again: bool = False) -> str | None:
+        """Take an epoch of the fold that is trained; returns why the trial is to be given up, if it is.
 
         Parameters
         ----------
@@ -62,8 +62,10 @@ class Reports:
                 self._last = value
                 since = len(self._folds) * self._search.most_epochs
                 is_over = self._search.study.report(self._number, since + position + 1, value, since)
-        if is_over:
-            raise TrialPruned(f"after epoch {len(history)} of fold {len(self._folds) + 1}: {self._last:.4g}")
+        return f"after epoch {len(history)} of fold {len(self._folds) + 1}: {self._last:.4g}" if is_over else None
+
+    def __reduce__(self) -> Any:
+        return type(None), ()  # another process that trains the network hears what this one says
 
     def _mean_so_far(self, position: int, record: Mapping[str, float]) -> float | None:
         """Mean over the folds so far of the validation at an epoch; of one that had stopped before, its last."""
@@ -101,25 +103,31 @@ class Reports:
 
 
 class PruningCallback(AbstractCallback):
-    """Tells a study each validation of a trial, and ends the trial when it is to be given up.
+    """Tells a study each validation of a trial, and ends the trial when it is to be given up, in all processes alike.
 
     Parameters
     ----------
     reports
-        Of the trial.
+        Of the trial; ``None`` where another process has them.
     """
 
     only_watches = True
     shared = ("reports",)
 
-    def __init__(self, reports: Reports):
+    def __init__(self, reports: Reports | None):
         self.reports = reports
 
     def at_training_begin(self, trainer: Any, **facts: Any) -> None:
         """Tell what was before a break."""
         if trainer.state.history:
-            self.reports.end_epoch(trainer.state.history, is_again=True)
+            self._tell(trainer, is_again=True)
 
     def at_epoch_end(self, trainer: Any, **facts: Any) -> None:
         """Tell the epoch."""
-        self.reports.end_epoch(trainer.state.history)
+        self._tell(trainer, is_again=False)
+
+    def _tell(self, trainer: Any, *, is_again: bool) -> None:
+        ranks = trainer.run.ranks
+        told = self.reports.end_epoch(trainer.state.history, is_again=is_again) if self.reports is not None else None
+        if (reason := ranks.agree(told)) is not None:
+            raise TrialPruned(reason)

@@ -238,11 +238,6 @@ class Search:
         check_known(names, known, "tune cannot look at")
         stated = [self.tune.direction] * len(names) if isinstance(self.tune.direction, str) else self.tune.direction
         directions = [self._direction(name, each) for name, each in zip(names, stated, strict=True)]
-        if self.tune.prunes == "epoch" and self.n_processes > 1:
-            raise ConfigError(
-                f"pruner={self.tune.pruner!r} ends a trial after an epoch, which {self.n_processes} processes that "
-                "train one network cannot do together; leave it out, or use 'wilcoxon', after folds"
-            )
         if self.tune.prunes == "epoch":
             check_known(names, config.epoch_metrics, "a pruner needs a metric of each validation (val_metrics), not")
         n_trials = self.tune.n_trials

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError, listed
+from delira.errors import ConfigError, TrainingInterrupted, TrialPruned, WorkerLostError, listed
 from delira.settings.config import TrainerConfig
 from delira.training.launched import Launch, LaunchedHandle, follows, launched, led
 from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
@@ -64,7 +64,7 @@ def _take_part(shared: "Shared[_Training]", rank: int) -> None:
         if training.state is not None:
             trainer.saving.take(training.state)
         plan = training.plan
-        with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted), _joined(trainer.run, group):
+        with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted, TrialPruned), _joined(trainer.run, group):
             trainer.train(
                 plan.num_epochs, plan.train_data, plan.val_data, plan.val_score_key, plan.val_score_mode,
                 plan.reduce_mode, 0,

@@ -60,6 +60,15 @@ def tune(data):
     return {"trials": rows, "best": found.best.number, "path": str(found.path)}
 
 
+def pruned(data):
+    variable = {"training": {"optimizer_params": {"lr": Float(1e-4, 1e-1, log=True)}}}
+    asked = {"sampler": "random", "pruner": "median", "direction": "min", "val_split": 0.25}
+    found = experiment(variable).tune(data, 10, "squares", random_seed=0, **asked)
+    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in found.table()]
+    assert {trial.state for trial in found.trials} == {"finished", "pruned"}
+    return {"trials": rows, "path": str(found.path)}
+
+
 def learning_curve(data):
     asked = {"num_splits": 2, "random_seed": 0, "shuffle": True, "metrics": {"mae": mae}}
     found = experiment().learning_curve(data, (10, 1.0), **asked)

@@ -70,7 +70,7 @@ def test_a_script_trains_and_tests_in_all_processes(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["kfold", "trainer", "tune", "learning_curve"])
+@pytest.mark.parametrize("what", ["kfold", "trainer", "tune", "pruned", "learning_curve"])
 def test_it_is_what_devices_2_is(tmp_path, what):
     told, printed = torchrun(tmp_path / "torchrun", what)
     assert told[0] is not None, printed
