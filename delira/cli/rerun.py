@@ -21,6 +21,7 @@ from delira.runs.differences import find_differences, find_remarks
 from delira.runs.folder import At, epochs_asked_for
 from delira.runs.reruns import WEIGHTS, Comparison, Difference, compare_runs
 from delira.runs.stored_run import RUNNING, StoredRun, read_run
+from delira.training.launched import is_launched
 from delira.utils import references, yaml_codec
 
 #: what folders of reruns end with
@@ -81,6 +82,8 @@ def _beside(folder: Path) -> Path:
 
 def _check_can_begin(found: StoredRun) -> None:
     """Refuse what this command cannot run again, before anything is imported."""
+    if is_launched():
+        raise ConfigError("it begins as many processes as the run had by itself; call it without torchrun")
     if found.state == RUNNING:
         raise ConfigError(f"{found.owner} is at work on {found.path}; run it again when that has ended")
     if why := why_not(found):

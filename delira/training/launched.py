@@ -262,7 +262,7 @@ def launched(devices: "DevicesRole") -> Launch | None:
     ConfigError
         If the backend does not train in several processes.
     """
-    if not _is_launched():
+    if not is_launched():
         return None
     if not devices.in_processes:
         raise devices.lacking("trains in one process, and torchrun has started several; start the script with python")
@@ -282,7 +282,8 @@ def launched(devices: "DevicesRole") -> Launch | None:
 _here: dict[int, Launch] = {}
 
 
-def _is_launched() -> bool:
+def is_launched() -> bool:
+    """Return True if torchrun has started this process, beside others."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
@@ -313,7 +314,7 @@ def led(
     """
 
     def wrap(method: _Call) -> _Call:
-        if not _is_launched():  # nobody else has to pass through this
+        if not is_launched():  # nobody else has to pass through this
             return method
 
         @functools.wraps(method)
