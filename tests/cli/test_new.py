@@ -114,6 +114,7 @@ def test_a_project_runs_as_it_is_and_its_test_passes(tmp_path, backend, task):
     assert "project: 2 folds" in trained.stdout
     (page,) = project.glob("runs/project/*/report/report.html")
     assert str(page) in trained.stdout
+    assert "data: __main__:load_data" in (page.parents[1] / "experiment.yml").read_text()  # so that it can be rerun
 
 
 @pytest.mark.slow
