@@ -120,9 +120,9 @@ def summarise(result: KFoldResult) -> dict[str, dict[str, Any]]:
     -------
     dict
         Metric name to ``mean`` and ``std`` (ddof 1) over folds, ``oof`` (value over the tested cases; of repeats the
-        mean of theirs) and ``oof_std`` (over the repeats), ``pooled`` (whether the metric is no mean over cases:
-        then ``oof`` is pooled over networks, and the interval is that of ``mean``), ``ci_low`` and ``ci_high``
-        (95 %), ``n`` (cases), ``n_groups`` (or None), ``n_rounds``, ``n_folds`` (in which it is defined),
+        mean of theirs) and ``oof_std`` (over the repeats), ``pooled`` (whether the metric is no mean over cases, and
+        ``oof`` is computed of several networks' cases: then the interval is that of ``mean``), ``ci_low`` and
+        ``ci_high`` (95 %), ``n`` (cases), ``n_groups`` (or None), ``n_rounds``, ``n_folds`` (in which it is defined),
         ``undefined``: why not in others, ``note``: why a number is missing, and ``has_oof``: whether ``oof`` was
         computed, be it NaN.
     """
@@ -199,7 +199,7 @@ class _Row:
             "std": _spread(defined),
             "oof": np.nan if trouble else _nan(float(np.mean(numbers))) if len(numbers) else np.nan,
             "oof_std": _spread(numbers) if len(self.rounds) > 1 else np.nan,
-            "pooled": self.is_pooled,
+            "pooled": self.is_pooled and self.result.rounds.kind != "splits",  # each split is of one network
             "ci_low": _nan(interval.low),
             "ci_high": _nan(interval.high),
             "n": interval.n,

@@ -339,7 +339,7 @@ def footnotes(result: Any, columns: list[MetricColumn]) -> list[str]:
             "predictions are averaged.",
         ),
         (
-            any(column.is_pooled and column.oof != DASH for column in columns) and rounds.kind != "splits",
+            any(column.is_pooled and column.oof != DASH for column in columns),
             "Pooled: computed once over cases of all folds, whose scores are of different networks.",
         ),
         (

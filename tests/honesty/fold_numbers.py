@@ -181,6 +181,11 @@ class Row:
     def is_pooled(self) -> bool:
         return self.name in OTHERS
 
+    @property
+    def is_of_several(self) -> bool:
+        """Whether its out-of-fold value is computed of cases of several networks; a split has one."""
+        return self.is_pooled and self.kind != "splits"
+
     @cached_property
     def values(self) -> np.ndarray:
         """Of the folds."""
@@ -215,7 +220,7 @@ class Row:
             "std": np.std(defined, ddof=1) if len(defined) > 1 else np.nan,
             "oof": np.mean(self.of_rounds) if len(self.of_rounds) else np.nan,
             "oof_std": np.std(self.of_rounds, ddof=1) if len(self.of_rounds) > 1 else np.nan,
-            "pooled": self.is_pooled,
+            "pooled": self.is_of_several,
             "n": len(self.cases),
             "n_groups": None if self.problem.groups is None else len(np.unique(self.units(self.cases))),
             "n_rounds": len(self.rounds),

@@ -111,9 +111,9 @@ def check_printed(result, problem, rows):
             continue
         for line in body:
             cells, row, numbers = dict(zip(header, line, strict=True)), rows[line[0]], summary[line[0]]
-            assert ("pooled" in cells) == row.is_pooled
+            assert ("pooled" in cells) == row.is_of_several
             check_cell(cells["mean ± std"], row.exact["mean"], row.exact["std"])
-            check_cell(cells["pooled" if row.is_pooled else "out-of-fold"], row.exact["oof"], row.exact["oof_std"])
+            check_cell(cells["pooled" if row.is_of_several else "out-of-fold"], row.exact["oof"], row.exact["oof_std"])
             low, _, high = cells["95 % interval"].strip("[]").partition(", ")
             assert is_written(low, numbers["ci_low"])
             assert is_written(high or "–", numbers["ci_high"])
@@ -218,11 +218,11 @@ def test_files_and_other_tables_have_the_same_numbers(tmp_path_factory, kind, da
         found = {name: float(line.get(name) or "nan") for name in line if name not in ("Metric", "CI of")}
         expected = {
             "Mean": exact["mean"], "SD": exact["std"], "CI low": numbers["ci_low"], "CI high": numbers["ci_high"],
-            "Out-of-fold": np.nan if row.is_pooled else exact["oof"], "Out-of-fold SD": exact["oof_std"],
-            "Pooled": exact["oof"] if row.is_pooled else np.nan, "n": exact["n"], "Groups": exact["n_groups"],
+            "Out-of-fold": np.nan if row.is_of_several else exact["oof"], "Out-of-fold SD": exact["oof_std"],
+            "Pooled": exact["oof"] if row.is_of_several else np.nan, "n": exact["n"], "Groups": exact["n_groups"],
         }  # fmt: skip
         assert found == pytest.approx({name: expected[name] for name in found}, **NEAR), row.name
-        of = "mean" if row.is_pooled else "out-of-fold"
+        of = "mean" if row.is_of_several else "out-of-fold"
         assert (line["Metric"], line["CI of"]) == (row.name, "" if np.isnan(numbers["ci_low"]) else of)
     for position, (line, fold) in enumerate(zip(folds, result.folds, strict=True)):
         train, test = problem.splits[fold.fold]
