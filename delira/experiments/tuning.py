@@ -330,9 +330,10 @@ class Search:
         return trial.state != "failed"
 
     def log_finished(self, folder: RunFolder, trial: Trial) -> None:
-        """Tell the ledger of a trial that has ended."""
+        """Tell the ledger of a trial that has ended; its folder says it, too."""
         seconds = round(trial.seconds, 3)
-        folder.log("trial_finished", trial=trial.number, state=trial.state, scores=[*trial.scores], seconds=seconds)
+        with files.unsynced():
+            folder.log("trial_finished", trial=trial.number, state=trial.state, scores=[*trial.scores], seconds=seconds)
 
     def read_fold(
         self, path: Path, number: int, split: Any, *, is_finished: bool, is_own: bool = False

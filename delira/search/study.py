@@ -7,6 +7,7 @@ whole lines, so that what a kill leaves half written is cut off by who writes ne
 import contextlib
 import copy
 import functools
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from delira.errors import CheckpointError, ConfigError
 from delira.runs.leases import Leases
 from delira.search.engine import JournalFileBackend, TrialState, optuna
 from delira.search.tune import Tune
-from delira.utils.files import sync_folder
+from delira.utils import files
 from delira.utils.seeding import derive_int
 from delira.utils.spaces import Choice, Float, Int, Space
 
@@ -31,6 +32,21 @@ STATES = {
 
 #: asks for the value of each space that is there: name and space in, value out
 Pick = Callable[[str, Space], Any]
+
+
+class _Journal(JournalFileBackend):
+    """Optuna's file, of which lines that can be written again need not survive a power loss."""
+
+    def __init__(self, file: Path):
+        super().__init__(str(file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
+        self._file = file
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Append a line for each."""
+        with open(self._file, "ab") as file:
+            file.write("".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode())
+            file.flush()
+            files.sync(file)
 
 
 class _HeldBefore:
@@ -67,9 +83,8 @@ class Study:
         named: Mapping[bool, Literal["maximize", "minimize"]] = {True: "maximize", False: "minimize"}
         self._directions = [named[each] for each in are_maximised]
         with self._held():
-            backend = JournalFileBackend(str(self._file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
             try:
-                self._storage = optuna.storages.JournalStorage(backend)
+                self._storage = optuna.storages.JournalStorage(_Journal(self._file))
             except ValueError as error:
                 raise CheckpointError(
                     f"{self._file} is damaged: {error}; bring a copy of it back, or begin a new search"
@@ -83,8 +98,8 @@ class Study:
                 load_if_exists=True,
                 pruner=_pruner(tune),
             )
-            if not known:  # Optuna syncs what it writes, and not that the file is there
-                sync_folder(folder)
+            if not known:  # what is written is synced, and not that the file is there
+                files.sync_folder(folder)
         self._copy: optuna.storages.InMemoryStorage | None = None
 
     def proposed(self, number: int, ask: Callable[[int, Pick], None]) -> dict[str, Any]:
@@ -179,6 +194,8 @@ class Study:
     ) -> None:
         """Record how a trial ended; does nothing if that is known.
 
+        The folder of the trial says it, too, and the next proposal syncs both.
+
         Parameters
         ----------
         number
@@ -190,7 +207,7 @@ class Study:
         constraints
             Above 0: broken.
         """
-        with self._held():
+        with self._held(), files.unsynced():
             trial_id = self._id_of(number)
             if self._storage.get_trial(trial_id).state.is_finished():
                 return
