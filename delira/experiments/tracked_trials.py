@@ -49,6 +49,8 @@ class Tracker:
         check_handler_of(handler_of)
         self._handler_of, self._name, self._metrics = handler_of, name, metrics
         self._given: list[logging.Handler] = []
+        #: whether what makes handlers cannot, so that no further trial is tried
+        self.is_given_up = False
 
     def write(self, trial: Any) -> bool:
         """Write a trial, and end its run; returns True if the tracker took all of it.
@@ -139,7 +141,7 @@ def log_once(trial: Any, tracker: Tracker, leases: Leases) -> None:
     leases
         Of the search, which several programs may share: one of them writes the trial.
     """
-    if is_marked(trial):
+    if tracker.is_given_up or is_marked(trial):
         return
     why = "it missed a part of it, see the warning above"
     try:
@@ -151,6 +153,13 @@ def log_once(trial: Any, tracker: Tracker, leases: Leases) -> None:
             if tracker.write(trial):
                 _mark(trial)
                 return
+    except ConfigError as error:
+        tracker.is_given_up = True
+        _log.warning(
+            "no trial from %d on reaches its tracker, and the search goes on: %s. result.log_to(…, only_missing=True), "
+            "with a function that makes a handler for each, writes them", trial.number, error,
+        )  # fmt: skip
+        return
     except Exception as error:
         why = said_by(error)
     _log.warning(
