@@ -46,7 +46,8 @@ from delira.utils.frameworks import find_backend
 
 if TYPE_CHECKING:
     from delira.execution import Executor, Mirror, Resources
-    from delira.experiments.search_result import SearchResult, Trial
+    from delira.experiments import search_result
+    from delira.experiments.search_result import SearchResult
     from delira.search import Tune
 
 
@@ -434,7 +435,7 @@ class BaseExperiment(Generic[NetworkT]):
         pruner: Any = None,
         constraints: Callable[..., Any] | None = None,
         keep_checkpoints: Literal["best", "all", "none"] = "best",
-        log_to: "Callable[[Trial], logging.Handler] | None" = None,
+        log_to: "Callable[[search_result.Trial], logging.Handler] | None" = None,
         metrics: Mapping[str, Any] | None = None,
         num_epochs: int | None = None,
         train_kwargs: Mapping[str, Any] | None = None,
