@@ -460,7 +460,7 @@ class BaseExperiment(Generic[NetworkT]):
         keep_checkpoints
             Of which trials that have ended: those of hundreds would fill a disk; each runs again to the same weights.
         log_to
-            Gives the run of a tracker for each trial as it ends, as ``SearchResult.log_to``; one that fails is a warning.
+            Gives the run of a tracker for each trial as it ends, as ``SearchResult.log_to``; what fails is a warning.
         data, metrics, num_epochs, train_kwargs, test_kwargs, metric_keys, preprocessing
             As for :meth:`kfold`.
         executor, n_jobs, resources, takeover_after, mirror

@@ -30,6 +30,9 @@ STATES = {
     "failed": TrialState.FAIL,
 }
 
+#: begins the name under which a trial has what a pruner said of a step
+_VERDICT = "said_of_step_"
+
 #: asks for the value of each space that is there: name and space in, value out
 Pick = Callable[[str, Space], Any]
 
@@ -92,12 +95,9 @@ class Study:
             known = self._storage.get_all_studies()
             self._name = known[0].study_name if known else name  # whatever the experiment is called by now
             self._study = optuna.create_study(
-                storage=self._storage,
-                study_name=self._name,
-                directions=self._directions,
-                load_if_exists=True,
-                pruner=_pruner(tune),
+                storage=self._storage, study_name=self._name, directions=self._directions, load_if_exists=True
             )
+            self._pruner = _pruner(tune)
             if not known:  # what is written is synced, and not that the file is there
                 files.sync_folder(folder)
         self._copy: optuna.storages.InMemoryStorage | None = None
@@ -170,6 +170,9 @@ class Study:
     def report(self, number: int, step: int, value: float, since: int = 0) -> bool:
         """Tell a value on the way; returns True if the trial is to be given up.
 
+        What was once said of a step is said again, whatever has happened since: a trial that goes on after a kill may
+        come to a step twice, and a pruner that is asked twice may answer otherwise.
+
         Parameters
         ----------
         number
@@ -183,11 +186,35 @@ class Study:
         """
         with self._held():
             trial_id = self._id_of(number)
-            if step not in self._storage.get_trial(trial_id).intermediate_values:
-                self._storage.set_trial_intermediate_value(trial_id, step, value)
-            seen = copy.copy(self._storage.get_trial(trial_id))
-            seen.intermediate_values = {at: told for at, told in seen.intermediate_values.items() if at >= since}
-            return bool(self._study.pruner.prune(self._study, seen))
+            known, name = self._storage.get_trial(trial_id), f"{_VERDICT}{step}"
+            verdict = known.system_attrs.get(name)
+            if verdict is None and step in known.intermediate_values:
+                return False
+            if verdict is None:
+                verdict = self._verdict(number, step, value, since)
+                if any(verdict.values()):  # one line, from which the others are made again
+                    self._storage.set_trial_system_attr(trial_id, name, verdict)
+            with files.unsynced() if any(verdict.values()) else contextlib.nullcontext():
+                for attribute, noted in verdict["notes"].items():
+                    if attribute not in known.system_attrs:
+                        self._storage.set_trial_system_attr(trial_id, attribute, noted)
+                if step not in known.intermediate_values:
+                    self._storage.set_trial_intermediate_value(trial_id, step, value)
+            return bool(verdict["is_over"])
+
+    def _verdict(self, number: int, step: int, value: float, since: int) -> dict[str, Any]:
+        """Ask the pruner in memory: what it says of a step, and what it notes beside."""
+        storage, self._copy = self._in_memory(), None
+        study = optuna.load_study(study_name=self._name, storage=storage)
+        trial_id = storage.get_trial_id_from_study_id_trial_number(storage.get_study_id_from_name(self._name), number)
+        before = {*storage.get_trial(trial_id).system_attrs}
+        storage.set_trial_intermediate_value(trial_id, step, value)
+        seen = copy.copy(storage.get_trial(trial_id))
+        seen.intermediate_values = {at: told for at, told in seen.intermediate_values.items() if since <= at <= step}
+        is_over = bool(self._pruner.prune(study, seen))
+        noted = storage.get_trial(trial_id).system_attrs
+        self._copy = storage
+        return {"is_over": is_over, "notes": {name: noted[name] for name in noted if name not in before}}
 
     def finish(
         self, number: int, state: str, scores: Sequence[float] | None, constraints: Sequence[float] | None = None

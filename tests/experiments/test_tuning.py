@@ -22,8 +22,9 @@ from delira.errors import ConfigError
 from delira.experiments.parameters import Parameters
 from delira.experiments.result import KFoldResult
 from delira.runs.folder import RunFolder
-from delira.search import Choice, Float, SearchResult
+from delira.search import Choice, Float, SearchResult, study
 from delira.training.callbacks import AbstractCallback
+from delira.utils import files
 
 pytest.importorskip("optuna")
 
@@ -49,6 +50,15 @@ class Fail(AbstractCallback):
     def at_training_begin(self, trainer, **facts):
         if self.low <= trainer.config.optimizer.params["lr"] <= self.high:
             raise Full("no place left")
+
+
+class Slow(AbstractCallback):
+    """Gives kills the time to fall into trials."""
+
+    only_watches = True
+
+    def at_epoch_end(self, trainer, **facts):
+        time.sleep(0.04)
 
 
 def experiment(kit, path, variable=None, **more):
@@ -224,6 +234,59 @@ def test_pruned_searches_are_the_same_each_time(tmp_path):
     assert rows(one) == rows(other)
 
 
+class Killed(BaseException):
+    """Ends a search as a kill does: nothing of the library takes it for an error of a trial."""
+
+
+PRUNED = {
+    "median": {"n_trials": 14},
+    "percentile": {"n_trials": 14},
+    "halving": {"n_trials": 14},
+    "wilcoxon": {"n_trials": 10, "num_splits": 6, "sampler": "random"},
+}
+
+
+@pytest.mark.slow_cases("value")
+@pytest.mark.parametrize("where", ["before the trial is written", "before the value is written"])
+@pytest.mark.parametrize("pruner", [*PRUNED])
+def test_a_kill_after_a_verdict_changes_no_trial(tmp_path, monkeypatch, pruner, where):
+    """Each trial that is given up is killed once there, and goes on from a checkpoint of before."""
+    options = {"asked": {"pruner": pruner, **PRUNED[pruner]}, "training": {"num_epochs": 6, "save_freq": 1}}
+    quiet = tune(toy_kit(), tmp_path / "quiet", **options)
+    pruned = [trial.number for trial in quiet.trials if trial.state == "pruned"]
+    killed = []
+
+    def kill_once(number):
+        if number in pruned and number not in killed:
+            killed.append(number)
+            raise Killed
+
+    if where == "before the trial is written":
+        publish = files.publish_text
+
+        def published(path, text, **more):
+            if path.name == "trial.json" and json.loads(text)["state"] == "pruned":
+                kill_once(json.loads(text)["number"])
+            return publish(path, text, **more)
+
+        monkeypatch.setattr(files, "publish_text", published)
+    else:
+        setter = study.optuna.storages.JournalStorage.set_trial_intermediate_value
+
+        def set_value(storage, trial_id, step, value):
+            if any(name.startswith("said_of_step_") for name in storage.get_trial(trial_id).system_attrs):
+                kill_once(storage.get_trial(trial_id).number)
+            return setter(storage, trial_id, step, value)
+
+        monkeypatch.setattr(study.optuna.storages.JournalStorage, "set_trial_intermediate_value", set_value)
+    options["asked"]["resume"] = "auto"
+    for _ in pruned:
+        with pytest.raises(Killed):
+            tune(toy_kit(), tmp_path / "killed", **options)
+    assert rows(tune(toy_kit(), tmp_path / "killed", **options)) == rows(quiet)
+    assert killed == pruned != []
+
+
 # ---- what goes wrong
 
 
@@ -319,13 +382,13 @@ SCRIPT = """
 import sys
 from delira.search import Choice, Float
 from small_backends import toy_kit
-from test_tuning import rows, tune
+from test_tuning import Slow, rows, tune
 import json
 
 asked = json.loads(sys.argv[2])
 grid = {"training": {"optimizer_params": {"lr": Float(0.01, 0.12, step=0.01), "momentum": Choice([0.0, 0.5])}}}
 variable = grid if asked.pop("variable", "") == "grid" else None
-settings = {"num_epochs": 6, "save_freq": 1}
+settings = {"num_epochs": 6, "save_freq": 1, "callbacks": [Slow()]}
 result = tune(toy_kit(), sys.argv[1], asked=asked, training=settings, variable=variable)
 print(json.dumps(rows(result)))
 """
@@ -339,16 +402,23 @@ def run_killed(folder, asked, generator, n_kills):
     killed = 0
     while True:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
-        began = time.monotonic()
+        n_seen = n_begun(folder)
         while killed < n_kills and process.poll() is None:
-            is_begun = any(folder.glob("*/*/study.journal")) or time.monotonic() - began > 60
-            time.sleep(generator.uniform(0.0, 2.0) if is_begun else 0.02)
-            if is_begun and kill(process, generator):
-                killed += 1
+            if n_begun(folder) == n_seen:  # it starts, or there is nobody at work
+                time.sleep(0.01)
+                continue
+            time.sleep(generator.uniform(0.0, 0.3))
+            n_seen = n_begun(folder)
+            killed += kill(process, generator)
         said, _ = process.communicate(timeout=300)
         if process.returncode == 0:
             return json.loads(said), killed
         assert process.returncode == -signal.SIGKILL
+
+
+def n_begun(folder):
+    """How often a trial has begun, or gone on."""
+    return sum(file.read_text().count('"trial_started"') for file in folder.glob("*/*/ledger.jsonl"))
 
 
 def kill(process, generator):
@@ -376,11 +446,12 @@ def finished(folder):
 @pytest.mark.slow_cases("30")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("n_kills", [3, 30])
-def test_a_search_that_is_killed_has_the_trials_of_one_that_is_not(tmp_path, n_kills):
-    asked = {"n_trials": 4 if n_kills == 3 else 40, "pruner": "median"}
+@pytest.mark.parametrize("pruner", ["median", "halving", "wilcoxon"])
+def test_a_search_that_is_killed_has_the_trials_of_one_that_is_not(tmp_path, n_kills, pruner):
+    asked = {"n_trials": 6 if n_kills == 3 else 40, "pruner": pruner, "num_splits": 6 if pruner == "wilcoxon" else 3}
     quiet, _ = run_killed(tmp_path / "quiet", asked, random.Random(0), 0)
     found, killed = run_killed(tmp_path / "killed", asked, random.Random(n_kills), n_kills)
-    assert killed
+    assert killed == n_kills
     assert found == quiet
     assert finished(tmp_path / "killed") == [*range(len(quiet))]
     assert not [*(tmp_path / "killed").rglob("*.lease")]
@@ -393,7 +464,7 @@ def test_several_processes_that_are_killed_try_the_settings_that_one_tries(tmp_p
     asked = {"n_trials": 24, "sampler": sampler, "n_jobs": 2, "variable": sampler}
     quiet, _ = run_killed(tmp_path / "quiet", {**asked, "n_jobs": None}, random.Random(0), 0)
     found, killed = run_killed(tmp_path / "killed", asked, random.Random(1), 30)
-    assert killed
+    assert killed == 30
     assert found == quiet
     assert sorted(finished(tmp_path / "killed")) == [*range(24)]
 
@@ -403,7 +474,7 @@ def test_several_processes_that_are_killed_try_the_settings_that_one_tries(tmp_p
 def test_of_several_processes_that_are_killed_each_trial_is_recorded_and_runs_again(tmp_path):
     asked = {"n_trials": 24, "sampler": "tpe", "n_jobs": 2}
     found, killed = run_killed(tmp_path / "killed", asked, random.Random(2), 30)
-    assert killed
+    assert killed == 30
     assert [row["trial"] for row in found] == [*range(24)]
     assert sorted(finished(tmp_path / "killed")) == [*range(24)]
     result = SearchResult.load(tmp_path / "killed")
