@@ -443,7 +443,7 @@ def finished(folder):
     return [each["trial"] for each in RunFolder(run).events() if each["event"] == "trial_finished"]
 
 
-@pytest.mark.slow_cases("30")
+@pytest.mark.slow_cases("30|halving|wilcoxon")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("n_kills", [3, 30])
 @pytest.mark.parametrize("pruner", ["median", "halving", "wilcoxon"])
