@@ -13,6 +13,7 @@ from delira.metrics import accuracy
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
+    pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier
 

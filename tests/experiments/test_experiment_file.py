@@ -97,6 +97,7 @@ def only_run(experiment):
 
 
 def test_a_single_run_says_in_its_folder_all_that_it_was_asked_for(kit, tmp_path, manager):
+    pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
     experiment = kit.experiment(tmp_path / "first", name="once")
     asked = {"fold": 2, "seed": 5, "key_mapping": {"x": "data"}, "callbacks": [HalveTheRate()], "num_epochs": 3}
     network = experiment.run(manager(), manager(7), preprocessing={"data": StandardScaler()}, **asked)
