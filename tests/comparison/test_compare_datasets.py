@@ -94,9 +94,9 @@ def test_tables_and_pages(found, tmp_path):
     for part in ("What may be said", "Ranks", "Pairs", "Scores", "set 5"):
         assert part in page
     assert "<table>" in found._repr_html_()
+    assert repr(found).startswith("DatasetsComparison(6 data sets")
     pytest.importorskip("pandas", reason="tables are those of the package 'pandas', which is not installed")
     assert list(found.to_dataframe().columns) == list(STRENGTHS)
-    assert repr(found).startswith("DatasetsComparison(6 data sets")
 
 
 def test_methods_must_be_the_same_everywhere(datasets):
