@@ -233,7 +233,8 @@ def _told(found: StoredRun, comparison: Comparison, causes: Sequence[str]) -> li
     of_folds = f" of {_counted(n_folds, 'fold')}" if found.has_folds else ""
     lines = []
     if comparison.is_equal:
-        lines.append(f"equal, bit for bit: {_counted(comparison.epochs, 'epoch')}{of_folds}")
+        how = "bit for bit" if comparison.hashes else "number for number"  # weights are not kept of each run
+        lines.append(f"equal, {how}: {_counted(comparison.epochs, 'epoch')}{of_folds}")
     elif not comparison.firsts:
         lines.append("nothing to compare: the run has no epoch")
     else:

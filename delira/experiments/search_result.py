@@ -348,7 +348,7 @@ class SearchResult:
             scores = "  ".join(f"{name} {value:.4g}" for name, value in zip(self.metrics, trial.scores, strict=True))
             values = "  ".join(f"{name}={_short(value)}" for name, value in trial.values.items())
             lines.append(f"trial {trial.number}  {scores}  {values}")
-        lines += [f"Warning: {problem}" for problem in self.problems]
+        lines += [f"Warning: {problem}" for problem in self.warnings]
         lines += ["", f"folder  {self.path}"]
         return files.harmless("\n".join(lines))
 

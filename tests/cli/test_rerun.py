@@ -330,7 +330,7 @@ def test_a_run_without_hashes_is_compared_by_its_numbers(ask):
         path.unlink()
     code, out, _ = ask(run, *WORDS, "--only-folds", "1")
     assert code == 0
-    assert "equal, bit for bit: 4 epochs of 1 fold\ntests        metrics and predictions of 1 fold\n" in out
+    assert "equal, number for number: 4 epochs of 1 fold\ntests        metrics and predictions of 1 fold\n" in out
     assert "no hashes of the weights were recorded" in out
 
 
@@ -469,7 +469,7 @@ def test_a_trial_of_a_search_is_run_again_from_its_folder(ask, here):
     for trial in ("trial_0000", "trial_0001"):
         code, out, err = ask(run / "trials" / trial, *words)
         assert code == 0, err
-        assert out.startswith("equal, bit for bit: 8 epochs of 2 folds\n")
+        assert out.startswith("equal, number for number: 8 epochs of 2 folds\n")
         assert "no hashes" in out
     assert ask(runs("search")[-1], *words)[0] == 0
     (run / "trials" / "trial_0001" / "trial.json").unlink()

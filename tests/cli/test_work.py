@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from delira import cli
 from delira.experiments.experiment_file import FILE_NAME
+from delira.experiments.search_result import SearchResult
 from delira.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,7 @@ import numpy as np
 from delira.callbacks import AbstractCallback
 from delira.data_loading import BaseDataManager
 from delira.testing import ToyExperiment, ToyNetwork, ToySGD, mean_squared_error
+from delira.training import Parameters
 
 
 class Line(ToyNetwork):
@@ -55,12 +58,19 @@ def numbers(n=12, slope=2.0):
     return BaseDataManager({"data": data, "label": slope * data}, 4)
 
 
-def experiment(seconds):
+def experiment(seconds, variable=None):
     training = {
         "losses": {"mse": mean_squared_error}, "optimizer_cls": ToySGD, "optimizer_params": {"lr": 0.1},
         "num_epochs": 3, "verbose": 0, "save_freq": 1, "callbacks": [Slow(seconds)],
     }
-    return ToyExperiment({"model": {"n_features": 1}, "training": training}, Line, name="lines", save_path="runs")
+    params = Parameters({"model": {"n_features": 1}, "training": training}, variable or {})
+    return ToyExperiment(params, Line, name="lines", save_path="runs")
+
+
+def searched(seconds):
+    from delira.search import Float
+
+    return experiment(seconds, {"training": {"optimizer_params": {"lr": Float(0.01, 0.3, log=True)}}})
 
 
 if __name__ == "__main__":
@@ -71,6 +81,10 @@ if __name__ == "__main__":
         load = functools.partial(numbers, n=15)
         given = {"manager": load(), "lambda": lambda: load()}.get(kind, load)
         options = {"num_splits": 4, "shuffle": True, "random_seed": 1, "val_split": None, "metrics": {"error": error}}
+        if kind == "search":
+            given, options = load, {**options, "num_splits": 2, "n_trials": 16, "metric": "error", "direction": "min"}
+            searched(seconds).tune(given, **options, resume="auto")
+            sys.exit()
         made = experiment(seconds)
         print(made.learning_curve(given, (4, 1.0), **options) if kind == "sizes" else made.kfold(given, **options))
 '''
@@ -121,9 +135,9 @@ def folds(folder, event):
     return sorted(each["fold"] for each in folder.events() if each["event"] == event)
 
 
-def wait_for_a_fold(process):
+def wait_for_a_fold(process, event="fold_started"):
     for _ in range(600):
-        if [*Path("runs/lines").glob("2*")] and folds(only_folder(), "fold_started"):
+        if [*Path("runs/lines").glob("2*")] and any(each["event"] == event for each in only_folder().events()):
             return only_folder()
         assert process.poll() is None
         time.sleep(0.05)
@@ -179,6 +193,25 @@ def test_what_a_killed_learning_curve_left_is_finished_from_a_shell(script, work
     assert code == 0, err
     assert [*json.loads(out)["sizes"]] == ["4", "11"]
     assert folds(folder, "fold_finished") == [*range(8)]
+
+
+def test_what_a_killed_search_left_is_finished_from_a_shell(script, work, tmp_path):
+    pytest.importorskip("optuna", reason="searches are made with the package 'optuna', which is not installed")
+    process = script("search", 0.1, wait=False)
+    folder = wait_for_a_fold(process, "trial_started")
+    process.kill()
+    process.communicate()
+    code, out, err = work(folder.path, "--import", "lines.py", "--json")
+    assert code == 0, err
+    assert f"{folder.path}" in out
+    ended = sorted(each["trial"] for each in folder.events() if each["event"] == "trial_finished")
+    assert ended == [*range(16)]
+    found = SearchResult.load(folder.path)
+    shutil.move("runs", "worked")
+    script("search", 0.0)
+    quiet = SearchResult.load(only_folder().path)
+    assert [trial.values for trial in found.trials] == [trial.values for trial in quiet.trials]
+    assert [trial.scores for trial in found.trials] == [trial.scores for trial in quiet.trials]
 
 
 def test_what_cannot_be_worked_at_is_refused_with_the_reason(script, work):
