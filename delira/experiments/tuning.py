@@ -453,7 +453,9 @@ class Search:
         from delira.search.study import Study
 
         folder = self.run_folder or Path()
-        return Study(folder, self.experiment.name, self.tune, self.are_maximised, self.request.seed)
+        made = Study(folder, self.experiment.name, self.tune, self.are_maximised, self.request.seed)
+        made.check(self.variable.spaces)
+        return made
 
     def run_fold(
         self, folder: RunFolder, number: int, split: Any, table: Any, first: Any, settings: Mapping[str, Any]

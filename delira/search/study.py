@@ -102,6 +102,23 @@ class Study:
                 files.sync_folder(folder)
         self._copy: optuna.storages.InMemoryStorage | None = None
 
+    def check(self, spaces: Mapping[str, Space]) -> None:
+        """Refuse a file whose trials were proposed from other spaces: it is that of another search.
+
+        Raises
+        ------
+        CheckpointError
+            If it is.
+        """
+        own = {name: distribution_of(space) for name, space in spaces.items()}
+        for trial in self.trials():
+            if other := [name for name, found in trial.distributions.items() if own.get(name) != found]:
+                raise CheckpointError(
+                    f"{self._file} is of another search: its trial {trial.number} has {other[0]!r} from "
+                    f"{trial.distributions[other[0]]}, which is none of these spaces; bring a copy of it back, or "
+                    "begin a new search"
+                )
+
     def proposed(self, number: int, ask: Callable[[int, Pick], None]) -> dict[str, Any]:
         """Return the values of a trial, proposed now unless they were before.
 

@@ -152,6 +152,16 @@ def test_a_study_that_is_gone_or_damaged_is_told(tmp_path):
         tune(toy_kit(), tmp_path, asked={"n_trials": 6, "resume": whole.path})
 
 
+def test_a_study_of_another_search_is_not_gone_on_with(tmp_path):
+    whole = tune(toy_kit(), tmp_path / "one")
+    wider = {"training": {"optimizer_params": {**LR["optimizer_params"], "lr": Float(1e-3, 0.4, log=True)}}}
+    other = tune(toy_kit(), tmp_path / "other", variable=wider)
+    shutil.copy(other.path / "study.journal", whole.path / "study.journal")
+    with pytest.raises(CheckpointError, match=r"of another search: its trial 0 has 'training.optimizer_params.lr'"):
+        tune(toy_kit(), tmp_path / "one", asked={"n_trials": 6, "resume": whole.path})
+    assert len(SearchResult.load(whole.path).trials) == 5
+
+
 def test_a_search_goes_on_under_another_name(tmp_path):
     first = tune(toy_kit(), tmp_path, asked={"n_trials": 2})
     again = tune(toy_kit(), tmp_path, name="other", asked={"n_trials": 3, "resume": first.path})
