@@ -36,6 +36,7 @@ from delira.metrics.per_class import lacking
 from delira.metrics.scoring import keys_of
 from delira.runs import code_of, kept, results
 from delira.runs.folder import At, RunFolder, loss_tolerated
+from delira.runs.inner_searches import facts_of_searches
 from delira.training import checks, predictor
 from delira.training.epoch import batch_length
 from delira.training.keeping import Keeper, Keeping, tell_size
@@ -211,7 +212,7 @@ class CrossValidation:
     def _facts_at_end(self, folder: RunFolder, info: Mapping[str, Any], n_folds: int) -> dict[str, Any]:
         """Return what is known once the folds have been run."""
         missing = folder.missing_folds
-        searched = {} if self.nested is None else {"searched": results.searched_in(folder.events())}
+        searched = {} if self.nested is None else facts_of_searches(folder.read_manifest(), folder.events())
         return {
             "info": {**info, "num_splits": n_folds, **searched},
             **({"problems": [tell_missing(missing, n_folds, folder.path)]} if missing else {}),

@@ -15,7 +15,7 @@ from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.parameters import Parameters
 from delira.experiments.splits import Split
 from delira.runs.folder import At, RunFolder
-from delira.runs.results import searched_in
+from delira.runs.inner_searches import searched_in
 from delira.search.tune import Tune
 from delira.utils.seeding import derive_int
 

@@ -455,7 +455,7 @@ class KFoldResult:
         from delira.report.chosen import agreement
 
         warned = "".join(f"\n\nWarning: {text}" for text in self._own_warnings)
-        chosen = ["\n".join(["Chosen by each fold's own search:", *agreement(self.searched)])] if self.searched else []
+        chosen = ["\n".join(["Chosen by each fold's own search:", *agreement(self)])] if self.searched else []
         estimated = [str(self.bootstrap632())] if self.apparent is not None and self.folds else []
         return files.harmless("\n\n".join([self.title, *self._tables("plain"), *estimated, *chosen]) + warned)
 

@@ -17,6 +17,7 @@ from delira.experiments.splits import tell_missing
 from delira.metrics.metric_set import in_form
 from delira.metrics.tree.criteria import Criterion
 from delira.runs import results
+from delira.runs.inner_searches import facts_of_searches
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, read_history, read_run
 from delira.training.outputs import read_outputs
 from delira.utils import references, yaml_codec
@@ -110,8 +111,8 @@ def _facts(run: StoredRun) -> dict[str, Any]:
         "outputs": None,
     }
     found |= {name: run.summary.get(name) for name in found} if run.summary else {}
-    if searched := results.searched_in(run.events):
-        found["info"] = {**mapping(found["info"]), "searched": searched}
+    if searched := facts_of_searches(manifest, run.events):
+        found["info"] = {**mapping(found["info"]), **searched}
     return found
 
 

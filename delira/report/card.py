@@ -77,8 +77,8 @@ def _model(result: Any) -> list[str]:
     # the key in the manifest is an old one
     rows = [("Network", info.get("model")), ("Backend", info.get("room")), ("Epochs", info.get("num_epochs"))]
     found = [whole, _table(rows)]
-    if chosen := result.searched:
-        found += ["Each fold chose settings by a search in its own training part:", *_listed(agreement(chosen))]
+    if result.searched:
+        found += ["Each fold chose settings by a search in its own training part:", *_listed(agreement(result))]
     settings = info.get("settings")
     if isinstance(settings, str):
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", settings)), default=0))

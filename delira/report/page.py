@@ -35,7 +35,7 @@ MANY_CLASSES = 12
 """A larger matrix, or a longer table, is folded away."""
 _SPECIAL = {
     "name", "seed", "date", "started", "versions", "class_names", "split_type", "num_splits", "warnings", "duplicates",
-    "searched",
+    "search", "searched",
 }  # fmt: skip
 """Entries of ``info`` that have a place of their own."""
 

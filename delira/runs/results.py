@@ -5,7 +5,7 @@ import dataclasses
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -474,33 +474,6 @@ def read_guards(folder: Path) -> dict[str, Any] | None:
         _log.warning("%s cannot be read, so what the guards did is not known: %r", path, error)
         return None
     return {"version": VERSION, "left_out": left_out, "rollbacks": rollbacks}
-
-
-def searched_in(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What each fold has chosen, by a ledger, in the order of their numbers; empty if they searched nothing.
-
-    Parameters
-    ----------
-    events
-        Lines of the ledger.
-
-    Returns
-    -------
-    list of dict
-        ``fold``, ``trial``, ``scores``: of the inner search, and ``values`` by the path of the parameter.
-    """
-    found: dict[int, dict[str, Any]] = {}
-    for event in events:
-        values, fold = event.get("values"), event.get("fold")
-        if event.get("event") == "searched" and isinstance(fold, int) and isinstance(values, Mapping):
-            scores = event.get("scores")
-            found[fold] = {
-                "fold": fold,
-                "trial": event.get("trial"),
-                "scores": scores if isinstance(scores, list) else [],
-                "values": dict(values),
-            }
-    return [found[fold] for fold in sorted(found)]
 
 
 def count_guards(found: Mapping[str, Any] | None) -> dict[str, dict[str, int]]:

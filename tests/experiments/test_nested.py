@@ -1,6 +1,7 @@
 """Nested cross-validation: searches that see the training part alone, and what is told of them."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from test_tuning import SPLITS, Fail, Full, experiment
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.experiments.result import KFoldResult
+from delira.report.chosen import agreement, chosen_section
 from delira.runs.folder import RunFolder
 from delira.search import SearchResult, Tune
 from delira.training.callbacks import AbstractCallback
@@ -108,6 +110,25 @@ def test_what_was_chosen_is_told_now_and_when_it_is_read_again(kit, tmp_path):
         assert "training.optimizer_params.lr: median" in str(each)
         assert "Settings that each fold chose" in each.to_html()
     assert "$space: Float" in result.info["settings"]
+
+
+def test_what_was_searched_is_told_beside_it(tmp_path):
+    result = nested(toy_kit(), tmp_path)
+    rates = [each["values"]["training.optimizer_params.lr"] for each in result.searched]
+    share = 100 * math.log(max(rates) / min(rates)) / math.log(0.3 / 1e-3)
+    stored = KFoldResult.load(result.path)
+    assert stored.info["search"] == result.info["search"]
+    for each in (result, stored):
+        of_rates, of_momenta = agreement(each)
+        assert of_rates.endswith(f"{share:.0f} % of the space's width on its log scale")
+        assert "median" not in of_momenta
+        assert of_momenta.endswith("of 3 options")
+        notes = chosen_section(each).notes
+        assert {of_rates, of_momenta} <= {*notes}
+        assert (
+            "Each fold tried 3 trials, proposed by tpe; each was scored by the test parts of 2 inner folds, 20 % of "
+            "whose training parts were held out for validation." in notes
+        )
 
 
 def test_a_finished_one_is_read_with_what_its_folds_chose(tmp_path):
