@@ -111,9 +111,15 @@ def _facts(run: StoredRun) -> dict[str, Any]:
         "outputs": None,
     }
     found |= {name: run.summary.get(name) for name in found} if run.summary else {}
-    if searched := facts_of_searches(manifest, run.events):
-        found["info"] = {**mapping(found["info"]), **searched}
+    # an older file of the result does not say by what the cases were grouped
+    found["info"] = {**mapping(found["info"]), **_grouped_by(manifest), **facts_of_searches(manifest, run.events)}
     return found
+
+
+def _grouped_by(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """``groups_key``: the entry of the samples that groups are named by; empty if there are none."""
+    key = mapping(manifest.get("options")).get("groups_key")
+    return {"groups_key": str(key)} if key else {}
 
 
 def _names_of(given: Any, n_samples: int) -> list[str] | None:
@@ -127,15 +133,15 @@ def _find_groups(
 ) -> tuple[Any, str]:
     """The group of each sample; if nobody knows it, why there are no intervals: those of cases would be too narrow."""
     groups, options = run.summary.get("groups"), run.manifest.get("options")
-    key = options.get("groups_key") if isinstance(options, Mapping) else None
+    key = _grouped_by(run.manifest).get("groups_key")
     if groups is None and key:
-        groups = _groups_of_targets(folds, n_samples, str(key))
+        groups = _groups_of_targets(folds, n_samples, key)
     is_lost = groups is None and (bool(key) or not (run.summary or isinstance(options, Mapping)))
     if trouble := run.summary_trouble or (f"{run.path / results.SUMMARY} is missing" if run.lacks_summary else ""):
         problems.append(f"{trouble}; {'groups and ' if is_lost else ''}warnings of the run are not known")
     if not is_lost or run.kind == "run":
         return groups, ""
-    note = f"the groups {str(key)!r}, by which the cases were split, are lost"
+    note = f"the groups {key!r}, by which the cases were split, are lost"
     note = note if key else "it is not known whether the cases were split by groups"
     if folds:
         problems.append(f"there are no intervals: {note}, and intervals over single cases may be far too narrow")
@@ -161,7 +167,8 @@ def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
         info["command"] = " ".join(map(str, command))
     parts = {"model": "model_params", "training": "settings", "data": "batches", "kfold": "options"}
     settings = {part: stated(manifest[name]) for part, name in parts.items() if isinstance(manifest.get(name), dict)}
-    return {**info, **({"settings": write_yaml(without_secrets(settings)).rstrip()} if settings else {})}
+    shown = {"settings": write_yaml(without_secrets(settings)).rstrip()} if settings else {}
+    return {**info, **_grouped_by(manifest), **shown}
 
 
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def model_card(result: Any, by: Any = None, intended_use: str = "", limits: str 
     result
         A ``KFoldResult``.
     by
-        What to divide the cases by, as of ``result.subgroups``; ``None``: they are not divided, and it says so.
+        What to divide the cases by, as of ``result.subgroups``: ``"site"`` where ``groups_key="site"``, or
+        ``{"site": array}``; ``None``: they are not divided, and it says so.
     intended_use, limits
         What only its authors know: who should use the model for what, and for what not. Markdown.
 

@@ -35,7 +35,7 @@ MANY_CLASSES = 12
 """A larger matrix, or a longer table, is folded away."""
 _SPECIAL = {
     "name", "seed", "date", "started", "versions", "class_names", "split_type", "num_splits", "warnings", "duplicates",
-    "search", "searched",
+    "groups_key", "search", "searched",
 }  # fmt: skip
 """Entries of ``info`` that have a place of their own."""
 
@@ -222,7 +222,9 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 RUN_COLOURS = (plots.TRAINING, plots.VALIDATION, "#009e73", "#cc79a7", "#e69f00", "#8f8f1f", "#8a63b8", "#7a838c")
 """Runs beyond these begin again, with dashed lines and hollow dots; the first two are lighter on a dark page."""
 #: what differs between any two runs, or has a place of its own
-_NOT_COMPARED = ("started", "date", "command", "settings", "warnings", "duplicates", "class_names", "name", "seed")
+_NOT_COMPARED = (
+    "started", "date", "command", "settings", "warnings", "duplicates", "class_names", "name", "seed", "groups_key",
+)  # fmt: skip
 
 
 def runs_page(

@@ -102,13 +102,14 @@ def subgroups(result: Any, by: Any) -> Subgroups:
     result
         A ``KFoldResult``.
     by
-        Name of an entry of the batches that was kept, as those are that metrics read; or an array of shape
-        ``(n_samples,)``, one value for each sample of the data set, e.g. ``result.groups``.
+        Name of the entry that cases were grouped by (``groups_key``), or of one that metrics read, which are kept; or
+        an array of shape ``(n_samples,)``, one value for each sample of the data set, e.g.
+        ``data.dataset.labels("site")``; or ``{name: array}``.
 
     Raises
     ------
     ConfigError
-        If there is no such entry, or no array of that shape.
+        If no such entry was kept, or there is no array of that shape.
     DataError
         If it has more than 50 different values, which are no subgroups, or a tested case without one.
     """
@@ -135,13 +136,11 @@ def subgroups(result: Any, by: Any) -> Subgroups:
 def _labels(result: Any, by: Any) -> tuple[str, np.ndarray]:
     """What cases are divided by, and its value of each sample as a text; empty where there is none."""
     if isinstance(by, str):
-        try:
-            given, name = lookup(result.oof.targets, by), by
-        except MissingKeyError as error:
-            raise ConfigError(
-                f"{by!r} of the samples was not kept: no metric read it. Give its values, an array with one for each "
-                f"of the {result.n_samples:,} samples of the data set"
-            ) from error
+        given, name = _kept(result, by), by
+    elif isinstance(by, Mapping):
+        if len(by) != 1:
+            raise ConfigError(f"by must be one name with its array, {{name: array}}, got {len(by)} names: {[*by]}")
+        ((name, given),) = by.items()
     else:
         given, name = by, getattr(by, "name", None) or "subgroup"
     labels = np.asarray(given)
@@ -156,6 +155,21 @@ def _labels(result: Any, by: Any) -> tuple[str, np.ndarray]:
     texts = np.array([f"{value:g}" if isinstance(value, float) else str(value) for value in labels.tolist()], object)
     texts[missing] = ""
     return str(name), texts
+
+
+def _kept(result: Any, key: str) -> Any:
+    """Values of an entry of the samples: those that metrics read, or the groups, which are kept without any metric."""
+    try:
+        return lookup(result.oof.targets, key)
+    except MissingKeyError as error:
+        if result.groups is not None and result.info.get("groups_key") == key:
+            return result.groups
+        raise ConfigError(
+            f"{key!r} of the samples was not kept: no metric read it, and the cases were not grouped by it. Give its "
+            f"values, one for each of the {result.n_samples:,} samples of the data set: "
+            f"by={{{key!r}: data.dataset.labels({key!r})}}, where data is what was cross-validated, or an array of "
+            "your own in place of the labels"
+        ) from error
 
 
 def _only(result: Any, is_in: np.ndarray) -> Any:

@@ -1,14 +1,22 @@
 """Numbers of parts of the cases are those of these cases alone, and a gap is between the same draws."""
 
+import json
+
 import numpy as np
 import pytest
+from problems import linear_problem
+from small_backends import toy_kit
 from small_results import METRICS
 from test_temperature import drawn
 
+from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, DataError
-from delira.metrics import AurocMetric, DicePerClass, accuracy
+from delira.experiments.result import KFoldResult
+from delira.metrics import AurocMetric, DicePerClass, accuracy, per_sample
 from delira.report import mean_interval
 from delira.report.predictions import softmax
+from delira.runs.results import SUMMARY
+from delira.utils.files import sealed, unsealed
 
 N = 240
 
@@ -104,6 +112,66 @@ def test_by_the_name_of_an_entry_that_was_kept(three):
         three.subgroups("scanner")
 
 
+@per_sample
+def error(y_true, y_pred):
+    return float(np.abs(y_true - y_pred).mean())
+
+
+@pytest.fixture
+def grouped():
+    """What is trained, and a cross-validation of it that kept each of 24 sites together; no metric reads any."""
+    entries = {"site": np.array([f"site {index // 2:02d}" for index in range(48)]), "scanner": np.arange(48) % 2}
+    data = BaseDataManager(linear_problem(48, 3, 7, **entries), 8)
+    asked = {"metrics": {"error": error}, "num_splits": 4, "val_split": None, "random_seed": 3}
+    return data, lambda path, **more: toy_kit().experiment(path).kfold(data, **{**asked, "groups_key": "site", **more})
+
+
+def test_by_the_name_of_the_groups_of_a_run_now_and_when_it_is_read_again(grouped, tmp_path):
+    data, run = grouped
+    result = run(tmp_path)
+    errors, labels = result.oof.per_case["error"], data.dataset.labels("site")
+    stored = KFoldResult.load(result.path, {"error": error})
+    for each in (result, stored):
+        found = each.subgroups(by="site")
+        assert found.by == "site"
+        assert found.n_cases == dict.fromkeys(sorted({*labels.tolist()}), 2)
+        for site, summary in found.summary().items():
+            assert summary["error"]["oof"] == pytest.approx(errors[labels == site].mean())
+            gap = found.gaps["error"][site].value
+            assert gap == pytest.approx(errors[labels == site].mean() - errors[labels != site].mean())
+    assert str(stored.subgroups(by="site")) == str(result.subgroups(by="site"))
+    assert "error: site 07" in result.card(by="site")
+    assert stored.card(by="site") == result.card(by="site")
+    part = result.subgroups({"scanner": data.dataset.labels("scanner")}).results["1"]
+    assert len(part.subgroups(by="site").results) == 24
+
+
+def test_by_the_name_of_the_groups_of_an_older_run(grouped, tmp_path):
+    result = grouped[1](tmp_path)
+    file = result.path / SUMMARY
+    written = unsealed(json.loads(file.read_text()))
+    assert written["info"].pop("groups_key") == "site"
+    file.write_text(json.dumps(sealed(written)))
+    stored = KFoldResult.load(result.path, {"error": error})
+    assert not stored.problems
+    assert str(stored.subgroups(by="site")) == str(result.subgroups(by="site"))
+
+
+def test_an_entry_that_was_not_kept_is_given_as_the_error_says(grouped, tmp_path):
+    data, run = grouped
+    result = run(tmp_path)
+    with pytest.raises(ConfigError, match=r"by=\{'scanner': data.dataset.labels\('scanner'\)\}"):
+        result.subgroups(by="scanner")
+    for each in (result, KFoldResult.load(result.path, {"error": error})):
+        found = each.subgroups(by={"scanner": data.dataset.labels("scanner")})
+        assert (found.by, found.n_cases) == ("scanner", {"0": 24, "1": 24})
+        assert found.gaps == each.subgroups(data.dataset.labels("scanner")).gaps
+    ungrouped = run(tmp_path / "ungrouped", groups_key=None)
+    assert "groups_key" not in ungrouped.info
+    with pytest.raises(ConfigError, match="'site' of the samples was not kept"):
+        ungrouped.card(by="site")
+
+
 def test_cases_without_a_value_are_not_counted(validate):
     generator = np.random.default_rng(0)
     masks = generator.random((40, 4, 4)) < 0.4
@@ -176,10 +244,11 @@ def test_the_more_intervals_the_more_chance(three):
         (np.zeros(3), ConfigError, r"shape \(240,\)"),
         (np.zeros((N, 2)), ConfigError, r"shape \(240,\)"),
         (7, ConfigError, r"shape \(240,\)"),
+        ({"site": sites(), "scanner": sites()}, ConfigError, "one name with its array, .*got 2 names"),
         ([None] * 5 + ["a"] * (N - 5), DataError, "missing in 5 tested cases"),
         ([float("nan")] * 5 + [1.0] * (N - 5), DataError, "missing in 5 tested cases"),
     ],
-    ids=["ids", "short", "wide", "number", "none", "nan"],
+    ids=["ids", "short", "wide", "number", "two", "none", "nan"],
 )
 def test_what_is_no_division_is_refused(three, by, error, said):
     with pytest.raises(error, match=said):
