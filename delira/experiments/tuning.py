@@ -19,6 +19,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import (
     CheckpointError,
     ConfigError,
+    DataError,
     LeaseLostError,
     TrialPruned,
     UnreadableError,
@@ -553,16 +554,22 @@ class Search:
         return dataclasses.replace(validation, request=request, after_fold=reports.end_fold, order=order)
 
     def _judged(self, trial: Trial, values: Mapping[str, Any], reports: Reports) -> Trial:
-        """Return a trial with its constraints; one whose score is no number has failed."""
+        """Return a trial with its constraints.
+
+        Raises
+        ------
+        DataError
+            If a score, or a constraint, is no number: the trial has failed.
+        """
         if not all(map(math.isfinite, trial.scores)):
             told = ", ".join(f"{name} {value}" for name, value in zip(self.tune.metrics, trial.scores, strict=True))
-            return dataclasses.replace(trial, state="failed", error=f"its score is not finite: {told}")
+            raise DataError(f"its score is not finite: {told}")
         if self.tune.constraints is None:
             return trial
         found = self.tune.constraints(self.experiment.params.with_values(values), reports.means())
         constraints = np.atleast_1d(np.asarray(found, dtype=float))
         if np.isnan(constraints).any():
-            return dataclasses.replace(trial, state="failed", error=f"its constraints are not numbers: {found!r}")
+            raise DataError(f"its constraints are not numbers: {found!r}")
         expect(("constraints", found, constraints.ndim == 1, "a number, or several: above 0 where they are broken"))
         return dataclasses.replace(trial, constraints=tuple(constraints.tolist()))
 

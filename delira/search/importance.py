@@ -41,4 +41,5 @@ def importances(
             distributions = {name: distribution_of(spaces[name]) for name in params}
             study.add_trial(optuna.trial.create_trial(params=dict(params), distributions=distributions, value=score))
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=seed)
-        return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        return {name: float(share) for name, share in found.items()}

@@ -189,7 +189,7 @@ def test_changes_that_are_allowed_are_allowed_in_trials_and_in_folds(tmp_path):
 @pytest.mark.parametrize(
     ("constraints", "error"),
     [
-        (lambda params, metrics: float("nan"), "its constraints are not numbers: nan"),
+        (lambda params, metrics: float("nan"), "DataError: its constraints are not numbers: nan"),
         (lambda params, metrics: metrics["f1"], "KeyError: 'f1'"),
     ],
 )

@@ -18,7 +18,7 @@ from small_backends import toy_kit
 
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
+from delira.errors import ConfigError, DataError
 from delira.experiments.parameters import Parameters
 from delira.experiments.result import KFoldResult
 from delira.runs.folder import RunFolder
@@ -309,12 +309,13 @@ def test_a_score_that_is_no_number_is_no_success(tmp_path):
     def odd(y_true, y_pred):
         return float("nan")
 
-    result = tune(
-        toy_kit(), tmp_path, training={"val_metrics": {"odd": odd}}, val_score_key=None, val_score_mode="auto",
-        asked={"metric": "odd", "direction": "max"},
-    )  # fmt: skip
-    assert {trial.state for trial in result.trials} == {"failed"}
-    assert all("its score is not finite: odd nan" in trial.error for trial in result.trials)
+    with pytest.raises(DataError, match="its score is not finite: odd nan"):
+        tune(
+            toy_kit(), tmp_path, training={"val_metrics": {"odd": odd}}, val_score_key=None, val_score_mode="auto",
+            asked={"metric": "odd", "direction": "max"},
+        )  # fmt: skip
+    stored = SearchResult.load(tmp_path)
+    assert [trial.state for trial in stored.trials] == ["failed", "failed"]
 
 
 @pytest.mark.parametrize(
