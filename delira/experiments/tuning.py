@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import errno
 import functools
+import itertools
 import logging
 import math
 import shutil
@@ -241,6 +242,8 @@ class Search:
         directions = [self._direction(name, each) for name, each in zip(names, stated, strict=True)]
         if self.tune.prunes == "epoch":
             check_known(names, config.epoch_metrics, "a pruner needs a metric of each validation (val_metrics), not")
+            frequencies = [space.corners() for path, space in self._spaces() if path == "training.val_freq"]
+            self.tune.check_epochs(self.most_epochs, min([config.val_freq, *itertools.chain(*frequencies)]))
         n_trials = self.tune.n_trials
         if self.tune.sampler == "grid":
             n_trials = min(n_trials or len(self._grid), len(self._grid))
@@ -248,8 +251,15 @@ class Search:
 
     def _direction(self, name: str, stated: str) -> str:
         config = self.validation.request.config
-        if stated == AUTO and config.val_score_key is not None and config.val_score_key.removeprefix("val_") == name:
+        is_own = config.val_score_key is not None and config.val_score_key.removeprefix("val_") == name
+        if stated == AUTO and is_own:
             stated = config.score(None, None)[1]
+        elif is_own and config.val_score_mode not in (AUTO, MODES[stated]):
+            own = "max" if config.val_score_mode == "highest" else "min"
+            raise ConfigError(
+                f"tune: direction={stated!r} for {name!r} contradicts val_score_mode={own!r} of the experiment, by "
+                "which each trial chooses its best epoch: leave direction out, or mend the one that is wrong"
+            )
         if stated != AUTO:
             return "max" if MODES[stated] == "highest" else "min"
         found = higher_is_better(self.validation.bound_metrics[name], name)

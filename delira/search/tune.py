@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from delira.errors import ConfigError, did_you_mean, expect
-from delira.metrics.direction import MODES
+from delira.metrics.direction import AUTO, MODES
 from delira.utils import references, yaml_codec
 
 SAMPLERS = ("tpe", "random", "grid", "gp", "nsga2")
 PRUNERS = ("median", "percentile", "halving", "wilcoxon")
+#: trials that must have finished before these pruners of Optuna give one up, unless they are made with other numbers
+_STARTUP_TRIALS = {"median": 5, "percentile": 5, "halving": 1}
 #: classes of Optuna whose state lies in a study as a pickle, or that count in it what they have proposed
 _WITH_STATE = {
     "CmaEsSampler": "it keeps its state as a pickle in the file of the study, and reading that would run code",
@@ -46,7 +48,7 @@ class Tune:
         ``"wilcoxon"``, after each fold; or a pruner of Optuna. ``None``: nobody.
     constraints
         Called with the parameters of a trial and its metrics, ``(params, metrics)``; returns a number, or several:
-        above 0 a trial breaks them, and is the best only if all do.
+        above 0 a trial breaks them, and cannot be the best.
 
     Raises
     ------
@@ -56,7 +58,7 @@ class Tune:
 
     n_trials: int | None = None
     metric: str | Sequence[str] | None = None
-    direction: str | Sequence[str] = "auto"
+    direction: str | Sequence[str] = AUTO
     num_splits: int | None = None
     val_split: float | None = 0.2
     split_type: Any = None
@@ -67,7 +69,8 @@ class Tune:
     def __post_init__(self) -> None:
         number = self.n_trials
         is_number = number is None or (isinstance(number, numbers.Integral) and not isinstance(number, bool))
-        are_names = self.metric is None or (bool(self.metrics) and all(isinstance(name, str) for name in self.metrics))
+        is_list = isinstance(self.metric, Sequence) and bool(self.metrics)
+        are_names = self.metric is None or (is_list and all(isinstance(name, str) for name in self.metrics))
         is_called = self.constraints is None or callable(self.constraints)
         splits, part = self.num_splits, self.val_split
         are_splits = splits is None or (isinstance(splits, numbers.Integral) and not isinstance(splits, bool))
@@ -103,11 +106,22 @@ class Tune:
         return "fold" if self.pruner == "wilcoxon" or "WilcoxonPruner" in _names_of(self.pruner) else "epoch"
 
     def _check_directions(self) -> None:
-        stated = [self.direction] if isinstance(self.direction, str) else [*self.direction]
+        is_list = isinstance(self.direction, Sequence) and not isinstance(self.direction, str)
+        stated = [*self.direction] if is_list else [self.direction]
         for each in stated:
-            is_known = isinstance(each, str) and (each == "auto" or each in MODES)
-            expect(("direction", each, is_known, f"'auto' or one of {', '.join(map(repr, MODES))}"))
-        if not isinstance(self.direction, str) and len(stated) != len(self.metrics):
+            if not isinstance(each, str) or (each != AUTO and each not in MODES):
+                # Optuna's words are too long for a guess by their letters
+                meant = next((mode for mode in ("min", "max") if str(each).lower().startswith(mode)), None)
+                raise ConfigError(
+                    f"direction must be {AUTO!r} or one of {', '.join(map(repr, MODES))}, got {each!r}"
+                    f"{'' if meant is None else f'; did you mean {meant!r}?'}"
+                )
+        if is_list and not self.metrics:
+            raise ConfigError(
+                f"direction={stated!r} is a list, one for each metric, and no metric is named: name as many with "
+                f"metric=[…], or give one direction alone, e.g. direction={stated[0] if stated else AUTO!r}"
+            )
+        if is_list and len(stated) != len(self.metrics):
             raise ConfigError(f"{len(stated)} directions for {len(self.metrics)} metrics; one for each, or 'auto'")
 
     def _check_sampler(self) -> None:
@@ -145,6 +159,7 @@ class Tune:
         if self.prunes == "fold":
             self._check_folds()
         self._check_state(given)
+        self._check_trials()
 
     def _check_state(self, pruner: Any) -> None:
         """Refuse pruners that settle something by the trials they see first, which are others after a break."""
@@ -159,12 +174,8 @@ class Tune:
 
     def _check_folds(self) -> None:
         """Refuse a test of folds that so few can never decide: of m folds no p-value is below 2 ** -m."""
-        p_threshold, n_startup = 0.1, 2
-        if not isinstance(self.pruner, str):
-            known = settings_of(self.pruner)
-            wrapped = [each for each in known.values() if isinstance(each, Mapping) and "p_threshold" in each]
-            known = wrapped[0] if wrapped else known
-            p_threshold, n_startup = known.get("p_threshold", p_threshold), known.get("n_startup_steps", n_startup)
+        known = self._pruner_settings("p_threshold")
+        p_threshold, n_startup = known.get("p_threshold", 0.1), known.get("n_startup_steps", 2)
         before_last = (self.num_splits or 1) - 1
         needed = next(m for m in range(1, 200) if m >= max(2, n_startup) and 2.0**-m < p_threshold) + 1
         if before_last + 1 < needed:
@@ -173,6 +184,43 @@ class Tune:
                 f"it needs {needed - 1} before the last one; say num_splits={needed} or more (also with splits=), or "
                 "another pruner"
             )
+
+    def _check_trials(self) -> None:
+        """Refuse a pruner that compares with more finished trials than there can be."""
+        given = self.pruner
+        n_startup = _STARTUP_TRIALS.get(given) if isinstance(given, str) else None
+        if not isinstance(given, str) and "PercentilePruner" in _names_of(given):
+            n_startup = max(1, self._pruner_settings("n_startup_trials").get("n_startup_trials", 1))
+        if n_startup is not None and self.n_trials is not None and self.n_trials <= n_startup:
+            name = given if isinstance(given, str) else type(given).__name__
+            raise ConfigError(
+                f"pruner={name!r} can give up none of "
+                f"{self.n_trials} trial{'s' if self.n_trials > 1 else ''}: it compares with {n_startup} that have "
+                f"finished before; say n_trials={n_startup + 1} or more, or leave the pruner out"
+            )
+
+    def check_epochs(self, num_epochs: int, val_freq: int) -> None:
+        """Refuse a pruner that looks at the validation of epochs where no epoch is validated.
+
+        Parameters
+        ----------
+        num_epochs
+            Of the longest training.
+        val_freq
+            The smallest there may be: every how many epochs is validated.
+        """
+        if self.prunes == "epoch" and val_freq > num_epochs:
+            raise ConfigError(
+                f"pruner={self.pruner!r} looks at the validation of each epoch, and val_freq={val_freq} with "
+                f"num_epochs={num_epochs} validates none: say val_freq={num_epochs} or less, or leave the pruner out"
+            )
+
+    def _pruner_settings(self, holds: str) -> Mapping[str, Any]:
+        """What the pruner was made of, or the one that it wraps if that has this setting; empty for a name."""
+        if isinstance(self.pruner, str):
+            return {}
+        known = settings_of(self.pruner)
+        return next((each for each in known.values() if isinstance(each, Mapping) and holds in each), known)
 
     def describe(self) -> dict[str, Any]:
         """Return what decides which trials there are, as plain values; not how many."""

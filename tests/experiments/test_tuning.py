@@ -326,6 +326,8 @@ def test_a_score_that_is_no_number_is_no_success(tmp_path):
         ({"n_trials": None}, "n_trials is not given"),
         ({"sampler": "grid"}, "infinitely many values"),
         ({"folds": [1]}, "folds"),
+        ({"direction": "max"}, "direction='max' for 'rmse' contradicts val_score_mode='min' of the experiment"),
+        ({"n_trials": 6, "pruner": "median", "val_freq": 4}, "val_freq=4 with num_epochs=3 validates none"),
         ({"num_splits": 30}, "only 24 samples"),
     ],
 )

@@ -97,7 +97,7 @@ ENTRIES = [
     ),
     Entry(
         name="delira.search.Tune",
-        good=lambda folder: {"n_trials": 4, "num_splits": 5},
+        good=lambda folder: {"n_trials": 6, "num_splits": 5},
         use=lambda tune, folder: [*tune.metrics],
         expected=lambda arguments: [arguments["metric"]] if isinstance(arguments.get("metric"), str) else [],
         right={
