@@ -107,8 +107,26 @@ class Parameters(LookupConfig):
         return self if not self._has_spaces() else self._settled(variable.with_defaults(self._parts()))
 
     def examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield ``model`` and ``training`` as they are, or with corners of their spaces, and which, in words."""
+        """Yield ``model`` and ``training`` as they are, or with corners of their spaces, and which, in words.
+
+        Raises
+        ------
+        ConfigError
+            See :meth:`check_conditions`.
+        """
+        self.check_conditions()
         return variable.examples(self._parts())
+
+    def check_conditions(self) -> None:
+        """Refuse spaces whose condition can never hold.
+
+        Raises
+        ------
+        ConfigError
+            Naming the space, its condition, and what can be.
+        """
+        own = self._seen_by(VARIABILITY_ON_TOP)["variable"]
+        variable.Variable(self._parts()).check_conditions(lambda path: path[1] in dict.get(own, path[0], {}))
 
     def _has_spaces(self) -> bool:
         variable.refuse_fixed([("the fixed parameters", self._seen_by(VARIABILITY_ON_TOP)["fixed"])])

@@ -93,6 +93,7 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
             "nothing is to be searched: no variable parameter is a space; write e.g. Parameters(fixed, {'training': "
             "{'optimizer_params': {'lr': Float(1e-5, 1e-1, log=True)}}}), from delira.search import Float"
         )
+    params.check_conditions()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tqdm's, of notebooks without widgets
         import_optional("optuna", "tune", "delira[search]")

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from delira.errors import ConfigError, did_you_mean
+import numpy as np
+
+from delira.errors import ConfigError, did_you_mean, listed
 from delira.utils.arrays import iterate_leaves
-from delira.utils.spaces import Space, identity
+from delira.utils.spaces import Choice, Space, identity, written
 
 VARIABILITIES = ("fixed", "variable")
 
@@ -97,6 +99,34 @@ class Variable:
                 found |= {**self.conditions_of(path), path: value}
         return found
 
+    def check_conditions(self, is_settled: Callable[[Steps], bool]) -> None:
+        """Refuse conditions that can never hold: what hangs on them would never be searched, without a word.
+
+        Parameters
+        ----------
+        is_settled
+            Whether a parameter, by its path, is a variable one that was given a value, e.g. on a command line: what
+            hangs on another value of it is left out on purpose.
+
+        Raises
+        ------
+        ConfigError
+            Naming the space, its condition, and what can be.
+        """
+        for name, space in self.spaces.items():
+            for other, wanted in (space.when or {}).items():
+                path = self._find(other)
+                there = self.spaces.get(dotted(path)) or Choice([self._value(path)])
+                values = wanted if isinstance(wanted, (list, tuple)) else (wanted,)
+                never = [value for value in values if not _can_be(value, there)]
+                is_fixed = dotted(path) not in self.spaces
+                if not never or (is_fixed and (len(never) < len(values) or is_settled(path))):
+                    continue
+                raise ConfigError(
+                    f"{name} has {written(never[0])} in when={{{other!r}: …}}, which can never hold: {dotted(path)} is "
+                    f"{'fixed as ' if is_fixed else ''}{_told(there)}{_meant(never[0], there)}"
+                )
+
     def _is_there(self, space: Space, values: Mapping[Steps, Any]) -> bool:
         for name, wanted in (space.when or {}).items():
             path = self._find(name)
@@ -142,6 +172,31 @@ class Variable:
         if path in found:
             raise ConfigError(f"the condition of {dotted(path)} is that parameter itself")
         return found
+
+
+def _can_be(value: object, space: Space) -> bool:
+    """Return True if a parameter may take a value, as conditions compare it."""
+    return space.has(value) and (isinstance(space, Choice) or type(value) in (int, float))
+
+
+def _meant(value: object, space: Space) -> str:
+    """Return which option a text, or a number of NumPy, seems to mean; or what to do."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if type(plain) is not type(value) and space.has(plain):
+        return f"; did you mean the plain number {plain!r}?"
+    options = space.options if isinstance(space, Choice) else ()
+    named = [option for option in options if str(value).lower() in (written(option).lower(), str(option).lower())]
+    if named:
+        is_text = isinstance(value, str) and not isinstance(named[0], str)
+        return f"; did you mean {written(named[0])}{' itself, without quotes' if is_text else ''}?"
+    return "; name what it can be, or leave the condition out"
+
+
+def _told(space: Space) -> str:
+    """What can be, in words."""
+    if not isinstance(space, Choice):
+        return repr(space)
+    return f"{'one of ' if len(space.options) > 1 else ''}{listed([*map(written, space.options)], 10)}"
 
 
 def _rebuilt(tree: Any, values: Mapping[Steps, Any], path: Steps) -> Any:

@@ -317,6 +317,12 @@ def identity(option: object) -> Any:
     return option if type(option) in _PLAIN else name_of(option) or safe_repr(option)
 
 
+def written(option: object) -> str:
+    """Return an option as a message writes it: a class or a function by its name alone."""
+    name = identity(option)
+    return safe_repr(option) if type(option) in _PLAIN else _short(option, str(name))
+
+
 def _short(option: object, name: str) -> str:
     if isinstance(option, Unresolved) or name_of(option) == name:
         name = name.rpartition(":")[2]

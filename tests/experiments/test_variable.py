@@ -1,7 +1,9 @@
 """Spaces among parameters: which are there, what they become, and what runs without a search do with them."""
 
+import numpy as np
 import pytest
 from problems import linear_problem
+from small_backends import toy_kit
 
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
@@ -192,3 +194,76 @@ def test_a_space_among_settings_is_refused(kit, tmp_path, manager):
         kit.experiment(tmp_path, batch_size=Int(1, 4))
     with pytest.raises(ConfigError, match="batch_size is a search space among the settings of the call"):
         kit.experiment(tmp_path).run(BaseDataManager(linear_problem(6), 2), batch_size=Int(1, 4))
+
+
+# ---- conditions that can never hold
+
+
+def conditional(when, **variable):
+    fixed = {"training": {"num_epochs": 2, "scheduler": Slow}}
+    spaces = {
+        "lr": Float(0.01, 0.1),
+        "width": Int(8, 16, step=4),
+        "momentum": Choice([0, 0.5]),
+        "optimizer_cls": Choice([Quick, Slow]),
+        "activation": Choice(["relu", "gelu"]),
+    }
+    return Parameters(fixed, {"training": {**spaces, "decay": Float(0, 1, when=when), **variable}})
+
+
+@pytest.mark.parametrize(
+    ("when", "why"),
+    [
+        ({"lr": 5.0}, r"decay has 5.0 in when={'lr': …}, .*never hold: training.lr is Float\(0.01, 0.1\); name what"),
+        ({"width": 9}, r"width is Int\(8, 16, step=4\)"),
+        ({"width": np.int64(12)}, "did you mean the plain number 12?"),
+        ({"momentum": 0.7}, "training.momentum is one of 0, 0.5; name what it can be, or leave the condition out"),
+        ({"num_epochs": 7}, "training.num_epochs is fixed as 2"),
+        ({"num_epochs": [7, 8]}, "has 7 in .* training.num_epochs is fixed as 2"),
+        ({"optimizer_cls": "Slow"}, "is one of Quick, Slow; did you mean Slow itself, without quotes"),
+        ({"optimizer_cls": [Quick, "slow"]}, "has 'slow' in .* did you mean Slow itself, without quotes"),
+        ({"scheduler": "Slow"}, "scheduler is fixed as Slow; did you mean Slow itself, without quotes"),
+        ({"activation": "ReLU"}, "did you mean 'relu'?"),
+        ({"momentum": 0.5, "lr": 2}, "has 2 in when={'lr': …}"),
+    ],
+)
+def test_a_condition_that_can_never_hold_is_refused(when, why):
+    with pytest.raises(ConfigError, match=why):
+        conditional(when).check_conditions()
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"lr": 0.05}, {"width": [8, 16]}, {"momentum": 0.0}, {"num_epochs": 2}, {"num_epochs": [2, 7]},
+        {"optimizer_cls": [Quick, Slow]}, {"scheduler": Slow}, {"optimizer_cls": Quick, "momentum": 0.5},
+    ],
+)  # fmt: skip
+def test_a_condition_that_may_hold_is_none_of_these(when):
+    conditional(when).check_conditions()
+
+
+def test_what_hangs_on_another_value_of_a_variable_parameter_is_left_out_on_purpose():
+    params = conditional({"optimizer_cls": Slow})
+    params.update_from_argparse(arguments=["--optimizer_cls", "Quick"])
+    params.check_conditions()
+    values = {"lr": 0.05, "width": 8, "momentum": 0, "activation": "relu"}
+    assert (
+        "decay"
+        not in params.with_values({f"training.{name}": each for name, each in values.items()})["variable.training"]
+    )
+
+
+def test_an_experiment_and_a_search_refuse_conditions_that_can_never_hold(tmp_path):
+    kit = toy_kit()
+    training = {**kit.settings, "num_epochs": 1}
+    never = {"optimizer_params": {"lr": Float(0.01, 0.1, default=0.05, when={"num_epochs": 7})}}
+    with pytest.raises(ConfigError, match=r"optimizer_params.lr has 7 in when={'num_epochs': …}"):
+        kit.experiment_cls(
+            Parameters({"model": {"n_features": 3}, "training": training}, {"training": never}), kit.network,
+            save_path=tmp_path,
+        )  # fmt: skip
+    experiment = searched(kit, tmp_path, Float(0.01, 1.0, default=0.05))
+    experiment.params.update({"variable": {"training": never}})
+    with pytest.raises(ConfigError, match=r"optimizer_params.lr has 7 in when={'num_epochs': …}"):
+        experiment.tune(BaseDataManager(linear_problem(6), 2), 2)
