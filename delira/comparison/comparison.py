@@ -1,5 +1,6 @@
 """Two or more cross-validations compared: ``delira.compare``, and what it gives back."""
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from delira.comparison import plots, tables
 from delira.comparison.alignment import Aligned, Given, align, read_results
+from delira.comparison.functions import check_functions
 from delira.comparison.measured import Measured, measure, names_of
 from delira.comparison.pairs import Difference, Settings, difference_of, with_holm
 from delira.comparison.words import Setting, about_all, sentences_of
@@ -83,7 +85,8 @@ def compare(  # noqa: PLR0913 - see MANY_ARGUMENTS in tests/test_architecture.py
     ConfigError
         If an argument is impossible, or nobody computed the metric.
     DataError
-        If the results are over other folds or cases, or identical.
+        If the results are over other folds or cases, a metric is another function in one of them, or all are
+        identical.
 
     Examples
     --------
@@ -100,6 +103,8 @@ def compare(  # noqa: PLR0913 - see MANY_ARGUMENTS in tests/test_architecture.py
         check_known([baseline], names, "there is no result")
     aligned = align(read, names)
     metrics = names_of(aligned, metric)
+    unknown = check_functions(read, names, metrics)
+    aligned = dataclasses.replace(aligned, caveats=(*aligned.caveats, *unknown))
     ropes = _ropes(rope, metrics)
     if isinstance(direction, Mapping):
         check_known(map(str, direction), metrics, "direction: no compared metric is called")

@@ -16,6 +16,7 @@ import numpy as np
 
 from delira.comparison import plots, tables
 from delira.comparison.alignment import Given, align, read_results
+from delira.comparison.functions import check_functions
 from delira.comparison.many import cliques, critical_difference, friedman_test, kendalls_w, nemenyi, ranks_of
 from delira.comparison.measured import direction_of, names_of
 from delira.comparison.outcomes import Outcome
@@ -66,7 +67,8 @@ def compare_datasets(
     ConfigError
         If an argument is impossible, or methods are lacking on a data set.
     DataError
-        If results of a data set are over other folds or cases, or a score is no number.
+        If results of a data set are over other folds or cases, the metric is another function in one of them, or a
+        score is no number.
     """
     if not isinstance(datasets, Mapping) or len(datasets) < 2:
         raise ConfigError(f"compare_datasets: a mapping of at least two data sets to results, got {datasets!r:.200}")
@@ -82,6 +84,8 @@ def compare_datasets(
                 f"has {', '.join(own)}; a mapping gives them names"
             )
     chosen, is_high = _metric_of(read, methods, metric, direction)
+    for name, own in read.items():
+        check_functions([*own.values()], [f"{method} on {name}" for method in own], [chosen])
     scores = np.array([[_score(own[method], chosen) for method in methods] for own in read.values()])
     for place, method in np.argwhere(~np.isfinite(scores)):
         raise DataError(f"{methods[method]} has no {chosen} on {list(read)[place]}, so it has no rank there")

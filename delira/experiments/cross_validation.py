@@ -190,7 +190,8 @@ class CrossValidation:
         """Return what all folds say together."""
         self._settle(folds)
         _correct_ledger(folder, folds)
-        result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, **facts)
+        stated = code_of.describe_metrics(self.metrics)
+        result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, stated_metrics=stated, **facts)
         if not self.is_trial and not self.sizes:
             self._keep_examples(result)
         return result

@@ -77,6 +77,9 @@ class KFoldResult:
     outputs: Mapping[str, Any] | None = None
     """What losses and settings said of each output of the network: name -> (name of its target, ``Criterion``); None
     where that was not kept."""
+    stated_metrics: Mapping[str, Any] | None = None
+    """How the metrics were given: by name ``metric``, as files write it, and ``code``, that of the user's functions, in
+    runs that kept it; None of a result that was made by hand."""
 
     def __post_init__(self) -> None:
         for name in ("folds", "unfinished"):

@@ -93,6 +93,7 @@ def read_result(
         "kind": "kfold" if is_curve else run.kind,
         "without_intervals": without_intervals,
         "outputs": read_outputs(facts["outputs"]),
+        "stated_metrics": facts["metrics"],
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from delira.utils import yaml_codec
 from delira.utils.references import walk
 from delira.utils.user_code import codes_inside, content_of, is_foreign, is_own_file, names_used
 
@@ -67,6 +68,20 @@ def code_of_functions(given: Iterable[Any]) -> dict[str, Any]:
     reader = _Reader()
     reader.read_called([value for value in given if value is not None])
     return reader.told()
+
+
+def describe_metrics(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return by name how metrics were given, as files write it, and what the user has written of each.
+
+    Parameters
+    ----------
+    given
+        Metrics by name, in any form.
+    """
+    return {
+        name: {"metric": yaml_codec.encode(metric), "code": code_of_functions([metric])}
+        for name, metric in given.items()
+    }
 
 
 class _Reader:

@@ -135,9 +135,9 @@ def _lines_of_callbacks(old: object, new: object, must_be_same: bool = True) -> 
         if other is not None:
             gone.remove(one)
             come.remove(other)
-            yield f"callbacks: {_text(one)} in the run, {_text(other)} now"
-    yield from (f"callbacks: {_text(one)} in the run, not now" for one in gone)
-    yield from (f"callbacks: {_text(one)} now, not in the run" for one in come)
+            yield f"callbacks: {as_text(one)} in the run, {as_text(other)} now"
+    yield from (f"callbacks: {as_text(one)} in the run, not now" for one in gone)
+    yield from (f"callbacks: {as_text(one)} now, not in the run" for one in come)
 
 
 def _type_of(described: object) -> str:
@@ -244,7 +244,7 @@ def _lines_of(part: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
         for name in sorted(name for name in new if not name.endswith("_kwargs") and name != "metrics"):
             yield from _compare(f"kfold.{name}", old.get(name), new.get(name))
     else:
-        yield f"{part}: {_text(then['fingerprint'].get(part))} in the run, {_text(now['fingerprint'][part])} now"
+        yield f"{part}: {as_text(then['fingerprint'].get(part))} in the run, {as_text(now['fingerprint'][part])} now"
 
 
 def _of_data(what: str, then: Mapping[str, Any], now: Mapping[str, Any], *fingerprints: Any) -> str:
@@ -264,23 +264,23 @@ def _compare(place: str, old: Any, new: Any, left_out: Any = ()) -> Iterator[str
             if name in left_out:
                 continue
             if name not in old:
-                yield f"{place}.{name}: not given in the run, {_short(_text(new[name]), '')} now"
+                yield f"{place}.{name}: not given in the run, {_short(as_text(new[name]), '')} now"
             elif name not in new:
-                yield f"{place}.{name}: {_short(_text(old[name]), '')} in the run, not given now"
+                yield f"{place}.{name}: {_short(as_text(old[name]), '')} in the run, not given now"
             else:
                 yield from _compare(f"{place}.{name}", old[name], new[name])
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _compare(f"{place}[{number}]", before, after)
     else:
-        yield f"{place}: {_short(_text(old), _text(new))} in the run, {_short(_text(new), _text(old))} now"
+        yield f"{place}: {_short(as_text(old), as_text(new))} in the run, {_short(as_text(new), as_text(old))} now"
 
 
 def _are_settings(value: object) -> bool:
     return isinstance(value, dict) and not any(name.startswith("$") for name in value)
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
     """Return a value as a user would write it, without the tags of the codec where they say nothing."""
     if isinstance(value, dict) and value.keys() & {"$repr", "$object", "$call", "$partial"}:
         return str(Unresolved(value, ""))

@@ -17,7 +17,7 @@ from delira.errors import CheckpointError, ConfigError, UnreadableError, check_w
 from delira.io.container import read_tree, write_tree
 from delira.metrics.per_class import means_of
 from delira.runs import kept
-from delira.utils import yaml_codec
+from delira.runs.code_of import describe_metrics
 from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
 
 _log = logging.getLogger("delira")
@@ -343,8 +343,8 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
         The same with what the losses say of the predictions that they read.
     """
     named = {
-        name: {"metric": yaml_codec.encode(metric), "criterion": getattr(bound[name], "criterion", None)}
-        for name, metric in metrics.items()
+        name: {**stated, "criterion": getattr(bound[name], "criterion", None)}
+        for name, stated in describe_metrics(metrics).items()
     }
     groups = None if facts["groups"] is None else np.asarray(facts["groups"]).tolist()
     content = sealed({"format": SUMMARY_FORMAT, **facts, "groups": groups, "metrics": named}, _as_json)

@@ -124,3 +124,16 @@ def test_a_metric_must_be_chosen_and_have_a_direction(datasets):
         delira.compare_datasets(datasets, alpha=2)
     turned = delira.compare_datasets(datasets, direction="lowest")
     assert turned.mean_ranks[2] == 4
+
+
+def test_another_function_of_the_same_name_is_refused_with_its_data_set(datasets):
+    def wrong(y_true, y_pred):
+        return 1 - accuracy(y_true, y_pred)
+
+    labels = np.arange(60) % 3
+    own = {
+        name: cross_validate(labels, np.eye(3, dtype=np.float32)[labels], metrics={"accuracy": metric}, name=name)
+        for name, metric in zip(STRENGTHS, (accuracy, accuracy, wrong, accuracy), strict=True)
+    }
+    with pytest.raises(DataError, match="'accuracy' is another function in linear on odd than in network on odd"):
+        delira.compare_datasets({**datasets, "odd": own})
