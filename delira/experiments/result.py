@@ -88,8 +88,8 @@ class KFoldResult:
                 raise ConfigError(f"KFoldResult: {name} is a list of FoldResult, got {given!r:.80}")
         check_whole(self, at_least=0, n_samples=self.n_samples)
         check_choice(self, ("kfold", "run"), kind=self.kind)
-        optional = if_given(metrics=self.metrics, metric_keys=self.metric_keys, outputs=self.outputs)
-        check_dictionaries(self, info=self.info, **optional)
+        optional = {name: getattr(self, name) for name in ("metrics", "metric_keys", "outputs", "stated_metrics")}
+        check_dictionaries(self, info=self.info, **if_given(**optional))
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)
         self._set_apart()
         if not self.folds and not self.problems:

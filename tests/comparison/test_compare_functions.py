@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import delira
 from delira import cli
 from delira.data_loading import BaseDataManager
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.metrics import accuracy
 from delira.runs.results import SUMMARY
 from delira.training import KFoldResult, SklearnExperiment
@@ -152,3 +152,9 @@ def test_each_result_is_compared_with_each(method):
         delira.compare(results)
     (said,) = caveats(results[:2])
     assert said.endswith("unknown does not say what it was computed with")
+
+
+def test_how_metrics_were_given_is_a_dictionary(method):
+    result = method(0.5, "plain", 1)
+    with pytest.raises(ConfigError, match=r"KFoldResult: .*stated_metrics"):
+        KFoldResult(result.folds, result.n_samples, stated_metrics=["accuracy"])
