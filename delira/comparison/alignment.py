@@ -243,6 +243,11 @@ def _caveats(results: Sequence[KFoldResult], names: Sequence[str], folds: Sequen
         found.append(f"{listed(without, LISTED)} was not told of groups; those of the others are taken for all")
     for name, result in zip(names, results, strict=True):
         found += [f"{name}: {problem}" for problem in result.problems]
+        if result.apparent is not None:
+            found.append(
+                f"{name} is a bootstrap: compared are the networks of its samples, tested on the cases outside them, "
+                "and no .632+ estimates"
+            )
         if result.unfinished:
             begun = listed([fold.fold for fold in result.unfinished], LISTED)
             found.append(f"{name} is not finished: fold {begun} began and has not ended, and does not count")

@@ -1,6 +1,7 @@
 """What a search is asked for, refused where it cannot work before anything is trained."""
 
 import dataclasses
+import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -142,6 +143,12 @@ class Tune:
                 f"sampler={given!r} is one sampler, whose random numbers nobody could continue; give what makes it "
                 f"of a seed: functools.partial({type(given).__name__}, …)"
             )
+        try:
+            inspect.signature(given).bind(seed=0)
+        except TypeError as error:
+            raise ConfigError(f"sampler={name} is called with seed=…, and cannot be: {error}") from None
+        except ValueError:  # compiled: nobody knows what it takes
+            return
 
     def _check_pruner(self) -> None:
         given = self.pruner

@@ -101,6 +101,14 @@ def test_a_run_is_read_back_with_its_estimate(tmp_path):
     assert not any("same samples" in text or "two sides" in text for text in result.warnings)
 
 
+def test_a_comparison_says_what_of_a_bootstrap_it_compares(tmp_path):
+    made = experiment(
+        toy_kit(), tmp_path, {"training": {}}, training={"num_epochs": 4}, name="longer", val_score_key=None
+    )
+    found = delira.compare([kfold(tmp_path), made.kfold(data(), **BOOTSTRAP)], metric="rmse")
+    assert sum("tested on the cases outside them, and no .632+ estimates" in each for each in found.caveats) == 2
+
+
 def test_the_ledger_counts_it_in_no_mean(tmp_path):
     result = kfold(tmp_path)
     assert read_run(result.path).metrics["rmse"] == pytest.approx(result.summary()["rmse"]["mean"])

@@ -84,6 +84,8 @@ def test_samplers_whose_state_nobody_could_continue_are_refused():
         Tune(n_trials=1, sampler=samplers.CmaEsSampler)
     with pytest.raises(ConfigError, match="say sampler='grid'"):
         Tune(n_trials=1, sampler=functools.partial(samplers.GridSampler, {}))
+    with pytest.raises(ConfigError, match=r"is called with seed=…, and cannot be: got an unexpected keyword .*'seed'"):
+        Tune(n_trials=1, sampler=lambda: samplers.TPESampler())
     Tune(n_trials=1, sampler=functools.partial(samplers.TPESampler, multivariate=True))
 
 
