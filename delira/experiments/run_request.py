@@ -21,12 +21,15 @@ from delira.frameworks import LIBRARIES
 from delira.runs.code_of import code_of, code_of_functions
 from delira.settings import config as trainer_settings
 from delira.settings.config import SETTINGS, SILENT, TrainerConfig, check_names, is_same_score, read_settings
+from delira.settings.parts import OptimizerConfig
 from delira.training.launched import launched
 from delira.training.ranks import number_of_processes
 from delira.utils import references, yaml_codec
 
 _log = logging.getLogger("delira")
 
+#: what backends know as the learning rate, whatever an optimizer calls it
+_RATES = ("lr", "learning_rate")
 #: names of the parameters' training part that are no settings of the trainer
 RUN_NAMES = ("num_epochs", "n_epochs", "batch_size", "fold", "callbacks", "key_mapping", "start_epoch")
 
@@ -287,10 +290,24 @@ def as_parameters(params: Parameters | Mapping[str, Any] | str | Path) -> Parame
 def check_settings(flat: Mapping[str, Any], n_epochs: int | None) -> None:
     """Refuse settings of an experiment that are unknown or impossible, before any run."""
     check_names(flat, (*SETTINGS, *RUN_NAMES))
-    read_settings({name: value for name, value in flat.items() if name not in RUN_NAMES})
+    config = read_settings({name: value for name, value in flat.items() if name not in RUN_NAMES})
+    _check_optimizer_arguments(config.optimizer)
     for epochs in (n_epochs, flat.get("num_epochs"), flat.get("n_epochs")):
         if epochs is not None:
             trainer_settings.check_epochs(epochs)
+
+
+def _check_optimizer_arguments(stated: OptimizerConfig) -> None:
+    """Refuse arguments that the class of an optimizer does not take; a function that makes several takes its own."""
+    cls = stated.cls
+    if stated.builder is not None or not (inspect.isclass(cls) or inspect.isfunction(cls)):
+        return
+    try:
+        known = inspect.signature(cls).parameters
+    except ValueError:  # compiled: nobody knows what it takes
+        return
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        check_known([name for name in stated.params if name not in _RATES], known, f"{cls.__name__} takes no")
 
 
 def check_name(name: Any) -> str:

@@ -9,6 +9,7 @@ from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.experiments.parameters import Parameters
 from delira.search import Choice, Float, Int
+from delira.testing import ToySGD
 from delira.utils import yaml_codec
 
 
@@ -267,3 +268,41 @@ def test_an_experiment_and_a_search_refuse_conditions_that_can_never_hold(tmp_pa
     experiment.params.update({"variable": {"training": never}})
     with pytest.raises(ConfigError, match=r"optimizer_params.lr has 7 in when={'num_epochs': …}"):
         experiment.tune(BaseDataManager(linear_problem(6), 2), 2)
+
+
+class Plain(ToySGD):
+    """Descent without momentum."""
+
+    def __init__(self, weight, lr):
+        super().__init__(weight, lr)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "searched", "why"),
+    [
+        ({"lr": 0.1, "momentun": 0.5}, {}, "ToySGD takes no 'momentun'; did you mean 'momentum'"),
+        ({}, {"lrr": Float(0.01, 0.1)}, "ToySGD takes no 'lrr'; did you mean 'lr'"),
+    ],
+)
+def test_an_argument_that_no_optimizer_takes_is_refused_when_the_experiment_is_made(tmp_path, fixed, searched, why):
+    kit = toy_kit()
+    training = {**kit.settings, "optimizer_params": fixed}
+    params = Parameters({"training": training}, {"training": {"optimizer_params": searched}} if searched else {})
+    with pytest.raises(ConfigError, match=why):
+        kit.experiment_cls(params, kit.network, save_path=tmp_path)
+
+
+def test_what_one_of_several_optimizers_takes_is_conditional(tmp_path):
+    """Else each trial of the other one would fail, and the search would look at one of them alone."""
+    kit = toy_kit()
+
+    def made(**conditions):
+        searched = {"lr": Float(0.01, 0.1), "momentum": Choice([0.0, 0.5], **conditions)}
+        variable = {"training": {"optimizer_cls": Choice([ToySGD, Plain]), "optimizer_params": searched}}
+        training = {**kit.settings, "optimizer_params": {}}
+        return kit.experiment_cls(Parameters({"training": training}, variable), kit.network, save_path=tmp_path)
+
+    with pytest.raises(ConfigError, match="Plain takes no 'momentum'") as caught:
+        made()
+    assert "optimizer_cls=" in str(caught.value.__notes__)
+    made(when={"optimizer_cls": ToySGD})
