@@ -109,7 +109,7 @@ def test_objects_are_said_by_their_names_and_what_they_were_made_of(chosen):
     from sklearn.model_selection import KFold
 
     asked = Tune(
-        n_trials=3,
+        n_trials=6,
         sampler=partial(TPESampler, multivariate=True),
         split_type=KFold(4, shuffle=True, random_state=0),
         pruner=PercentilePruner(25.0),

@@ -297,6 +297,7 @@ ENTRIES = [
             "apparent": ["x", 5, NAN, [], STRANGE],
             "kind": ["nonsense", "", 5, NAN, [], STRANGE, None],
             "outputs": ["x", 5, NAN, [1], STRANGE],
+            "stated_metrics": ["x", 5, NAN, [1], STRANGE],
             "case_names": ["x", "abcd", 5, NAN, [], STRANGE, [1, 2, 3, 4], ["a"]],
         },
         free=dict.fromkeys(("seed", "name", "path", "problems", "without_intervals"), "told as they are"),
