@@ -223,6 +223,8 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
     is_fitted = is_finished and "preprocessing" in files.mapping(run.manifest.get("batches"))
     arrays, fitted = folder / "predictions.npz", folder / results.PREPROCESSING
     hashes = folder / weight_hashes.FILE
+    is_hashed = is_finished and any(run.path.glob(f"fold_*/{weight_hashes.FILE}"))
+    unhashed = "a rerun cannot compare its weights epoch by epoch" if is_hashed else None
     times, guards, left_out = folder / results.TIMES_FILE, folder / results.GUARDS_FILE, folder / "left_out.json"
     lost = _without_path(guards, results.describe_lost_guards(folder, run.guarded(number))) or None
     untimed = "where the time of the fold went is not known"
@@ -232,7 +234,7 @@ def _check_small_files(run: StoredRun, number: int, place: str) -> Iterator[Chec
         (times, _wrong_json(times, "seconds", results.VERSION), untimed if is_new else None),
         (guards, _wrong_json(guards, "left_out", results.VERSION), lost),
         (left_out, _wrong_json(left_out), None),
-        (hashes, _without_path(hashes, weight_hashes.read_hashes(folder)[1]), None),
+        (hashes, _without_path(hashes, weight_hashes.read_hashes(folder)[1]), unhashed),
     ]
     for path, wrong, without in looked_at:
         yield from _look(path, f"{place}/{path.name}", wrong, without)

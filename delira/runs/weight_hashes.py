@@ -77,10 +77,15 @@ class WeightHashes:
         try:
             if is_longer:
                 check_ours(self._path.parent)
-                with open(self._path, "a", encoding="utf-8") as file:
-                    file.write(_line_of(*[*hashes.items()][-1]))
+                is_new = not self._path.exists()
+                with open(self._path, "ab") as file:
+                    file.write(_line_of(*[*hashes.items()][-1]).encode())
+                    file.flush()
+                    files.sync(file)
+                if is_new:
+                    files.sync_folder(self._path.parent)
             else:
-                files.publish_text(self._path, "".join(_line_of(*each) for each in hashes.items()), durable=False)
+                files.publish_text(self._path, "".join(_line_of(*each) for each in hashes.items()))
         except OSError as error:
             self._known = None
             _log.warning("%s could not be written (%s)", self._path, error)

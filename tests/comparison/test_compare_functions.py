@@ -18,6 +18,8 @@ from delira.runs.results import SUMMARY
 from delira.training import KFoldResult, SklearnExperiment
 from delira.utils.files import sealed
 
+pytest.importorskip("skops", reason="estimators are stored by the package 'skops', which is not installed")
+
 OLD = "def quality(y_true, y_pred):\n    return float((y_true == y_pred.argmax(1)).mean())"
 NEW = "def quality(y_true, y_pred):\n    return 1 - float((y_true == y_pred.argmax(1)).mean())"
 COMMENTED = OLD.replace("return", "# as accuracy\n    return")

@@ -22,11 +22,11 @@ from delira.errors import ConfigError, DataError
 from delira.experiments.parameters import Parameters
 from delira.experiments.result import KFoldResult
 from delira.runs.folder import RunFolder
-from delira.search import Choice, Float, SearchResult, study
+from delira.search import Choice, Float, SearchResult
 from delira.training.callbacks import AbstractCallback
 from delira.utils import files
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 
 ROOT = Path(__file__).parents[2]
 LR = {"optimizer_params": {"lr": Float(1e-3, 0.3, log=True), "momentum": Choice([0.0, 0.5, 0.9])}}
@@ -271,14 +271,14 @@ def test_a_kill_after_a_verdict_changes_no_trial(tmp_path, monkeypatch, pruner, 
 
         monkeypatch.setattr(files, "publish_text", published)
     else:
-        setter = study.optuna.storages.JournalStorage.set_trial_intermediate_value
+        setter = optuna.storages.JournalStorage.set_trial_intermediate_value
 
         def set_value(storage, trial_id, step, value):
             if any(name.startswith("said_of_step_") for name in storage.get_trial(trial_id).system_attrs):
                 kill_once(storage.get_trial(trial_id).number)
             return setter(storage, trial_id, step, value)
 
-        monkeypatch.setattr(study.optuna.storages.JournalStorage, "set_trial_intermediate_value", set_value)
+        monkeypatch.setattr(optuna.storages.JournalStorage, "set_trial_intermediate_value", set_value)
     options["asked"]["resume"] = "auto"
     for _ in pruned:
         with pytest.raises(Killed):
