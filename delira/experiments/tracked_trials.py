@@ -66,10 +66,9 @@ class Tracker:
             If there is no handler of its own for it.
         """
         handler = self._handler_of(trial)
-        if not isinstance(handler, logging.Handler):
-            raise ConfigError(f"log_to needs a handler of delira.logging for each trial, got {handler!r:.100}")
-        if any(handler is each for each in self._given):
-            raise ConfigError("log_to was given one handler for two trials; each is a run of its own")
+        if why := self._why_not(handler):
+            self.is_given_up = True
+            raise ConfigError(why)
         self._given.append(handler)
         is_whole = False
         try:
@@ -80,6 +79,13 @@ class Tracker:
                 handler.has_failed = trial.state == "failed" or not is_whole
             handler.close()
         return is_whole
+
+    def _why_not(self, handler: Any) -> str:
+        """Why something cannot be the run of a trial; empty if it can."""
+        if not isinstance(handler, logging.Handler):
+            return f"log_to needs a handler of delira.logging for each trial, got {handler!r:.100}"
+        is_given = any(handler is each for each in self._given)
+        return "log_to was given one handler for two trials; each is a run of its own" if is_given else ""
 
     def _send(self, trial: Any, handler: logging.Handler) -> None:
         def send(message: Mapping[str, Any]) -> None:
@@ -153,15 +159,14 @@ def log_once(trial: Any, tracker: Tracker, leases: Leases) -> None:
             if tracker.write(trial):
                 _mark(trial)
                 return
-    except ConfigError as error:
-        tracker.is_given_up = True
-        _log.warning(
-            "no trial from %d on reaches its tracker, and the search goes on: %s. result.log_to(…, only_missing=True), "
-            "with a function that makes a handler for each, writes them", trial.number, error,
-        )  # fmt: skip
-        return
     except Exception as error:
         why = said_by(error)
+    if tracker.is_given_up:
+        _log.warning(
+            "no trial from %d on reaches its tracker, and the search goes on: %s. result.log_to(…, only_missing=True), "
+            "with a function that makes a handler for each, writes them", trial.number, why,
+        )  # fmt: skip
+        return
     _log.warning(
         "trial %d has not reached its tracker, and the search goes on: %s. The same call with resume=, or "
         "result.log_to(…, only_missing=True), writes it again", trial.number, why,
