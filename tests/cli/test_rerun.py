@@ -11,6 +11,7 @@ import pytest
 from edited_files import read_plain, write_lines
 
 from delira import cli
+from delira.cli.verify import verify
 from delira.experiments.experiment_file import FILE_NAME
 from delira.experiments.result import KFoldResult
 from delira.runs import weight_hashes
@@ -332,6 +333,15 @@ def test_a_run_without_hashes_is_compared_by_its_numbers(ask):
     assert code == 0
     assert "equal, number for number: 4 epochs of 1 fold\ntests        metrics and predictions of 1 fold\n" in out
     assert "no hashes of the weights were recorded" in out
+
+
+def test_a_fold_that_lost_its_hashes_is_told_beforehand(ask):
+    (run,) = runs("folds")
+    assert not verify([str(run)]).is_broken
+    (run / "fold_01" / weight_hashes.FILE).unlink()
+    told = verify([str(run)])
+    assert told.is_broken
+    assert "a rerun cannot compare its weights epoch by epoch" in " ".join(told.text.split())
 
 
 def test_weights_that_differ_where_no_number_does_are_found(ask):
