@@ -12,7 +12,7 @@ from delira.cli.output import DASH, Answer, say, table, wrapped
 from delira.cli.repeatable import plan_of, why_not
 from delira.cli.verify import DIFFERENT, compare_environment
 from delira.errors import ConfigError
-from delira.experiments import tuning
+from delira.experiments import search_call
 from delira.experiments.command_line import fold_numbers
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.experiment_file import Plan, name_data
@@ -179,7 +179,7 @@ def _begin(
         raise ConfigError(f"--n-jobs and --executor are of a cross-validation, and {found.path} is {what}")
     if is_trial:
         values = Trial.read(found.path).values
-        tuning.trial_again(experiment, plan.tune or {}, load, values, folds).run(at)
+        search_call.trial_again(experiment, plan.tune or {}, load, values, folds).run(at)
     elif found.kind == "run":
         experiment.run(*both(load()), **{**(plan.run or {}), **more}, resume=at)
         name_data(at.path, load)

@@ -6,13 +6,15 @@ import dataclasses
 import math
 import numbers
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from delira.errors import expect
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,6 +122,41 @@ class Shared(Generic[T]):
 
     def __init__(self, value: T):
         self.value = value
+
+
+class Copies(Generic[C]):
+    """What an executor made of each :class:`Shared`, for as long as that lives: a search makes one for each trial.
+
+    Parameters
+    ----------
+    discard
+        Gives back what was made of one.
+    """
+
+    def __init__(self, discard: Callable[[C], None]):
+        self._discard = discard
+        self._made: dict[int, C] = {}
+
+    def of(self, shared: Shared[Any], make: Callable[[Any], C]) -> C:
+        """Return what was made of it, or make it."""
+        number = id(shared)
+        if number not in self._made:
+            self._made[number] = make(shared.value)
+            weakref.finalize(shared, self._forget, number).atexit = False
+        return self._made[number]
+
+    def made(self) -> list[C]:
+        """Return what was made of all that live."""
+        return [*self._made.values()]
+
+    def clear(self) -> None:
+        """Give all back."""
+        for number in [*self._made]:
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        if number in self._made:
+            self._discard(self._made.pop(number))
 
 
 def is_job_count(n_jobs: object) -> bool:

@@ -20,8 +20,9 @@ from typing import Any
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure, Packed, Unreadable, receive
 from delira.errors import ConfigError, WorkerLostError, expect
-from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
+from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
 from delira.execution.worker import (
+    FORGET,
     RECORD,
     SHARED,
     STOP,
@@ -75,8 +76,9 @@ class ProcessExecutor(Executor):
         """What is left of each GPU."""
         self._waiting: list[_ProcessHandle[Any]] = []
         self._workers: list[_Process] = []
-        self._shared: dict[int, tuple[int, Shared[Any], Packed]] = {}
-        """``id`` -> key, the object, which must stay alive, and the object as it is sent."""
+        self._shared = Copies[tuple[int, Packed]](lambda copy: copy[1].close())
+        """A key, and what is shared as it is sent."""
+        self._keys = itertools.count()
         self._warned: dict[Any, Any] = {}
         # at the exit of a program that does not shut it down
         self._end = util.Finalize(self, _end_all, args=(self._workers, self._shared), exitpriority=100)
@@ -87,8 +89,11 @@ class ProcessExecutor(Executor):
             raise ConfigError("this executor was shut down; make a new one")
         if resources.gpus > len(self._gpus):
             raise ConfigError(f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here")
-        packed = self._packed(lambda keys: Packed((TASK, task), dumps=dumps_task(keys)), task, "the task")
-        handle = _ProcessHandle[T](self, packed, resources)
+        with refusing_what_cannot_travel(task, "the task"):
+            shared = shared_in(task)
+            keys = {id(each): self._shared.of(each, self._packed)[0] for each in shared}
+            packed = Packed((TASK, task), dumps=dumps_task(keys))
+        handle = _ProcessHandle[T](self, packed, shared, resources)
         self._waiting.append(handle)
         self.poll(0)
         return handle
@@ -138,7 +143,12 @@ class ProcessExecutor(Executor):
             worker.handle = handle
             for gpu in gpus:
                 self._gpus[gpu] -= min(handle.resources.gpus, 1)
-            for key, _, packed in self._shared.values():
+            shared = dict(self._shared.made())
+            if gone := worker.has - {*shared}:
+                with contextlib.closing(Packed((FORGET, gone))) as packed:
+                    packed.send(worker.tasks)
+                worker.has -= gone
+            for key, packed in shared.items():
                 if key not in worker.has:
                     packed.send(worker.tasks)
                     worker.has.add(key)
@@ -215,21 +225,16 @@ class ProcessExecutor(Executor):
 
     # ------------------------------------------------------------------ what is sent
 
-    def _packed(self, pack: Callable[[dict[int, int]], Packed], value: object, what: str) -> Packed:
-        with refusing_what_cannot_travel(value, what):
-            for shared in shared_in(value):
-                if id(shared) not in self._shared:
-                    key = len(self._shared)
-                    content = (SHARED, (key, shared.value))
-                    self._shared[id(shared)] = key, shared, Packed(content, dumps=dumps_task({}), together=True)
-            return pack({number: key for number, (key, *_) in self._shared.items()})
+    def _packed(self, value: Any) -> tuple[int, Packed]:
+        key = next(self._keys)
+        return key, Packed((SHARED, (key, value)), dumps=dumps_task({}), together=True)
 
 
 class _ProcessHandle(Handle[T]):
     """One task of a :class:`ProcessExecutor`."""
 
-    def __init__(self, executor: ProcessExecutor, packed: Packed, resources: Resources):
-        self.packed, self.resources = packed, resources
+    def __init__(self, executor: ProcessExecutor, packed: Packed, shared: list[Shared[Any]], resources: Resources):
+        self.packed, self.shared, self.resources = packed, shared, resources
         self._executor = executor
         self._is_done = False
         self._value: Any = None
@@ -320,14 +325,12 @@ class _Process:
         return f"was ended by signal {-code}"
 
 
-def _end_all(workers: list[_Process], shared: dict[int, tuple[int, Shared[Any], Packed]]) -> None:
+def _end_all(workers: list[_Process], shared: Copies[tuple[int, Packed]]) -> None:
     for worker in workers:
         worker.orders.close()
     deadline = time.monotonic() + _GRACE
     while workers:
         workers.pop().end(max(0.0, deadline - time.monotonic()))
-    for _, _, packed in shared.values():
-        packed.close()
     shared.clear()
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
 from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError, expect, import_optional
-from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
+from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
 from delira.execution.processes import visible_gpus
 from delira.execution.worker import (
     THREADS,
@@ -84,8 +84,8 @@ class RayExecutor(Executor):
         self._folder: Path | None = None
         self._waiting: list[_RayHandle[Any]] = []
         self._running: list[_RayHandle[Any]] = []
-        self._shared: dict[int, tuple[Shared[Any], Any]] = {}
-        """``id`` -> the object, which must stay alive, and its reference in the cluster."""
+        self._shared = Copies[Any](lambda reference: None)
+        """References in the cluster, which keeps what is referred to."""
         self._is_open = True
         if address is not None:
             self._connect(address)
@@ -105,12 +105,10 @@ class RayExecutor(Executor):
                 raise ConfigError(f"a task needs {wanted:g} {kind}, and the cluster has {there.get(name, 0):g}")
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
-            for each in shared:
-                if id(each) not in self._shared:
-                    self._shared[id(each)] = each, self._ray.put(_packed(each.value))
+            references = [self._shared.of(each, lambda value: self._ray.put(_packed(value))) for each in shared]
             keys = {id(each): number for number, each in enumerate(shared)}
             body = dumps_task(keys)(task, protocol=pickle.HIGHEST_PROTOCOL)
-        handle = _RayHandle[T](self, body, [self._shared[id(each)][1] for each in shared], resources)
+        handle = _RayHandle[T](self, body, references, resources)
         self._waiting.append(handle)
         self.poll()
         return handle

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib
+import itertools
 import math
 import os
 import pickle
@@ -19,7 +20,7 @@ from typing import Any
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
 from delira.errors import ConfigError, TrainingInterrupted, WorkerError, WorkerLostError, expect, import_optional
-from delira.execution.executor import Executor, Handle, Resources, Shared, T, is_job_count
+from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count
 from delira.execution.worker import (
     THREADS,
     Setup,
@@ -116,7 +117,8 @@ class SlurmExecutor(Executor):
         """What the queue had when it was last looked at."""
         self._known: set[str] = set()
         self._gone: set[str] = set()
-        self._shared: dict[int, tuple[Shared[Any], _File]] = {}
+        self._shared = Copies[_File](lambda file: Path(file.path).unlink(missing_ok=True))
+        self._numbers = itertools.count()
         self._waiting: list[_SlurmHandle[Any]] = []
         self._running: list[_SlurmHandle[Any]] = []
         self._is_open = True
@@ -127,14 +129,11 @@ class SlurmExecutor(Executor):
             raise ConfigError("this executor was shut down; make a new one")
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
-            for each in shared:
-                if id(each) not in self._shared:
-                    body = dumps_task({})(each.value, protocol=pickle.HIGHEST_PROTOCOL)
-                    self._shared[id(each)] = each, self._written(body)
+            written = tuple(self._shared.of(each, self._written) for each in shared)
             keys = {id(each): number for number, each in enumerate(shared)}
             body = dumps_task(keys)(task, protocol=pickle.HIGHEST_PROTOCOL)
-        job = _Job(Setup.of_this(), resources.cpus, body, tuple(self._shared[id(each)][1] for each in shared))
-        handle = _SlurmHandle[T](self, job, resources)
+        job = _Job(Setup.of_this(), resources.cpus, body, written)
+        handle = _SlurmHandle[T](self, job, shared, resources)
         self._waiting.append(handle)
         return handle
 
@@ -202,9 +201,10 @@ class SlurmExecutor(Executor):
         self._waiting.remove(handle)
         return True
 
-    def _written(self, body: bytes) -> "_File":
+    def _written(self, value: Any) -> "_File":
+        body = dumps_task({})(value, protocol=pickle.HIGHEST_PROTOCOL)
         self._tasks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._tasks / f"shared-{len(self._shared)}"
+        path = self._tasks / f"shared-{next(self._numbers)}"
         publish(path, lambda file: file.write(body))
         return _File(str(path), hashlib.sha256(body).hexdigest())
 
@@ -212,8 +212,8 @@ class SlurmExecutor(Executor):
 class _SlurmHandle(Handle[T]):
     """One task of a :class:`SlurmExecutor`."""
 
-    def __init__(self, executor: SlurmExecutor, job: "_Job", resources: Resources):
-        self.job, self.resources = job, resources
+    def __init__(self, executor: SlurmExecutor, job: "_Job", shared: list[Shared[Any]], resources: Resources):
+        self.job, self.shared, self.resources = job, shared, resources
         self.submitted: Any = None
         self._executor = executor
         self._is_dropped = False

@@ -36,7 +36,7 @@ from delira.utils import references
 from delira.utils.signals import DUMP_SIGNAL
 
 #: kinds of messages to a worker, and from it
-SETUP, SHARED, TASK = "setup", "shared", "task"
+SETUP, SHARED, FORGET, TASK = "setup", "shared", "forget", "task"
 RECORD, WARNING, DONE, UNREADABLE = "record", "warning", "done", "unreadable"
 STOP = b"s"
 #: what libraries read when they are loaded
@@ -210,6 +210,10 @@ class _Worker:
         if kind == SHARED:
             key, shared = value
             self._kept[key] = Shared(shared)
+            return True
+        if kind == FORGET:
+            for key in value:
+                del self._kept[key]
             return True
         answer: Any
         try:

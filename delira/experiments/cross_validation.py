@@ -37,6 +37,7 @@ from delira.metrics.scoring import keys_of
 from delira.runs import code_of, kept, results
 from delira.runs.folder import At, RunFolder, loss_tolerated
 from delira.runs.inner_searches import facts_of_searches
+from delira.runs.leases import FOLDER as LEASES
 from delira.training import checks, predictor
 from delira.training.epoch import batch_length
 from delira.training.keeping import Keeper, Keeping, tell_size
@@ -169,6 +170,7 @@ class CrossValidation:
                 allow_changes=allow_changes,
                 takeover_after=self.placement.takeover_after,
                 n_events=len(folder.events()),
+                is_leased=not self.is_trial or not self.placement.is_here or (folder.path / LEASES).exists(),
             )
             folds = run_folds(work, folder, self.placement)
             facts |= self._facts_at_end(folder, facts["info"], len(splits))
@@ -224,7 +226,9 @@ class CrossValidation:
         experiment = copy.copy(self.experiment)
         experiment.last_trainer = None
         nested = None if self.nested is None else self.nested.alone()
-        return dataclasses.replace(self, experiment=experiment, given=self.data, placement=Placement(), nested=nested)
+        return dataclasses.replace(
+            self, experiment=experiment, given=self.data, placement=Placement(), nested=nested, after_fold=None
+        )
 
     def _write_plan(self, folder: RunFolder) -> None:
         """Write what another program needs to work at the run, as far as a file can say it."""

@@ -22,8 +22,8 @@ from delira.experiments import (
     mirroring,
     nested,
     run_request,
+    search_call,
     tested,
-    tuning,
     variable,
 )
 from delira.experiments.kept_hashes import keep_of_run
@@ -445,6 +445,7 @@ class BaseExperiment(Generic[NetworkT]):
         executor: "Executor | Literal['here', 'processes', 'ray', 'slurm'] | None" = None,
         n_jobs: int | None = None,
         resources: "Resources | Mapping[str, Any] | None" = None,
+        parallel: Literal["trials", "folds"] = "trials",
         takeover_after: float = 60.0,
         mirror: "Mirror | str | os.PathLike[str] | None" = None,
         resume: str | Path | None = None,
@@ -464,8 +465,9 @@ class BaseExperiment(Generic[NetworkT]):
         data, metrics, num_epochs, train_kwargs, test_kwargs, metric_keys, preprocessing
             As for :meth:`kfold`.
         executor, n_jobs, resources, takeover_after, mirror
-            As for :meth:`kfold`, of trials. One after the other they are the same each time, bit for bit; of several
-            at once each is recorded, and runs again to the same values.
+            As for :meth:`kfold`, of trials: one after the other equal bit for bit; of several each can be run again.
+        parallel
+            What runs at once: ``"trials"``, or the ``"folds"`` of one trial after the other, with the bits of one job.
         resume, allow_changes
             As for :meth:`kfold`: trials that have ended are read, one that was broken off goes on under its number.
         **options
@@ -476,7 +478,7 @@ class BaseExperiment(Generic[NetworkT]):
         SearchResult
             Its ``params`` are the best :class:`~delira.training.Parameters`.
         """
-        return tuning.search_of(self, locals()).run(resume, allow_changes)
+        return search_call.search_of(self, locals()).run(resume, allow_changes)
 
     def setup(
         self, params: Parameters | Mapping[str, Any] | None = None, training: bool = True, **kwargs: Any
@@ -484,10 +486,8 @@ class BaseExperiment(Generic[NetworkT]):
         """Build a trainer with a fresh network, or a predictor of ``model=``."""
         if training:
             request = self.resolve(params, {"num_epochs": 0, **kwargs})
-            is_extra = follows(self.backend)
-            return self.build_trainer(
-                request, None if is_extra else RunFolder.create(self.save_path).fold(request.fold)
-            )
+            folder = None if follows(self.backend) else RunFolder.create(self.save_path).fold(request.fold)
+            return self.build_trainer(request, folder)
         if "model" not in kwargs:
             raise ConfigError("setup(training=False) builds a predictor; pass the network as model=")
         request = self.resolve(params, {"num_epochs": 0})

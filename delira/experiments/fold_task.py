@@ -43,6 +43,8 @@ class Work:
     """Seconds without a sign of life after which another process takes a fold over."""
     n_events: int
     """Lines of the ledger when this session began."""
+    is_leased: bool = True
+    """Whether each part is leased by itself; False: who asks for them has leased all of them, and runs them here."""
     what: str = "fold"
     """What the parts are, in a word that events of the ledger begin with: ``"fold"`` or ``"trial"``."""
 
@@ -101,8 +103,8 @@ class Work:
             ``None``: another process is at work on it, or has taken it over.
         """
         folder = RunFolder(self.folder)
-        if self.validation.is_trial:  # whoever runs a trial has leased all of it
-            folder.is_durable = False
+        folder.is_durable = not self.validation.is_trial
+        if not self.is_leased:
             return self._run_alone(folder, number, table, settings)
         lease = self.leases.take(self.part_of(number), over)
         if lease is None:

@@ -64,6 +64,17 @@ def placed(arguments: Mapping[str, Any]) -> Placement:
     return Placement(**{name: arguments[name] for name in _PLACEMENT_NAMES})
 
 
+def says_folds(options: Mapping[str, Any]) -> bool:
+    """Return True if options say by themselves which folds there are.
+
+    Parameters
+    ----------
+    options
+        Of a call, that it does not name.
+    """
+    return options.get("splits") is not None or not isinstance(options.get("split_type") or "", str)
+
+
 def validation_of(experiment: Any, arguments: Mapping[str, Any]) -> cross_validation.CrossValidation:
     """Return the cross-validation that a call asks for.
 

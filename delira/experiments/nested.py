@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from delira.errors import ConfigError, check_known, noting
-from delira.experiments import kfold_call, tuning
+from delira.experiments import kfold_call, search_call, tuning
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.parameters import Parameters
 from delira.experiments.splits import Split
@@ -43,7 +43,7 @@ def validation_of(experiment: Any, arguments: Mapping[str, Any]) -> CrossValidat
     if arguments["tune"] is None:
         return kfold_call.validation_of(experiment, arguments)
     tune = _as_tune(arguments["tune"])
-    tuning.refuse_bootstrap(arguments["options"])
+    search_call.refuse_bootstrap(arguments["options"])
     if len(tune.metrics) > 1:
         raise ConfigError(f"each fold chooses by one metric, and tune looks at {len(tune.metrics)}: {tune.metrics}")
     if arguments["params"] is not None:
@@ -52,7 +52,7 @@ def validation_of(experiment: Any, arguments: Mapping[str, Any]) -> CrossValidat
     inner["options"] = {**arguments["options"], **_inner_split(tune, arguments["options"].get("split_type"))}
     fields = {field.name: getattr(tune, field.name) for field in dataclasses.fields(Tune) if field.name != "split_type"}
     alone = {"executor": None, "n_jobs": None, "resources": None, "mirror": None}
-    search = tuning.search_of(experiment, {**inner, **fields, **alone, "data": arguments["data"]})
+    search = search_call.search_of(experiment, {**inner, **fields, **alone, "data": arguments["data"]})
     common = copy.copy(experiment)
     common.params = search.common_params
     made = kfold_call.validation_of(common, {**arguments, "params": None})

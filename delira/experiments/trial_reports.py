@@ -78,7 +78,7 @@ class Reports:
 
     def means(self) -> dict[str, float]:
         """Each metric of the trial: its mean over the folds."""
-        found = [fold.means() for fold in self._folds]
+        found = [fold.means() for fold in sorted(self._folds, key=lambda fold: fold.fold)]  # sums have an order
         return {name: float(np.mean([each[name] for each in found])) for name in (found[0] if found else ())}
 
     def trial(self, state: str, error: str, values: Mapping[str, Any], path: Path) -> Trial:

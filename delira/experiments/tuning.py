@@ -9,8 +9,7 @@ import itertools
 import logging
 import math
 import shutil
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,8 @@ from delira.errors import (
     LeaseLostError,
     TrialPruned,
     UnreadableError,
-    check_choice,
     check_known,
     expect,
-    import_optional,
 )
 from delira.experiments import experiment_file, kfold_call, splits
 from delira.experiments.cross_validation import CrossValidation
@@ -38,7 +35,7 @@ from delira.experiments.leakage import find_leaks
 from delira.experiments.parameters import Parameters
 from delira.experiments.placement import Placement
 from delira.experiments.search_result import FILE_NAME, SPACES, SearchResult, Trial
-from delira.experiments.tracked_trials import Tracker, check_handler_of, log_once
+from delira.experiments.tracked_trials import Tracker, log_once
 from delira.experiments.trial_reports import PruningCallback, Reports
 from delira.experiments.variable import Variable
 from delira.metrics.direction import AUTO, MODES, higher_is_better
@@ -46,7 +43,6 @@ from delira.runs.code_of import code_of_functions
 from delira.runs.environment import environment
 from delira.runs.folder import At, RunFolder, said_by
 from delira.runs.leases import Leases
-from delira.runs.stored_run import BOOTSTRAP
 from delira.search.tune import Tune
 from delira.utils import files, yaml_codec
 from delira.utils.seeding import derive
@@ -54,122 +50,14 @@ from delira.utils.spaces import Space
 
 _log = logging.getLogger("delira")
 
-KEEPS = ("best", "all", "none")
 #: errors of a disk that has no place, or is away: the next trial could not be written, either
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
-_TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune) if field.name != "split_type")
-#: arguments of ``kfold`` that a search has not
-_NOT_SEARCHED: Mapping[str, Any] = {
-    "folds": None,
-    "params": None,
-    "keep_predictions": False,
-    "predictions_dtype": None,
-}
+TUNE_NAMES = tuple(field.name for field in dataclasses.fields(Tune) if field.name != "split_type")
 #: arguments of a call that another program needs to work at the search
-_PLANNED = ("metrics", "num_epochs", "train_kwargs", "test_kwargs", "metric_keys", "preprocessing")
+PLANNED = ("metrics", "num_epochs", "train_kwargs", "test_kwargs", "metric_keys", "preprocessing")
 #: trials that may fail before any has ended: then there is nothing to go on for
 _MOST_FAILED = 3
-
-
-def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
-    """Return the search that a call of ``tune`` asks for.
-
-    Parameters
-    ----------
-    experiment
-        Whose method was called.
-    arguments
-        Of the method by name; ``options`` are those that it does not name.
-
-    Raises
-    ------
-    ConfigError
-        If it cannot work: nothing is variable, nobody computes the metric, a pruner could never act.
-    """
-    params: Parameters = experiment.params
-    if not params.spaces():
-        raise ConfigError(
-            "nothing is to be searched: no variable parameter is a space; write e.g. Parameters(fixed, {'training': "
-            "{'optimizer_params': {'lr': Float(1e-5, 1e-1, log=True)}}}), from delira.search import Float"
-        )
-    params.check_conditions()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm's, of notebooks without widgets
-        import_optional("optuna", "tune", "delira[search]")
-    options = dict(arguments["options"])
-    refuse_bootstrap(options)
-    stated = {name: {**arguments, **options}[name] for name in _TUNE_NAMES if name in {**arguments, **options}}
-    tune = Tune(**stated)
-    if tune.num_splits is None and not _says_folds(options) and tune.val_split is None:
-        raise ConfigError("without folds a trial is scored by its validation, and val_split=None leaves none")
-    # a part that is held out is cut off by whoever divides, for which two folds are as good as others
-    number = tune.num_splits if _says_folds(options) else tune.num_splits or 2
-    call = {**arguments, **_NOT_SEARCHED, "options": options, "num_splits": number}
-    call.pop("self", None)
-    keep = call.pop("keep_checkpoints", "none")
-    check_choice("tune", KEEPS, keep_checkpoints=keep)
-    if (log_to := call.pop("log_to", None)) is not None:
-        check_handler_of(log_to)
-    search = Search(experiment=experiment, tune=tune, call=call, keep=keep, log_to=log_to)
-    own = ["num_epochs"] if call.get("num_epochs") is not None else []
-    _refuse_settings(experiment, search.variable, [*experiment.settings, *options, *own])
-    return dataclasses.replace(search, tune=search.settled())
-
-
-def refuse_bootstrap(options: Mapping[str, Any]) -> None:
-    """Refuse to search on bootstrap samples: a trial is scored by all its folds, and inner ones would share cases."""
-    if isinstance(options.get("split_type"), str) and options["split_type"] == BOOTSTRAP:
-        raise ConfigError(
-            f"split_type={BOOTSTRAP!r} says how good one setting is, and searches none: a case is drawn several "
-            "times, and one of its folds tests what it learned from; search with 'random' or 'stratified'"
-        )
-
-
-def trial_again(
-    experiment: Any, asked: Mapping[str, Any], data: Any, values: Mapping[str, Any], folds: Sequence[int]
-) -> CrossValidation:
-    """Return the cross-validation of one trial, apart from its search: it keeps what any other one keeps.
-
-    Parameters
-    ----------
-    experiment
-        Whose parameters have the spaces.
-    asked
-        Arguments of ``tune``, as the file of a search has them.
-    data
-        As of ``tune``.
-    values
-        As :attr:`Trial.values` has them.
-    folds
-        Numbers of those that are run.
-    """
-    own = {*_PLANNED, *_TUNE_NAMES, "keep_checkpoints"} - {"val_split"}
-    unsaid: dict[str, Any] = dict.fromkeys((*_PLANNED, "executor", "n_jobs", "resources", "mirror"))
-    arguments = {**unsaid, "takeover_after": 60.0, "allow_changes": False, "data": data}
-    arguments |= {name: value for name, value in asked.items() if name in own}
-    options = {name: value for name, value in asked.items() if name not in own}
-    search = search_of(experiment, {**arguments, "options": options})
-    known = {name: search.variable.spaces[name].valued(shown) for name, shown in values.items()}
-    validation = dataclasses.replace(search, divided=search._divide()).validation_with(known, verbose=0)
-    return dataclasses.replace(validation, chosen=tuple(folds), is_trial=False)
-
-
-def _says_folds(options: Mapping[str, Any]) -> bool:
-    """Return True if options say by themselves which folds there are."""
-    return options.get("splits") is not None or not isinstance(options.get("split_type") or "", str)
-
-
-def _refuse_settings(experiment: Any, variable: Variable, given: Iterable[str]) -> None:
-    """Refuse settings that go before what is searched, which would then change nothing."""
-    for name in given:
-        hidden = [path for path in variable.spaces if path.split(".")[:2] == ["training", name]]
-        if hidden:
-            where = "of the experiment" if name in experiment.settings else "of the call"
-            raise ConfigError(
-                f"{name!r} is a setting {where}, which goes before {', '.join(hidden)}: nothing would be searched "
-                "there; leave it out"
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -182,6 +70,10 @@ class Search:
     """Arguments of the cross-validation of a trial, by name."""
     keep: str = "best"
     """Checkpoints of which trials that have ended."""
+    parallel: str = "trials"
+    """What runs at the same time: ``"trials"``, or the ``"folds"`` of one trial after the other."""
+    placement: Placement = dataclasses.field(default_factory=Placement)
+    """Where the folds of a trial run."""
     log_to: Callable[[Trial], logging.Handler] | None = None
     """Gives the run of a tracker for a trial; it stays with who asked for the search."""
     divided: Division | None = None
@@ -218,7 +110,7 @@ class Search:
         experiment.params = self.experiment.params.with_values(values)
         call = {**self.call, "options": {**self.call["options"], **settings}}
         made = kfold_call.validation_of(experiment, call)
-        return dataclasses.replace(made, placement=Placement(), divided=self.divided, is_trial=True)
+        return dataclasses.replace(made, placement=self.placement, divided=self.divided, is_trial=True)
 
     def settled(self) -> Tune:
         """Return what is asked for with the metrics and directions that the experiment says.
@@ -391,12 +283,13 @@ class Search:
                 f"tune divides the data itself, so it needs a BaseDataManager, got {type(common.data).__name__}"
             )
         placement = kfold_call.placed(self.call)
-        division, request = self._divide(), common.request
+        division, request = self.divide(), common.request
         n_trials = int(self.tune.n_trials or 0)
+        n_parts = len(division.splits) if self.parallel == "folds" else n_trials
         threads = placement.threads(
-            request.settings.get("num_threads"), self.experiment.backend, n_trials, common.n_processes
+            request.settings.get("num_threads"), self.experiment.backend, n_parts, common.n_processes
         )
-        with self.experiment.open_folder(
+        opened = self.experiment.open_folder(
             request,
             common.data,
             resume,
@@ -409,10 +302,11 @@ class Search:
             splits=splits.fingerprint(division.splits),
             search=self.describe(),
             directions=[*self.tune.direction],
-        ) as folder:
+        )
+        with opened as folder, self._placed(placement, n_parts, folder) as (trials, folds):
             self._write_plan(folder)
             call = {**self.call, "data": common.data, "allow_changes": allow_changes}
-            search = dataclasses.replace(self, divided=division, run_folder=folder.path, call=call)
+            search = dataclasses.replace(self, divided=division, run_folder=folder.path, call=call, placement=folds)
             ended = [event["trial"] for event in folder.events() if event["event"] == "trial_finished"]
             work = Work(
                 validation=search,
@@ -424,7 +318,19 @@ class Search:
                 n_events=len(folder.events()),
                 what="trial",
             )
-            return search.result(run_folds(work, folder, placement))
+            return search.result(run_folds(work, folder, trials))
+
+    @contextlib.contextmanager
+    def _placed(self, placement: Placement, n_parts: int, folder: RunFolder) -> Iterator[tuple[Placement, Placement]]:
+        """Scope of where trials run, and the folds of each; processes for folds live as long as the search."""
+        if self.parallel == "trials":
+            yield placement, Placement()
+            return
+        threads = folder.read_manifest().get("num_threads")
+        needs = placement.needs(threads, self.request.settings.get("device"), self.n_processes)
+        with placement.opened(n_parts, folder.path) as executor:
+            folds = dataclasses.replace(placement, executor=executor, n_jobs=None, resources=needs, mirror=None)
+            yield dataclasses.replace(placement, executor="here", n_jobs=None, resources=None), folds
 
     def _write_plan(self, folder: RunFolder) -> None:
         """Write the parameters with their spaces, and what another program needs to work at the search."""
@@ -432,8 +338,8 @@ class Search:
             self.experiment.params.save(folder.path / SPACES)
         if (folder.path / experiment_file.FILE_NAME).exists():
             return
-        call = {name: value for name, value in self.call.items() if name in _PLANNED and value is not None}
-        asked = {name: getattr(self.tune, name) for name in _TUNE_NAMES}
+        call = {name: value for name, value in self.call.items() if name in PLANNED and value is not None}
+        asked = {name: getattr(self.tune, name) for name in TUNE_NAMES}
         tune = {**call, **self.call["options"], **asked, "keep_checkpoints": self.keep}
         experiment_file.write_plan(self.experiment, folder.path, self.call["data"], tune=tune)
 
@@ -448,8 +354,9 @@ class Search:
             searched=self.experiment.params,
         )
 
-    def _divide(self) -> Division:
-        if self.tune.num_splits is not None or _says_folds(self.call["options"]):
+    def divide(self) -> Division:
+        """Divide the data as all trials have them: into folds, or one part that is held out for validation."""
+        if self.tune.num_splits is not None or kfold_call.says_folds(self.call["options"]):
             return self.validation.divide()
         common = self.validation
         seed = common.request.seed if common.split.random_seed is None else common.split.random_seed

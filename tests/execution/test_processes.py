@@ -1,6 +1,7 @@
 """Tasks in processes of this machine: what they see, what comes back, and what is left when something goes wrong."""
 
 import functools
+import gc
 import logging
 import os
 import signal
@@ -347,3 +348,22 @@ def _is_running(pid):
 def test_a_number_of_jobs_that_is_none_is_refused(n_jobs):
     with pytest.raises(ConfigError, match="n_jobs"):
         ProcessExecutor(n_jobs)
+
+
+def living(shared):
+    """Return the values of all that is shared in this process."""
+    return sorted(each.value for each in gc.get_objects() if isinstance(each, Shared))
+
+
+def test_a_worker_gives_back_what_is_shared_no_more(executor):
+    for number in range(4):
+        shared = Shared(number)
+        assert executor.submit(functools.partial(living, shared), ONE).result() == [number]
+        del shared
+    gc.collect()
+    assert len(executor._shared.made()) == 0
+
+
+def test_a_task_that_waits_keeps_what_it_shares(executor):
+    handles = [executor.submit(functools.partial(living, Shared(number)), ONE) for number in range(8)]
+    assert [number in handle.result() for number, handle in enumerate(handles)] == [True] * 8

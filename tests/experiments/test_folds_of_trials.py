@@ -1,0 +1,116 @@
+"""The folds of one trial at the same time, and trials one after the other: faster, and not a bit else."""
+
+import random
+import threading
+
+import pytest
+from executors import EXECUTORS, executor_called
+from problems import linear_problem
+from small_backends import toy_kit
+from test_tuning import Fail, finished, rows, run_killed, tune
+
+from delira.data_loading import BaseDataManager
+from delira.errors import ConfigError
+from delira.execution import ProcessExecutor
+from delira.runs.folder import RunFolder
+from delira.search import SearchResult
+
+optuna = pytest.importorskip("optuna")
+
+FOLDS = {"parallel": "folds", "n_jobs": 2}
+
+
+def told(path, event):
+    return [each for each in RunFolder(path).events() if each["event"] == event]
+
+
+def workers(path, event):
+    return {each["worker"] for each in told(path, event)}
+
+
+@pytest.mark.slow_cases("ray|slurm")
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_folds_at_once_are_those_one_after_the_other(tmp_path, name):
+    whole = tune(toy_kit(), tmp_path / "whole")
+    with executor_called(name, tmp_path / "jobs") as executor:
+        found = tune(toy_kit(), tmp_path / "there", asked={"parallel": "folds", "executor": executor})
+    assert rows(found) == rows(whole)
+    assert rows(SearchResult.load(found.path)) == rows(whole)
+    for trial in found.trials:
+        handed_out = told(trial.path, "handed_out")
+        assert [each["executor"] for each in handed_out] == [type(executor).__name__]
+        assert workers(trial.path, "fold_started").isdisjoint(workers(found.path, "trial_started"))
+    assert not [*found.path.rglob("*.lease")]
+
+
+def test_processes_are_started_once_for_all_trials_and_keep_the_data_of_one(tmp_path):
+    with ProcessExecutor(2) as executor:
+        tune(toy_kit(), tmp_path, asked={"parallel": "folds", "executor": executor})
+        assert len(executor._workers) == 2
+        assert len(executor._shared.made()) <= 1
+        assert max(len(worker.has) for worker in executor._workers) <= 2
+
+
+def test_a_fold_that_fails_is_a_trial_that_fails(tmp_path):
+    callbacks = {"callbacks": [Fail(0.01, 0.05)]}
+    alone = tune(toy_kit(), tmp_path / "alone", training=callbacks)
+    found = tune(toy_kit(), tmp_path / "folds", training=callbacks, asked=FOLDS)
+    assert {trial.state for trial in alone.trials} == {"finished", "failed"}
+    assert [(trial.state, trial.scores, trial.values) for trial in found.trials] == [
+        (trial.state, trial.scores, trial.values) for trial in alone.trials
+    ]
+    assert "no place left" in next(trial.error for trial in found.trials if trial.state == "failed")
+
+
+def test_a_search_goes_on_with_folds_at_once_and_without(tmp_path):
+    whole = tune(toy_kit(), tmp_path / "whole")
+    tune(toy_kit(), tmp_path / "parts", asked={"n_trials": 2})
+    tune(toy_kit(), tmp_path / "parts", asked={"n_trials": 4, "resume": "auto", **FOLDS})
+    assert rows(tune(toy_kit(), tmp_path / "parts", asked={"resume": "auto"})) == rows(whole)
+
+
+def test_two_programs_share_such_a_search(tmp_path):
+    data = BaseDataManager(linear_problem(24, 3, 7), 4)
+    first = tune(toy_kit(), tmp_path, data=data, asked={"n_trials": 1, "sampler": "random"})
+    asked = {"n_trials": 6, "sampler": "random", "resume": first.path}
+    other = threading.Thread(target=tune, args=(toy_kit(), tmp_path), kwargs={"data": data, "asked": asked})
+    other.start()
+    found = tune(toy_kit(), tmp_path, data=data, asked={**asked, **FOLDS})
+    other.join()
+    whole = tune(toy_kit(), tmp_path / "whole", data=data, asked={"n_trials": 6, "sampler": "random"})
+    assert rows(found) == rows(whole)
+    (run,) = {found.path}
+    assert sorted(each["trial"] for each in told(run, "trial_finished")) == [*range(6)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_one_whose_processes_are_killed_has_the_trials_of_one_after_the_other(tmp_path):
+    quiet, _ = run_killed(tmp_path / "quiet", {"n_trials": 16}, random.Random(0), 0)
+    found, killed = run_killed(tmp_path / "killed", {"n_trials": 16, **FOLDS}, random.Random(3), 15)
+    assert killed == 15
+    assert found == quiet
+    assert finished(tmp_path / "killed") == [*range(16)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"parallel": "folds"}, "say n_jobs= or executor="),
+        ({"parallel": "folds", "executor": "here"}, "say n_jobs= or executor="),
+        ({**FOLDS, "num_splits": None}, "needs folds"),
+        ({**FOLDS, "pruner": "halving"}, "one after the other"),
+        ({**FOLDS, "num_splits": 6, "pruner": "wilcoxon"}, "one after the other"),
+        ({**FOLDS, "parallel": "fold"}, "did you mean 'folds'"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_a_folder_is_made(tmp_path, asked, said):
+    with pytest.raises(ConfigError, match=said):
+        tune(toy_kit(), tmp_path / "runs", asked=asked)
+    assert not [*(tmp_path / "runs").glob("*/*")]
+
+
+def test_the_cores_are_shared_out_among_folds(tmp_path):
+    found = tune(toy_kit(), tmp_path, asked={**FOLDS, "resources": {"cpus": 1}, "n_trials": 1})
+    (handed_out,) = told(found.trials[0].path, "handed_out")
+    assert (handed_out["cpus"], handed_out["folds"]) == (1, [0, 1, 2])
