@@ -20,6 +20,7 @@ from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.data_loading._describe import case_names_of, class_names_of
 from delira.errors import CheckpointError, ConfigError, UnreadableError, noting
 from delira.experiments import experiment_file
+from delira.experiments.chosen_before import with_searches
 from delira.experiments.division import Division, divided
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
@@ -200,7 +201,9 @@ class CrossValidation:
 
     def _facts(self, folder: RunFolder, division: Division) -> dict[str, Any]:
         """Return what a result says besides its folds."""
-        dataset = self.cases.dataset
+        dataset, leaks = self.cases.dataset, division.leaks
+        if not self.is_trial and self.nested is None:
+            leaks = with_searches(leaks, folder, self.request.params, stacklevel=5)
         return {
             "n_samples": len(dataset),
             "metric_keys": self.metric_keys,
@@ -208,7 +211,7 @@ class CrossValidation:
             "case_names": case_names_of(dataset),
             "seed": self.request.seed,
             "name": self.experiment.name,
-            "info": {} if self.is_trial else {**self._describe(folder), **class_names_of(dataset), **division.leaks},
+            "info": {} if self.is_trial else {**self._describe(folder), **class_names_of(dataset), **leaks},
             "outputs": self.outputs,
         }
 

@@ -1,0 +1,57 @@
+"""Settings that a search chose on the same data are told beside the scores that they have there."""
+
+import warnings
+
+import pytest
+from problems import linear_problem
+from small_backends import toy_kit
+from test_tuning import SPLITS, experiment, tune
+
+from delira.data_loading import BaseDataManager
+from delira.experiments.parameters import Parameters
+from delira.experiments.result import KFoldResult
+from delira.search import Tune
+
+pytest.importorskip("optuna")
+
+SAID = "found these settings best on the same data"
+
+
+def data(seed=7):
+    return BaseDataManager(linear_problem(24, 3, seed), 4)
+
+
+def told(path, managed, **asked):
+    """Return what a cross-validation says of searches, having seen that it says it once, and as a warning, too."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = experiment(toy_kit(), path).kfold(managed, **{**SPLITS, **asked})
+    shown = [str(warning.message) for warning in caught if SAID in str(warning.message)]
+    kept = [text for text in result.warnings if SAID in text]
+    assert shown == kept == [text for text in KFoldResult.load(result.path).warnings if SAID in text]
+    return kept
+
+
+def test_settings_of_a_search_on_the_same_data_are_told(tmp_path):
+    search = tune(toy_kit(), tmp_path)
+    (said,) = told(tmp_path, data(), params=search.params)
+    assert said.startswith(f"the search {search.path.name} ")
+
+
+def test_the_same_values_from_a_file_are_told_too(tmp_path):
+    file = tune(toy_kit(), tmp_path).params.save(tmp_path / "best.yml")
+    assert len(told(tmp_path, data(), params=Parameters.load(file), num_epochs=4)) == 1
+
+
+def test_other_data_other_settings_and_a_search_in_each_fold_are_not(tmp_path):
+    search = tune(toy_kit(), tmp_path)
+    other = next(trial for trial in search.trials if trial.number != search.best.number)
+    assert told(tmp_path, data(8), params=search.params) == []
+    assert told(tmp_path, data(), params=search.params_of(other)) == []
+    assert told(tmp_path, data(), tune=Tune(n_trials=2, num_splits=2)) == []
+
+
+def test_a_search_that_cannot_be_read_ends_nothing(tmp_path):
+    search = tune(toy_kit(), tmp_path)
+    (search.path / "manifest.json").write_text("{")
+    assert told(tmp_path, data(), params=search.params) == []
