@@ -183,13 +183,13 @@ class Tune:
         """Refuse a test of folds that so few can never decide: of m folds no p-value is below 2 ** -m."""
         known = self._pruner_settings("p_threshold")
         p_threshold, n_startup = known.get("p_threshold", 0.1), known.get("n_startup_steps", 2)
-        before_last = (self.num_splits or 1) - 1
+        n_folds = self.num_splits or 1
         needed = next(m for m in range(1, 200) if m >= max(2, n_startup) and 2.0**-m < p_threshold) + 1
-        if before_last + 1 < needed:
+        if n_folds < needed:
             raise ConfigError(
-                f"WilcoxonPruner can give up no trial of {self.num_splits or 1} folds: with p_threshold={p_threshold} "
-                f"it needs {needed - 1} before the last one; say num_splits={needed} or more (also with splits=), or "
-                "another pruner"
+                f"WilcoxonPruner can give up no trial of {n_folds} fold{'s' if n_folds > 1 else ''}: with "
+                f"p_threshold={p_threshold} it needs {needed - 1} before the last one; say num_splits={needed} or more "
+                "(also with splits=), or another pruner"
             )
 
     def _check_trials(self) -> None:

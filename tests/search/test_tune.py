@@ -26,7 +26,7 @@ from delira.search import Tune
         ({"n_trials": 2, "pruner": "medain"}, "pruner must be one of"),
         ({"n_trials": 2, "metric": ["a", "b"], "pruner": "median"}, "compares one number, and 2 metrics"),
         ({"n_trials": 2, "pruner": "median", "val_split": None}, "looks at the validation of each epoch"),
-        ({"n_trials": 2, "pruner": "wilcoxon"}, r"can give up no trial of 1 folds.*say num_splits=5"),
+        ({"n_trials": 2, "pruner": "wilcoxon"}, r"can give up no trial of 1 fold: .*say num_splits=5"),
         ({"n_trials": 2, "pruner": "wilcoxon", "num_splits": 4}, "needs 4 before the last one; say num_splits=5"),
         ({"n_trials": 5, "pruner": "median"}, "'median' can give up none of 5 trials.*say n_trials=6 or more"),
         ({"n_trials": 1, "pruner": "halving"}, "'halving' can give up none of 1 trial: it compares with 1 that"),
