@@ -12,6 +12,7 @@ from typing import Any
 
 from delira.cli.output import DASH, Answer, duration, table, wrapped
 from delira.errors import ConfigError, did_you_mean, expect
+from delira.experiments.search_result import FILE_NAME as TRIAL_FILE
 from delira.runs.results import RESULT_FILE, SUMMARY
 from delira.runs.stored_run import FINISHED, UNKNOWN, StoredRun, find_runs, read_history, read_run
 from delira.utils.files import harmless, open_regular
@@ -93,7 +94,19 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
     """Return what is said of a run, by stable names."""
     place = run.path.relative_to(root.resolve()) if run.path.is_relative_to(root.resolve()) else run.path
     if not run.is_readable:
-        names = ("kind", "folds_done", "folds", "score", "started", "seconds", "age_seconds", "room", "error", "owner")
+        names = (
+            "kind",
+            "folds_done",
+            "folds",
+            "part",
+            "score",
+            "started",
+            "seconds",
+            "age_seconds",
+            "room",
+            "error",
+            "owner",
+        )
         known = {"run": str(place), "path": str(run.path), "name": run.name, "status": UNKNOWN}
         return {**dict.fromkeys(names), **known, "metrics": {}, "error_notes": [], "problems": [*run.problems]}
     lost = [_without_ledger(run)] if run.state == UNKNOWN and not run.is_alone else []
@@ -106,6 +119,7 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "status": run.state,
         "folds_done": None if run.state == UNKNOWN and run.kind == "run" else len(run.finished_folds),
         "folds": run.n_folds,
+        "part": _part_of(run),
         "metrics": run.metrics,
         "score": {"metric": name, "value": value} if name else None,
         "started": None if run.started is None else run.started.isoformat(),
@@ -117,6 +131,11 @@ def describe(run: StoredRun, root: Path, metric: str | None = None) -> dict[str,
         "owner": run.owner,
         "problems": [*lost, *run.problems, *_losses(run)],
     }
+
+
+def _part_of(run: StoredRun) -> str:
+    """What ``folds_done`` and ``folds`` count."""
+    return {"tune": "trial", "run": "training"}.get(run.kind, "fold")
 
 
 def _losses(run: StoredRun) -> list[str]:
@@ -149,14 +168,16 @@ def _why_cut(path: Path) -> str:
 
 def _without_ledger(run: StoredRun) -> str:
     """Why the state of a run is unknown, and what its folders show instead."""
-    folders = run.fold_folders.values()
-    n_results = sum((folder / RESULT_FILE).exists() for folder in folders)
-    n_epochs = sum(len(read_history(folder)[0]) for folder in folders)
+    is_search = run.kind == "tune"
+    folders = [*run.path.glob("trials/trial_*")] if is_search else [*run.fold_folders.values()]
+    result = TRIAL_FILE if is_search else RESULT_FILE
+    shown = {"trials" if is_search else "folds": len(folders)}
+    shown[f"of them with {result}"] = sum((folder / result).exists() for folder in folders)
+    if not is_search:
+        shown["epochs"] = sum(len(read_history(folder)[0]) for folder in folders)
     why = "its ledger.jsonl is damaged" if run.has_ledger else "there is no ledger.jsonl"
-    return (
-        f"{why}, and nothing else says whether the run has ended; in its folder: "
-        f"folds: {len(folders)}, of them with {RESULT_FILE}: {n_results}, epochs: {n_epochs}"
-    )
+    told = ", ".join(f"{what}: {number}" for what, number in shown.items())
+    return f"{why}, and nothing else says whether the run has ended; in its folder: {told}"
 
 
 def score_of(run: StoredRun, metric: str | None = None) -> tuple[str, float | None]:
@@ -201,8 +222,11 @@ def _as_text(facts: Sequence[dict[str, Any]], root: Path, n_found: int, n_left: 
     remarks = [f"{fact['run']}: {_told(fact)}" for fact in facts if fact["error"]]
     remarks += [f"{fact['run']}: {fact['problems'][0]}" for fact in unknown if fact["problems"]]
     remarks += [f"not whole: {', '.join(broken)}; 'delira verify RUN' tells more"] if broken else []
+    # without a search all parts are folds, and a line keeps to 80 columns
+    is_mixed = any(fact["part"] == "trial" for fact in facts)
+    header = ("status", "done" if is_mixed else "folds", "score", "took", "age", "run")
     lines = [
-        table(("status", "folds", "score", "took", "age", "run"), [_cells(fact) for fact in facts], "<><>><"),
+        table(header, [_cells(fact, is_mixed) for fact in facts], "<><>><"),
         *("\n" + wrapped(remark) for remark in remarks),
         *([f"\nand {n_left - len(facts)} more"] if n_left > len(facts) else []),
     ]
@@ -215,11 +239,18 @@ def _told(fact: Mapping[str, Any]) -> str:
     return "; ".join(line if len(line) <= _LONG else f"{line[:_LONG]}…" for line in lines)
 
 
-def _cells(fact: Mapping[str, Any]) -> tuple[str, ...]:
+def _counted(fact: Mapping[str, Any], is_named: bool) -> str:
+    """How many parts are done, of how many, and if asked for what they are: ``7/20 trials``."""
+    numbers = "/".join("?" if number is None else str(number) for number in (fact["folds_done"], fact["folds"]))
+    part = fact["part"]
+    return f"{numbers} {part}{'' if fact['folds'] == 1 else 's'}" if part and is_named else numbers
+
+
+def _cells(fact: Mapping[str, Any], is_named: bool) -> tuple[str, ...]:
     score = fact["score"]
     return (
         fact["status"],
-        "/".join("?" if number is None else str(number) for number in (fact["folds_done"], fact["folds"])),
+        _counted(fact, is_named),
         DASH if score is None else f"{score['metric']} {score['value']:.4g}",
         duration(fact["seconds"]),
         duration(fact["age_seconds"]),

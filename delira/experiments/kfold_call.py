@@ -14,7 +14,7 @@ from delira.settings.signatures import keyword, show_settings
 from delira.training.keeping import Keeping
 
 SPLIT_NAMES = tuple(field.name for field in dataclasses.fields(splits.SplitConfig))
-_PLACEMENT_NAMES = tuple(field.name for field in dataclasses.fields(Placement))
+_PLACEMENT_NAMES = tuple(field.name for field in dataclasses.fields(Placement) if field.name != "part")
 _KEEPING_NAMES = tuple(field.name for field in dataclasses.fields(Keeping))
 
 
@@ -60,8 +60,9 @@ def arguments_of(data: Any, asked: Mapping[str, Any], allow_changes: bool) -> di
 
 
 def placed(arguments: Mapping[str, Any]) -> Placement:
-    """Return where the parts of a run are to run."""
-    return Placement(**{name: arguments[name] for name in _PLACEMENT_NAMES})
+    """Return where the parts of a run are to run; those of a call that has ``n_trials`` are trials."""
+    part = "trial" if "n_trials" in arguments else "fold"
+    return Placement(part=part, **{name: arguments[name] for name in _PLACEMENT_NAMES})
 
 
 def says_folds(options: Mapping[str, Any]) -> bool:

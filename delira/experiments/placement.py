@@ -1,4 +1,4 @@
-"""Where the folds of a cross-validation run, and what each of them may use."""
+"""Where the folds of a cross-validation, or the trials of a search, run, and what each of them may use."""
 
 import contextlib
 import dataclasses
@@ -43,6 +43,9 @@ class Placement:
     mirror: "Mirror | str | os.PathLike[str] | None" = None
     """Where else the files of the run go."""
 
+    part: str = "fold"
+    """What runs there, for messages: ``"fold"``, or ``"trial"`` of a search."""
+
     def __post_init__(self) -> None:
         from delira.execution import Executor, Resources
         from delira.execution.executor import is_job_count
@@ -52,13 +55,15 @@ class Placement:
         is_known = given is None or isinstance(given, Executor) or (isinstance(given, str) and given in _NAMES)
         is_needs = resources is None or isinstance(resources, (Resources, Mapping))
         expect(
-            ("n_jobs", n_jobs, is_count, "a number of folds from 1, or -1: one for each core"),
+            ("n_jobs", n_jobs, is_count, f"a number of {self.part}s from 1, or -1: one for each core"),
             ("executor", given, is_known, "'here', 'processes', 'ray', 'slurm' or a delira.execution.Executor"),
             ("resources", resources, is_needs, "a delira.execution.Resources or its fields, e.g. {'cpus': 2}"),
         )
-        check_numbers("kfold", above=0, takeover_after=self.takeover_after)
+        check_numbers("tune" if self.part == "trial" else "kfold", above=0, takeover_after=self.takeover_after)
         if given == "here" and n_jobs not in (None, 1):
-            raise ConfigError(f"executor='here' runs one fold after the other; for n_jobs={n_jobs} say 'processes'")
+            raise ConfigError(
+                f"executor='here' runs one {self.part} after the other; for n_jobs={n_jobs} say 'processes'"
+            )
         if isinstance(given, Executor) and n_jobs is not None:
             raise ConfigError("an executor of your own knows how many it runs at once; leave n_jobs out")
         as_mirror(self.mirror)
@@ -134,7 +139,9 @@ class Placement:
         from delira.execution.executor import usable_cores
 
         if not self.is_here and launched(backend.devices) is not None:
-            raise ConfigError("torchrun's processes train one fold after the other; leave executor and n_jobs out")
+            raise ConfigError(
+                f"torchrun's processes train one {self.part} after the other; leave executor and n_jobs out"
+            )
         have = backend.devices.thread_count()
         if stated is not None or (self.is_here and n_processes == 1):
             return stated or have

@@ -137,10 +137,10 @@ def test_runs_are_sorted(runs, ask):
 def test_what_json_says_of_a_run_has_these_names(runs, ask):
     (run,) = ask("runs", "--json", "--name", "good")[1]["runs"]
     assert run.keys() == {
-        "run", "path", "name", "kind", "status", "folds_done", "folds", "metrics", "score", "started", "seconds",
-        "age_seconds", "room", "error", "error_notes", "owner", "problems",
+        "run", "path", "name", "kind", "status", "folds_done", "folds", "part", "metrics", "score", "started",
+        "seconds", "age_seconds", "room", "error", "error_notes", "owner", "problems",
     }  # fmt: skip
-    assert (run["kind"], run["room"], run["score"]["metric"]) == ("kfold", "toy", "rmse")
+    assert (run["kind"], run["part"], run["room"], run["score"]["metric"]) == ("kfold", "fold", "toy", "rmse")
 
 
 def test_of_a_run_without_a_ledger_is_told_what_its_folder_shows(runs, ask):

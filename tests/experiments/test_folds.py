@@ -224,7 +224,7 @@ def test_what_cannot_be_sent_is_named_with_its_cure(tmp_path, manager):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"n_jobs": 0}, "n_jobs"),
+        ({"n_jobs": 0}, "n_jobs must be a number of folds from 1"),
         ({"n_jobs": 2.5}, "n_jobs"),
         ({"executor": "threads"}, "executor must be 'here', 'processes', 'ray', 'slurm' or"),
         ({"executor": ProcessExecutor}, "executor must be 'here', 'processes', 'ray', 'slurm' or"),

@@ -306,8 +306,16 @@ def test_data_are_loaded_once(tmp_path):
 
 def test_a_search_is_listed_as_whole(tmp_path):
     tune(toy_kit(), tmp_path, asked={"n_trials": 2})
-    (listed,) = list_runs(tmp_path).content["runs"]
+    answer = list_runs(tmp_path)
+    (listed,) = answer.content["runs"]
     assert (listed["kind"], listed["folds_done"], listed["folds"], listed["problems"]) == ("tune", 2, 2, [])
+    assert listed["part"] == "trial"
+    assert [line.split()[:3] for line in answer.text.splitlines()[:2]] == [
+        ["status", "done", "score"],
+        ["finished", "2/2", "trials"],
+    ]
+    next(tmp_path.glob("*/*/ledger.jsonl")).unlink()
+    assert "in its folder: trials: 2, of them with trial.json: 2" in " ".join(list_runs(tmp_path).text.split())
 
 
 def test_options_that_are_dictionaries_have_readable_names():

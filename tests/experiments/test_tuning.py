@@ -329,6 +329,9 @@ def test_a_score_that_is_no_number_is_no_success(tmp_path):
         ({"direction": "max"}, "direction='max' for 'rmse' contradicts val_score_mode='min' of the experiment"),
         ({"n_trials": 6, "pruner": "median", "val_freq": 4}, "val_freq=4 with num_epochs=3 validates none"),
         ({"num_splits": 30}, "only 24 samples"),
+        ({"n_jobs": 0}, "n_jobs must be a number of trials from 1"),
+        ({"executor": "here", "n_jobs": 2}, "executor='here' runs one trial after the other; for n_jobs=2"),
+        ({"takeover_after": 0}, "tune.*takeover_after"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_trained(tmp_path, asked, why):
