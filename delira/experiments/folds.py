@@ -17,6 +17,7 @@ from delira.experiments.run_request import shared_objects
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
 from delira.runs.leases import Leases
+from delira.runs.stored_run import HISTORY
 from delira.utils.files import read_json_lines
 from delira.utils.signals import StopSignals
 
@@ -336,8 +337,12 @@ class _Followed:
         self._n_before: int | None = None
 
     def n_epochs(self) -> int:
-        """Return how many there are."""
-        return len(self._records())
+        """Return how many there are, with those of the trials of a search inside of the fold: they go on, too."""
+        n_epochs = 0
+        for file in self._folder.rglob(HISTORY):
+            with contextlib.suppress(OSError):
+                n_epochs += len(read_json_lines(file)[0])
+        return n_epochs
 
     def _records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

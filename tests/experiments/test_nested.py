@@ -2,13 +2,17 @@
 
 import json
 import math
+import os
+import random
+import signal
 
 import numpy as np
 import pytest
 from problems import linear_problem
 from small_backends import toy_kit
-from test_tuning import SPLITS, Fail, Full, experiment
+from test_tuning import SPLITS, Fail, Full, experiment, run_killed
 
+from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
 from delira.experiments.result import KFoldResult
@@ -228,3 +232,117 @@ def test_the_nested_example_of_scikit_learn_is_reproduced(tmp_path):
     found = [fold.means()["accuracy"] for fold in nested.folds]
     assert found == pytest.approx([37 / 38, 34 / 38, 1.0, 34 / 37])
     assert found == pytest.approx([*cross_val_score(search, x, y, cv=splits)], abs=1e-12)
+
+
+# ---- killed
+
+
+SCRIPT = """
+import json
+import sys
+
+from delira.data_loading import BaseDataManager
+from delira.experiments import folds
+from delira.search import SearchResult, Tune
+from problems import linear_problem
+from small_backends import toy_kit
+from test_tuning import SPLITS, Slow, experiment, rows
+
+folds._MOST_LOSSES = 99  # kills at random may hit a process three times before it does anything
+asked = json.loads(sys.argv[2])
+settings = {"num_epochs": 6, "save_freq": 1, "callbacks": [Slow()]}
+call = {name: asked[name] for name in ("resume", "n_jobs", "executor") if name in asked}
+tune = Tune(n_trials=asked["n_trials"], num_splits=2, pruner=asked["pruner"])
+data = BaseDataManager(linear_problem(24, 3, 7), 4)
+result = experiment(toy_kit(), sys.argv[1], training=settings).kfold(data, **SPLITS, tune=tune, **call)
+tables = [rows(SearchResult.load(fold.path / "search")) for fold in result.folds]
+scores = [fold.means() for fold in result.folds]
+histories = [fold.history for fold in result.folds]
+print(json.dumps({"scores": scores, "searched": result.searched, "tables": tables, "histories": histories}))
+"""
+
+#: kills the process in each fold once, right before or right after the ledger says what its search has chosen
+EXACTLY = """
+import os, pathlib, signal, sys
+from delira.runs.folder import RunFolder
+
+log, (_, folder, _) = RunFolder.log, sys.argv
+
+def kill_once(moment, number):
+    marker = pathlib.Path(folder).parent / f"{moment}_{number}"
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def log_or_die(run, event, **facts):
+    if event == "searched":
+        kill_once("before", facts["fold"])
+    log(run, event, **facts)
+    if event == "searched":
+        kill_once("after", facts["fold"])
+
+RunFolder.log = log_or_die
+"""
+
+
+class DieOncePerTrial(AbstractCallback):
+    """Kills its process once in each trial, in the second epoch of the first fold."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+        place = trainer.save_path.relative_to(self.folder).parts
+        marker = self.folder / "_".join(place[-4:])
+        if "search" in place and trainer.fold == 0 and curr_epoch == 2 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def told(folder, event):
+    """Numbers of the folds of which the ledger says this, in order."""
+    (run,) = folder.glob("*/*")
+    return sorted(each["fold"] for each in RunFolder(run).events() if each["event"] == event)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("where", "pruner"), [({}, None), ({}, "median"), ({"executor": "processes", "n_jobs": 2}, "median")]
+)
+def test_nested_searches_that_are_killed_choose_what_others_choose(tmp_path, where, pruner):
+    asked = {"n_trials": 8 if pruner else 4, "pruner": pruner}
+    quiet, _ = run_killed(tmp_path / "quiet", asked, random.Random(0), 0, SCRIPT)
+    found, killed = run_killed(tmp_path / "killed", {**asked, **where}, random.Random(8), 8, SCRIPT)
+    assert killed == 8
+    assert found == quiet
+    assert [len(table) for table in quiet["tables"]] == [asked["n_trials"]] * 3
+    assert told(tmp_path / "killed", "searched") == told(tmp_path / "killed", "fold_finished") == [0, 1, 2]
+    assert not [*(tmp_path / "killed").rglob("*.lease")]
+    answer = verify([tmp_path / "killed"])
+    assert not answer.is_broken, answer.text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_kill_beside_the_line_of_what_was_chosen_changes_nothing(tmp_path):
+    asked = {"n_trials": 3, "pruner": None}
+    quiet, _ = run_killed(tmp_path / "quiet", asked, random.Random(0), 0, SCRIPT)
+    found, _ = run_killed(tmp_path / "killed", asked, random.Random(0), 0, EXACTLY + SCRIPT)
+    assert len([*tmp_path.glob("before_*"), *tmp_path.glob("after_*")]) == 6
+    assert found == quiet
+    assert told(tmp_path / "killed", "searched") == told(tmp_path / "killed", "fold_finished") == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_fold_that_is_lost_in_each_of_its_trials_goes_on(tmp_path):
+    """It is lost more often than a fold may be that makes no progress, each time after a further epoch of a trial."""
+    asked = {"tune": Tune(n_trials=4, num_splits=2), "folds": [0]}
+    training = {"training": {"save_freq": 1}}
+    lossy = experiment(toy_kit(), tmp_path / "lossy", **training).kfold(
+        data(), **SPLITS, **asked, n_jobs=2, callbacks=[DieOncePerTrial(tmp_path)]
+    )
+    quiet = experiment(toy_kit(), tmp_path / "quiet", **training).kfold(data(), **SPLITS, **asked)
+    assert told(tmp_path / "lossy", "fold_lost") == [0, 0, 0, 0]
+    assert lossy.searched == quiet.searched
+    assert [fold.means() for fold in lossy.folds] == [fold.means() for fold in quiet.folds]

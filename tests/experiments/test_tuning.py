@@ -400,11 +400,11 @@ print(json.dumps(rows(result)))
 """
 
 
-def run_killed(folder, asked, generator, n_kills):
-    """Run a search whose processes are killed at random, until it has ended; returns its rows and the kills."""
+def run_killed(folder, asked, generator, n_kills, script=SCRIPT):
+    """Run a search whose processes are killed at random, until it has ended; returns what it prints and the kills."""
     places = os.pathsep.join(map(str, (ROOT / "tests", Path(__file__).parent, ROOT)))
     options = {"env": {**os.environ, "PYTHONPATH": places}, "text": True, "start_new_session": True}
-    command = [sys.executable, "-c", SCRIPT, str(folder), json.dumps({**asked, "resume": "auto"})]
+    command = [sys.executable, "-c", script, str(folder), json.dumps({**asked, "resume": "auto"})]
     killed = 0
     while True:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
@@ -423,8 +423,9 @@ def run_killed(folder, asked, generator, n_kills):
 
 
 def n_begun(folder):
-    """How often a trial has begun, or gone on."""
-    return sum(file.read_text().count('"trial_started"') for file in folder.glob("*/*/ledger.jsonl"))
+    """How often a trial has begun, or gone on, in a search or in those inside of folds."""
+    ledgers = [*folder.glob("*/*/ledger.jsonl"), *folder.glob("*/*/fold_*/search/ledger.jsonl")]
+    return sum(file.read_text().count('"trial_started"') for file in ledgers)
 
 
 def kill(process, generator):
