@@ -84,12 +84,11 @@ def compare_datasets(
                 f"has {', '.join(own)}; a mapping gives them names"
             )
     chosen, is_high = _metric_of(read, methods, metric, direction)
-    for name, own in read.items():
-        check_functions([*own.values()], [f"{method} on {name}" for method in own], [chosen])
+    unknown = _unknown_functions(read, chosen)
     scores = np.array([[_score(own[method], chosen) for method in methods] for own in read.values()])
     for place, method in np.argwhere(~np.isfinite(scores)):
         raise DataError(f"{methods[method]} has no {chosen} on {list(read)[place]}, so it has no rank there")
-    return DatasetsComparison(chosen, list(read), methods, scores, is_high, float(alpha))
+    return DatasetsComparison(chosen, list(read), methods, scores, is_high, float(alpha), unknown)
 
 
 def _results_of(name: str, given: Any) -> dict[str, KFoldResult]:
@@ -115,6 +114,23 @@ def _metric_of(
     return common[0], direction_of(every, common[0], direction)
 
 
+def _unknown_functions(read: Mapping[str, Mapping[str, KFoldResult]], metric: str) -> list[str]:
+    """Sentences about methods of which nobody knows whether the metric is one function, each once, with the data sets.
+
+    Raises
+    ------
+    DataError
+        If it is known that it is another function in one of them.
+    """
+    found: dict[str, list[str]] = {}
+    for name, own in read.items():
+        check_functions([*own.values()], [f"{method} on {name}" for method in own], [metric])  # its error says where
+        for sentence in check_functions([*own.values()], [*own], [metric]):
+            found.setdefault(sentence, []).append(name)
+    every = f"all {len(read)} data sets"
+    return [f"On {every if len(names) == len(read) else ' and '.join(names)}, {told}." for told, names in found.items()]
+
+
 def _score(result: KFoldResult, metric: str) -> float:
     return float(np.mean(fold_values(result)[metric]))
 
@@ -130,6 +146,8 @@ class DatasetsComparison:
     """Mean over folds, float64 of shape ``(n_datasets, n_methods)``."""
     higher_is_better: bool
     alpha: float
+    caveats: Sequence[str] = ()
+    """Sentences about what of the metric is not known, which are part of :attr:`words`."""
 
     @cached_property
     def ranks(self) -> np.ndarray:
@@ -176,7 +194,7 @@ class DatasetsComparison:
             )
         if len(self.datasets) < 10:
             told.append(f"{len(self.datasets)} data sets are few: only large differences of ranks can be shown.")
-        return told
+        return [*told, *self.caveats]
 
     @cached_property
     def tables(self) -> dict[str, Table]:

@@ -1,5 +1,6 @@
 """``delira.compare_datasets``: methods over many data sets by ranks."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -137,3 +138,32 @@ def test_another_function_of_the_same_name_is_refused_with_its_data_set(datasets
     }
     with pytest.raises(DataError, match="'accuracy' is another function in linear on odd than in network on odd"):
         delira.compare_datasets({**datasets, "odd": own})
+
+
+def test_a_metric_of_which_nobody_knows_whether_it_is_one_function_is_told_once_with_its_data_sets(datasets):
+    found = delira.compare_datasets(datasets)
+    assert not found.caveats
+    assert "same function" not in str(found)
+    unknown = {"accuracy": {"metric": {"$object": "train:accuracy"}}}
+    named = {"accuracy": {"metric": {"$object": "train:accuracy"}, "code": {"missing": ["accuracy"]}}}
+
+    def with_old(names):
+        """The results of the second method there do not say what their metric does."""
+        return {
+            name: {
+                method: dataclasses.replace(result, stated_metrics=unknown if method == "forest" else named)
+                if name in names and method in ("linear", "forest")
+                else result
+                for method, result in list(own.items())[:2]
+            }
+            for name, own in datasets.items()
+        }
+
+    some = delira.compare_datasets(with_old(["set 1", "set 4"]))
+    (said,) = some.caveats
+    assert said.startswith("On set 1 and set 4, that accuracy in linear and forest is the same function is not known: ")
+    assert said in some.words
+    assert " ".join(str(some).split()).count("is the same function") == 1
+    assert some.to_html().count("is the same function") == 1
+    (said,) = delira.compare_datasets(with_old([*datasets])).caveats
+    assert said.startswith("On all 6 data sets, that accuracy in linear and forest")
