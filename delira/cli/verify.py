@@ -26,11 +26,13 @@ from delira.metrics.per_class import means_of
 from delira.runs import environment as run_environment
 from delira.runs import folder as run_folder
 from delira.runs import results, seen_cases, weight_hashes
-from delira.runs.stored_run import FINISHED, StoredRun, read_history, read_run
+from delira.runs.stored_run import CUT_OFF, FINISHED, StoredRun, read_history, read_run
 from delira.utils import files
 from delira.utils.cells import as_text
 
 WHOLE, BROKEN, MISSING, UNKNOWN, UNREADABLE = "whole", "broken", "missing", "unknown", "unreadable"
+#: a ledger whose last line was cut off, which is no damage
+CUT = "cut off"
 SAME, DIFFERENT = "same", "different"
 #: what is said of a file that only a later delira understands
 NEWER = "it was written by a newer version of delira, which this one cannot read: pip install --upgrade delira"
@@ -44,7 +46,7 @@ class Check(NamedTuple):
     what: str
     state: str
     """A file: ``whole``, ``broken``, ``missing``, ``unreadable``: the system cannot read it now, or ``unknown``: of a
-    newer version. The environment: ``same``, ``different`` or ``unknown``."""
+    newer version, or ``cut off``: going on mends it. The environment: ``same``, ``different`` or ``unknown``."""
     detail: str = ""
 
 
@@ -104,6 +106,8 @@ def _check(what: str, wrong: str) -> Check:
     """A file that is there, by what is wrong with it."""
     if wrong == NEWER:
         return Check(what, UNKNOWN, wrong)
+    if wrong.endswith(CUT_OFF):
+        return Check(what, CUT, wrong)
     return Check(what, UNREADABLE if files.SAYS_NOTHING in wrong else BROKEN if wrong else WHOLE, wrong)
 
 

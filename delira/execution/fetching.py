@@ -13,8 +13,9 @@ from pathlib import Path
 from delira.errors import ConfigError, FolderInUseError, LeaseLostError, MirrorError
 from delira.execution.place import Claim, Index, Place
 from delira.execution.store import Store, check_url
-from delira.runs.folder import LEDGER, RunFolder, events_in
+from delira.runs.folder import LEDGER, RunFolder
 from delira.runs.leases import Leases
+from delira.runs.ledger import events_in
 from delira.utils import files, lock
 
 _log = logging.getLogger("delira")

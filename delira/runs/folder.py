@@ -16,6 +16,7 @@ from delira.errors import CheckpointError, ConfigError, FolderInUseError, Unread
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
 from delira.runs.environment import environment, timestamp
 from delira.runs.leases import Leases, worker
+from delira.runs.ledger import events_in, mended_end
 from delira.utils import files, lock
 from delira.utils.time import now
 
@@ -404,8 +405,8 @@ class RunFolder:
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to the ledger; it is on disk when this returns.
 
-        A folder that was deleted is made again; a line that a crash cut short stays a line of its own. Where the
-        disk refuses there is a warning, but for the first line of a run: nothing is lost yet.
+        A folder that was deleted is made again; a last line that a crash cut short is cut away. Where the disk refuses
+        there is a warning, but for the first line of a run: nothing is lost yet.
 
         Raises
         ------
@@ -427,10 +428,7 @@ class RunFolder:
         is_new = not (self.path / LEDGER).exists()
         with open(self.path / LEDGER, "a+b") as file, lock.of_file(file):
             line = json.dumps(files.sealed({"time": timestamp(), "event": event, **facts})).encode() + b"\n"
-            if file.seek(0, os.SEEK_END):
-                file.seek(-1, os.SEEK_END)
-                line = line if file.read(1) == b"\n" else b"\n" + line
-            file.write(line)
+            file.write(mended_end(file) + line)
             file.flush()
             files.sync(file)
         if is_new:
@@ -459,11 +457,6 @@ def ending_of(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         if event["event"] == "finished" and not event.get("missing_folds"):
             return event
     return events[-1] if events else {}
-
-
-def events_in(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return those lines of a ledger that say what happened, and are as they were written."""
-    return [entry for entry in entries if isinstance(entry.get("event"), str) and not files.is_changed(entry)]
 
 
 def _read(read: Callable[[Path], _T], path: Path) -> _T | None:

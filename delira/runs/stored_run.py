@@ -14,9 +14,20 @@ import numpy as np
 from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.runs.differences import score_mode_of
-from delira.runs.folder import FORMAT, LEDGER, checksum, ending_of, events_in, locate_run
+from delira.runs.folder import FORMAT, LEDGER, checksum, ending_of, locate_run
+from delira.runs.ledger import cut_line, events_in
 from delira.runs.results import RESULT_FILE, SUMMARY, TIMES_FILE, read_means, read_summary, read_timings
-from delira.utils.files import CHECKSUM, OTHER_CHECKSUM, harmless, is_changed, mapping, read_json, read_json_lines
+from delira.utils.files import (
+    CHECKSUM,
+    MOST_OF_MANY,
+    OTHER_CHECKSUM,
+    harmless,
+    is_changed,
+    mapping,
+    read_bytes,
+    read_json,
+    read_json_lines,
+)
 from delira.utils.lock import owner_of
 
 FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN = "finished", "running", "broken off", "failed", "unknown"
@@ -25,6 +36,8 @@ STATES = (FINISHED, RUNNING, BROKEN_OFF, FAILED, UNKNOWN)
 #: errors that somebody wanted: a signal, the keyboard
 _WANTED = ("KeyboardInterrupt", "SystemExit", "TrainingInterrupted")
 HISTORY = "history.jsonl"
+#: what is said of the last line of a ledger that has no end: nothing else is lost
+CUT_OFF = "was cut off, as by a power loss; the next resume cuts it away"
 #: the ``split_type`` of which one more fold tests what it learned from
 BOOTSTRAP = "bootstrap632+"
 #: entries of the ledger that begin a session, and that end it
@@ -377,7 +390,10 @@ def _read_events(path: Path, problems: list[str]) -> list[dict[str, Any]]:
         problems.append(f"{path} cannot be read ({error}), so that it is not known how the run ended")
         return []
     events = events_in(entries)
-    if n_lines != len(events):
+    is_cut = events and n_lines == len(events) + 1 and cut_line(read_bytes(path, MOST_OF_MANY)) is not None
+    if is_cut:
+        problems.append(f"the last of {n_lines} lines of {path} {CUT_OFF}")
+    elif n_lines != len(events):
         problems.append(f"{n_lines - len(events)} of {n_lines} lines of {path} cannot be read")
     return events
 

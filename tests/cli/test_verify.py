@@ -17,7 +17,7 @@ from delira.cli.runs import list_runs
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError
-from delira.runs.folder import locate_run
+from delira.runs.folder import RunFolder, locate_run
 from delira.runs.stored_run import read_history
 from delira.training import KFoldResult
 from delira.training.callbacks import AbstractCallback
@@ -325,3 +325,49 @@ def test_folders_of_runs_may_be_called_logs(run):
     logs.mkdir()
     (run.parent / "manifest.json").touch()
     assert locate_run(logs) == logs
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.95])
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_last_line_of_the_ledger_that_was_cut_off_is_told_and_mended(tmp_path, is_finished, share):
+    run = cross_validate(tmp_path) if is_finished else break_off(tmp_path, 2)
+    ledger = run / "ledger.jsonl"
+    *lines, last = ledger.read_bytes().splitlines(keepends=True)
+    cut = b"".join(lines) + last[: max(1, int(share * len(last)))]
+    ledger.write_bytes(cut)
+    answer = verify([run])
+    assert not answer.is_broken
+    assert found(run) == {"ledger.jsonl": "cut off"}
+    told_of = f"the last of {len(lines) + 1} lines of ledger.jsonl was cut off, as by a power loss; the next resume"
+    assert told(run, "files", "ledger.jsonl").startswith(told_of)
+    assert "cut off ledger.jsonl: the last of" in " ".join(answer.text.split())
+    assert ledger.read_bytes() == cut
+    assert cross_validate(tmp_path, resume=run) == run
+    assert found(run) == {}
+    assert ledger.read_bytes().startswith(b"".join(lines) + b"{")
+    assert [json.loads(line)["event"] for line in ledger.read_text().splitlines()][-1] == "finished"
+
+
+def test_a_last_line_that_lacks_only_its_end_is_whole(run):
+    ledger = run / "ledger.jsonl"
+    whole = ledger.read_bytes()
+    ledger.write_bytes(whole[:-1])
+    assert found(run) == {}
+    RunFolder(run).log("resumed")
+    assert ledger.read_bytes().startswith(whole + b"{")
+
+
+@pytest.mark.parametrize("also_cut", [False, True])
+def test_a_damaged_line_in_the_middle_of_the_ledger_is_broken(run, also_cut):
+    ledger = run / "ledger.jsonl"
+    first, second, *rest = ledger.read_bytes().splitlines(keepends=True)
+    content = b"".join([first, second[:10] + b"\n", *rest])
+    ledger.write_bytes(content[:-9] if also_cut else content)
+    assert verify([run]).is_broken
+    assert found(run)["ledger.jsonl"] == "broken"
+
+
+def test_a_damaged_last_line_that_has_its_end_is_broken(run):
+    ledger = run / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes()[:-9] + b"\n")
+    assert found(run)["ledger.jsonl"] == "broken"
