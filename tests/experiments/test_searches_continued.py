@@ -1,10 +1,12 @@
 """Searches that go on: what must be the same, what is lost, and what was refused too late or not at all."""
 
 import contextlib
+import json
 import shutil
 
 import numpy as np
 import pytest
+from edited_files import read_plain
 from problems import linear_problem
 from small_backends import toy_kit
 from test_tuning import LR, SPLITS, Fail, Full, experiment, rmse, rows, tune
@@ -20,6 +22,7 @@ from delira.training.callbacks import AbstractCallback
 optuna = pytest.importorskip("optuna")
 
 TUNE = Tune(n_trials=2, num_splits=2)
+MOMENTUM = "training.optimizer_params.momentum"
 
 
 def data(n=24, seed=7):
@@ -235,6 +238,64 @@ def test_a_fold_keeps_what_it_chose_though_its_search_is_gone(tmp_path):
 
 
 # ---- what is refused
+
+
+#: what an older version let pass: how its files differ, and why no such search begins, or goes on, any more
+OF_BEFORE = {
+    "direction": ({"direction": ["max"]}, {"direction": "max"}, "contradicts val_score_mode='min'"),
+    "pruner": ({"pruner": "median"}, {"pruner": "median"}, "'median' can give up none of 2 trials"),
+    "condition": ({}, {}, r"momentum has 5.0 in when={'lr': …}"),
+}
+
+
+def as_before(run, decided):
+    """Edit the files of a search as if a condition that never holds, or this, had been taken."""
+    manifest = read_plain(run / "manifest.json")
+    manifest["search"].update(decided)
+    manifest["directions"] = manifest["search"]["direction"]
+    plans = [run / "search.yml", run / "experiment.yml"]
+    plans[1].write_text(
+        plans[1]
+        .read_text()
+        .replace("direction: [min]", f"direction: {manifest['directions']}")
+        .replace("pruner: null", f"pruner: {json.dumps(manifest['search']['pruner'])}")
+    )
+    if not decided:
+        manifest["search"]["spaces"][MOMENTUM]["when"] = {"lr": 5.0}
+        for plan in plans:
+            plan.write_text(plan.read_text().replace("0.5, 0.9]}", "0.5, 0.9], when: {lr: 5.0}}"))
+            assert "when: {lr: 5.0}" in plan.read_text()
+        for path in run.glob("trials/*/trial.json"):
+            trial = read_plain(path)
+            del trial["values"][MOMENTUM]
+            path.write_text(json.dumps(trial))
+    (run / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("what", [*OF_BEFORE])
+def test_a_stored_search_that_would_be_refused_now_is_read(tmp_path, what):
+    decided, asked, why = OF_BEFORE[what]
+    run = tune(toy_kit(), tmp_path, asked={"n_trials": 2}).path
+    as_before(run, decided)
+    stored = SearchResult.load(run)
+    assert [trial.state for trial in stored.trials] == ["finished", "finished"]
+    assert not stored.problems
+    pick = max if what == "direction" else min
+    assert stored.best.scores == pick(trial.scores for trial in stored.trials)
+    chosen = stored.params.training_settings()["optimizer_params"]
+    assert chosen["lr"] == stored.best.values["training.optimizer_params.lr"]
+    assert ("momentum" in chosen) == (what != "condition")
+    assert f"trial {stored.best.number}" in str(stored)
+    assert "<html" in stored.to_html()
+    answer = verify([run])
+    assert not answer.is_broken, answer.text
+    (listed,) = list_runs(tmp_path).content["runs"]
+    assert (listed["status"], listed["folds_done"], listed["folds"], listed["problems"]) == ("finished", 2, 2, [])
+    assert listed["score"] == {"metric": "rmse", "value": stored.best.scores[0]}
+    never = {"optimizer_params": {**LR["optimizer_params"], "momentum": Choice([0.0, 0.5, 0.9], when={"lr": 5.0})}}
+    variable = {"training": never} if what == "condition" else None
+    with pytest.raises(ConfigError, match=why):
+        tune(toy_kit(), tmp_path, variable=variable, asked={"n_trials": 2, "resume": run, **asked})
 
 
 @pytest.mark.parametrize(
