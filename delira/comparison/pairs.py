@@ -13,12 +13,10 @@ from delira.comparison.outcomes import Outcome, refused
 from delira.comparison.tests_of_cases import (
     MCNEMAR,
     OfCases,
-    Stratum,
     mcnemar_test,
     odds_ratio,
     paired_bootstrap,
     scores_bootstrap,
-    strata_of,
 )
 from delira.comparison.tests_of_folds import (
     CORRECTED,
@@ -32,7 +30,7 @@ from delira.comparison.tests_of_folds import (
     standardised,
     wilcoxon_test,
 )
-from delira.report.bootstrap import Interval, Resampling
+from delira.report.bootstrap import Interval, Resampling, Stratum, strata_of
 
 ONE_CASE = "folds of one case each (leave-one-out) have no value of their own; the tests over folds are not for them"
 REPEATED = (

@@ -15,7 +15,7 @@ import numpy as np
 from delira.comparison.outcomes import Outcome, refused
 from delira.errors import DataError
 from delira.metrics.of_cases import Statistic
-from delira.report.bootstrap import CHUNK, MIN_UNITS, Interval, Resampling, too_few
+from delira.report.bootstrap import CHUNK, MIN_UNITS, Interval, Resampling, Stratum, drawn_counts, too_few
 
 MCNEMAR = "McNemar"
 
@@ -88,42 +88,6 @@ def paired_bootstrap(
     return percentiles(np.concatenate(found), draws, level, "holds no case with a value")
 
 
-class Stratum(NamedTuple):
-    """Cases that are drawn among themselves: as many of them, or of their groups, are in every draw."""
-
-    draws: Resampling
-    places: np.ndarray
-    """Of its cases among all cases, int64 of shape ``(draws.n,)``."""
-
-
-def strata_of(cases: np.ndarray, is_positive: np.ndarray | None, groups: np.ndarray | None) -> list[np.ndarray]:
-    """Return the places of cases that are drawn among themselves: by class, so that no draw lacks one.
-
-    With groups these are the groups with a positive case, and those without.
-
-    Parameters
-    ----------
-    cases
-        Places of the cases, shape ``(n,)``.
-    is_positive
-        Labels 0 and 1, shape ``(n,)``; None: there are no such labels, and nothing is parted.
-    groups
-        Group of each, shape ``(n,)``, or None.
-
-    Returns
-    -------
-    list of ndarray
-        All cases together where one of the two would have too few to be drawn from.
-    """
-    if is_positive is None:
-        return [cases]
-    of_units = np.asarray(is_positive, bool)
-    units = np.arange(len(cases)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    is_in = np.isin(units, units[of_units])
-    sizes = [len(np.unique(units[which])) for which in (is_in, ~is_in)]
-    return [cases] if min(sizes) < MIN_UNITS else [cases[is_in], cases[~is_in]]
-
-
 def scores_bootstrap(
     first: Sequence[Statistic],
     second: Sequence[Statistic],
@@ -161,10 +125,7 @@ def scores_bootstrap(
     found = []
     # 2,000 times "only one class" helps nobody
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-        for drawn in zip(*(one.draws.counts(chunk) for one in strata), strict=True):
-            counts = np.zeros((len(drawn[0]), n), np.int64)
-            for one, own in zip(strata, drawn, strict=True):
-                counts[:, one.places] = own
+        for counts in drawn_counts(strata, n, chunk):
             values = [
                 other(counts[:, places]) - this(counts[:, places])
                 for this, other, places in zip(first, second, folds, strict=True)

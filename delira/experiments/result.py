@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import delira
-from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_whole, if_given
+from delira.errors import ConfigError, DataError, MissingBackendError, check_choice, check_flags, check_whole, if_given
 from delira.experiments.given_splits import write_splits
 from delira.experiments.out_of_fold import OutOfFold, Rounds, rounds_of
 from delira.experiments.selection import caveats_of_selection
@@ -81,6 +81,10 @@ class KFoldResult:
     """How the metrics were given: by name ``metric``, as files write it, and ``code``, that of the user's functions, in
     runs that kept it; None of a result that was made by hand."""
 
+    draws_within_classes: bool = False
+    """Whether an interval of a metric that a draw may have no value of, as it lacks a class, is of draws within the
+    classes, which its note says; so it is of subgroups, which are small. Else there is no such interval."""
+
     def __post_init__(self) -> None:
         for name in ("folds", "unfinished"):
             given = getattr(self, name)
@@ -88,6 +92,7 @@ class KFoldResult:
                 raise ConfigError(f"KFoldResult: {name} is a list of FoldResult, got {given!r:.80}")
         check_whole(self, at_least=0, n_samples=self.n_samples)
         check_choice(self, ("kfold", "run"), kind=self.kind)
+        check_flags(self, draws_within_classes=self.draws_within_classes)
         optional = {name: getattr(self, name) for name in ("metrics", "metric_keys", "outputs", "stated_metrics")}
         check_dictionaries(self, info=self.info, **if_given(**optional))
         self.folds, self.unfinished = list(self.folds), list(self.unfinished)

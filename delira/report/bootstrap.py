@@ -36,7 +36,7 @@ class Interval(NamedTuple):
     n_groups: int | None = None
     """Groups, where whole groups were drawn."""
     note: str = ""
-    """Why there is no interval."""
+    """Why there is no interval; or that it is of draws within classes, and why."""
 
 
 class Resampling:
@@ -224,6 +224,54 @@ def too_few(n_units: int, are_groups: bool) -> str:
     return f"there is only 1 {unit}" if n_units == 1 else f"there are only {n_units} {unit}s, fewer than {MIN_UNITS}"
 
 
+class Stratum(NamedTuple):
+    """Cases that are drawn among themselves: as many of them, or of their groups, are in every draw."""
+
+    draws: Resampling
+    places: np.ndarray
+    """Of its cases among all cases, int64 of shape ``(draws.n,)``."""
+
+
+def strata_of(cases: np.ndarray, labels: np.ndarray | None, groups: np.ndarray | None) -> list[np.ndarray]:
+    """Return the places of cases that are drawn among themselves: by class, so that no draw lacks one.
+
+    A group is drawn among those with the same highest label: of two classes, groups with a positive case, and those
+    without.
+
+    Parameters
+    ----------
+    cases
+        Places of the cases, shape ``(n,)``.
+    labels
+        Of each, shape ``(n,)``; None: there are no labels, and nothing is parted.
+    groups
+        Group of each, shape ``(n,)``, or None.
+
+    Returns
+    -------
+    list of ndarray
+        The highest label first; all cases together where one part would have too few to be drawn from.
+    """
+    if labels is None:
+        return [cases]
+    codes = np.unique(labels, return_inverse=True)[1].ravel()
+    units = np.arange(len(cases)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    highest = np.zeros(units.max(initial=-1) + 1, np.int64)
+    np.maximum.at(highest, units, codes)
+    if np.unique(highest, return_counts=True)[1].min(initial=MIN_UNITS) < MIN_UNITS:
+        return [cases]
+    return [cases[highest[units] == label] for label in np.unique(highest)[::-1]]
+
+
+def drawn_counts(strata: Sequence[Stratum], n: int, chunk: int) -> Iterator[np.ndarray]:
+    """How often each of ``n`` cases was drawn, all strata together, int64 of shape ``(at most chunk, n)``."""
+    for drawn in zip(*(one.draws.counts(chunk) for one in strata), strict=True):
+        counts = np.zeros((len(drawn[0]), n), np.int64)
+        for one, own in zip(strata, drawn, strict=True):
+            counts[:, one.places] = own
+        yield counts
+
+
 RESAMPLING_LIMIT = 1 << 25
 """Arrays above this size (32 MiB) are not resampled 2,000 times for an interval."""
 _MAX_CLASSES = 20
@@ -265,33 +313,74 @@ class Draws:
                 return f"{part.name} holds only {held}, too few to draw from"
         return ""
 
-    def counts(self) -> Iterator[list[np.ndarray]]:
-        """How often each case of each part was drawn, arrays of shape ``(draws, n)``, some draws at a time."""
-        chunk = max(1, CHUNK // max(1, sum(len(part.cases) for part in self.parts)))
-        if self.within:
-            drawn = (self._resampling(part.cases, part.folds[0].fold).counts(chunk) for part in self.parts)
-            yield from map(list, zip(*drawn, strict=True))
-            return
-        places = [np.searchsorted(self.cases, part.cases) for part in self.parts]
-        for counts in self._resampling(self.cases).counts(chunk):
-            yield [counts[:, place] for place in places]
-
     def _resampling(self, cases: np.ndarray, fold: int | None = None) -> Resampling:
         return Resampling(len(cases), None if self.groups is None else self.groups[cases], self.seed, fold=fold)
 
-    def interval(self, statistics: Sequence[Statistic], fault: str = "lacks a class") -> Interval:
-        """Of the mean over the parts of a statistic of each; ``fault`` is that of draws without a value."""
+    def _strata(self, labels: Sequence[np.ndarray] | None) -> list[Stratum]:
+        """What is drawn by itself: each part, or all cases; with labels of the cases of each part each of these."""
+        places = [np.searchsorted(self.cases, part.cases) for part in self.parts]
+        if labels is None:
+            if self.within:
+                folds = [part.folds[0].fold for part in self.parts]
+                drawn = [self._resampling(part.cases, fold) for part, fold in zip(self.parts, folds, strict=True)]
+                return list(map(Stratum, drawn, places))
+            return [Stratum(self._resampling(self.cases), np.arange(len(self.cases)))]
+        known, codes = np.unique(np.concatenate(labels), return_inverse=True)
+        of_cases = np.zeros(len(self.cases), np.int64)
+        of_cases[np.concatenate(places)] = codes.ravel()
+        groups = None if self.groups is None else self.groups[self.cases]
+        drawn_alone = places if self.within else [np.arange(len(self.cases))]
+        found = []
+        for part, where in zip(self.parts, drawn_alone, strict=self.within):
+            first = len(known) * part.folds[0].fold if self.within else 0
+            own = strata_of(where, of_cases[where], None if groups is None else groups[where])
+            # a stream for each, by the number of the fold
+            found += [Stratum(self._resampling(self.cases[each], first + at), each) for at, each in enumerate(own)]
+        return found
+
+    def interval(
+        self, statistics: Sequence[Statistic], fault: str = "lacks a class", labels: Sequence[np.ndarray] | None = None
+    ) -> Interval:
+        """Of the mean over the parts of a statistic of each.
+
+        Parameters
+        ----------
+        statistics
+            Of each part.
+        fault
+            What a draw without a value is like.
+        labels
+            Of the cases of each part. Where draws lack a class, cases are drawn once more, each among those of its
+            label (X. Robin et al., "pROC", BMC Bioinformatics 12, 2011), which the note says. None: there is no
+            interval then.
+        """
+        estimates, empty = self._estimates(statistics, self._strata(None))
+        whole = self._resampling(self.cases)
+        found = whole.interval(estimates, empty or fault)
+        if labels is None or not np.isnan(estimates).any():
+            return found
+        again = whole.interval(self._estimates(statistics, self._strata(labels))[0])
+        if again.note:
+            return found
+        n_failed = int(np.isnan(estimates).sum())
+        why = f"{n_failed:,} of {len(estimates):,} draws of all cases have no value, as a draw that {empty or fault}"
+        return again._replace(note=f"drawn within classes, whose shares stay as they are, since {why}")
+
+    def _estimates(self, statistics: Sequence[Statistic], strata: Sequence[Stratum]) -> tuple[np.ndarray, str]:
+        """Return the estimate of each draw; and what those without a value are like, if each lacks all of a fold."""
         estimates, has_all = [], []
+        places = [np.searchsorted(self.cases, part.cases) for part in self.parts]
+        chunk = max(1, CHUNK // max(1, sum(map(len, places))))
         # 2,000 times "only one class" helps nobody
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-            for drawn in self.counts():
-                values = [statistic(counts) for statistic, counts in zip(statistics, drawn, strict=True)]
+            for counts in drawn_counts(strata, len(self.cases), chunk):
+                drawn = [counts[:, place] for place in places]
+                values = [statistic(each) for statistic, each in zip(statistics, drawn, strict=True)]
                 estimates.append(np.mean(values, axis=0))
-                has_all.append(np.all([counts.any(axis=1) for counts in drawn], axis=0))
+                has_all.append(np.all([each.any(axis=1) for each in drawn], axis=0))
         found = np.concatenate(estimates)
         is_only_empty = not (np.isnan(found) & np.concatenate(has_all)).any()
-        empty = "has no case of one of the folds"
-        return self._resampling(self.cases).interval(found, empty if is_only_empty else fault)
+        return found, "has no case of one of the folds" if is_only_empty else ""
 
 
 def of_case_values(found: CaseValues) -> Statistic:

@@ -81,10 +81,11 @@ class Subgroups:
         notes: dict[str, list[str]] = {}
         for name, result in self.results.items():
             for metric, row in result.summary().items():
-                gap = self.gaps.get(metric, {}).get(name)
-                for note in dict.fromkeys([row["note"], gap.interval.note if gap else ""]):
-                    if note:
-                        notes.setdefault(f"{metric}: {note}", []).append(name)
+                of_both = [_note("its interval", row["ci_low"], row["note"])]
+                if gap := self.gaps.get(metric, {}).get(name):
+                    of_both.append(_note("its interval of the gap", gap.interval.low, gap.interval.note))
+                for note in dict.fromkeys(filter(None, of_both)):
+                    notes.setdefault(f"{metric}: {note}", []).append(name)
         return [*found, *(f"{listed(names, 5)}: {note}." for note, names in notes.items())]
 
     def __str__(self) -> str:
@@ -92,6 +93,11 @@ class Subgroups:
 
     def __repr__(self) -> str:
         return f"Subgroups({self.by!r}, {self.n_cases})"
+
+
+def _note(what: str, low: float, note: str) -> str:
+    """Why there is no interval, or how the one that is there was drawn."""
+    return note if np.isnan(low) or not note else f"{what} is {note}"
 
 
 def subgroups(result: Any, by: Any) -> Subgroups:
@@ -178,7 +184,9 @@ def _only(result: Any, is_in: np.ndarray) -> Any:
     folds = [_fold_of(result, part, is_in) for part in parts if len(part.cases)]
     info = {key: value for key, value in result.info.items() if key != "num_splits"}
     # what outputs are was settled of all cases, and stands in the metrics
-    return dataclasses.replace(result, folds=folds, unfinished=(), path=None, outputs=None, info=info)
+    return dataclasses.replace(
+        result, folds=folds, unfinished=(), path=None, outputs=None, info=info, draws_within_classes=True
+    )
 
 
 def _fold_of(result: Any, part: Part, is_in: np.ndarray) -> Any:
@@ -236,7 +244,23 @@ def _gap(result: Any, name: str, is_in: np.ndarray) -> Gap:
     draws = bootstrap.Draws(parts, result.groups, result.seed or 0, within=within)
     if note := result.without_intervals or draws.note:
         return Gap(value, Interval(np.nan, np.nan, n_cases, note=note))
-    return Gap(value, draws.interval(found, "lacks a class or a subgroup"))
+    labels = None if is_mean else _labels_of_parts(result, name, parts, is_in)
+    return Gap(value, draws.interval(found, "lacks a class or a subgroup", labels))
+
+
+def _labels_of_parts(result: Any, name: str, parts: list[Part], is_in: np.ndarray) -> list[np.ndarray] | None:
+    """Of the cases of each part their class, and whether they are inside, as one number; None if nobody knows."""
+    found = []
+    for part in parts:
+        labels = bootstrap.classes_of(
+            predictions.target_of(result, name, part), predictions.arrays_of(result, name, part)
+        )
+        if labels is None:
+            return None
+        found.append(labels)
+    codes = np.unique(np.concatenate(found), return_inverse=True)[1].ravel()
+    inside = np.concatenate([is_in[part.cases] for part in parts])
+    return np.split(2 * codes + inside, np.cumsum([len(each) for each in found])[:-1])
 
 
 def _difference(result: Any, name: str, part: Part, is_in: np.ndarray, is_mean: bool) -> Statistic:

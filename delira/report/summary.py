@@ -123,7 +123,8 @@ def summarise(result: KFoldResult) -> dict[str, dict[str, Any]]:
         mean of theirs) and ``oof_std`` (over the repeats), ``pooled`` (whether the metric is no mean over cases, and
         ``oof`` is computed of several networks' cases: then the interval is that of ``mean``), ``ci_low`` and
         ``ci_high`` (95 %), ``n`` (cases), ``n_groups`` (or None), ``n_rounds``, ``n_folds`` (in which it is defined),
-        ``undefined``: why not in others, ``note``: why a number is missing, and ``has_oof``: whether ``oof`` was
+        ``undefined``: why not in others, ``note``: why a number is missing, or that cases were drawn within
+        their classes, and ``has_oof``: whether ``oof`` was
         computed, be it NaN.
     """
     check_result("summarise", result, "rounds", "metrics", "seed")
@@ -259,7 +260,7 @@ class _Row:
         if cases and len(cases) == len(found):
             return self._of_cases(draws, cases)
         interval = self._of_evaluations(draws)
-        if interval.note or interval.low - _CLOSE <= np.mean(numbers) <= interval.high + _CLOSE:
+        if np.isnan(interval.low) or interval.low - _CLOSE <= np.mean(numbers) <= interval.high + _CLOSE:
             return interval
         return self.whole.none(
             "draws are biased, as each holds fewer different cases than the data: their 95 % do not contain the value"
@@ -292,7 +293,8 @@ class _Row:
         done, total = itertools.count(1), bootstrap.N_DRAWS * len(draws.parts)
 
         def tell() -> None:
-            self.progress.tell(self.name, next(done), total)
+            # draws within classes begin again
+            self.progress.tell(self.name, (next(done) - 1) % total + 1, total)
 
         if self.is_mean:
             return draws.interval([bootstrap.evaluated(tell, evaluate, each, None) for each in arrays])
@@ -303,8 +305,10 @@ class _Row:
                 statistic_of(self.metric, each, evaluate) or bootstrap.evaluated(tell, evaluate, each, labels)
                 for each, labels in zip(arrays, classes, strict=True)
             ]
-        is_of_numbers = all(labels is None for labels in classes)
-        return draws.interval(statistics, "has too few different cases" if is_of_numbers else "lacks a class")
+        known = [labels for labels in classes if labels is not None]
+        is_parted = self.result.draws_within_classes and len(known) == len(classes)
+        fault = "lacks a class" if known else "has too few different cases"
+        return draws.interval(statistics, fault, known if is_parted else None)
 
 
 def _with_values(name: str, parts: Sequence[Part]) -> list[Part]:
@@ -417,7 +421,7 @@ def of_numbers(result: Any) -> list[str]:
     for name, row in result.summary().items():
         if row["undefined"]:
             found.append(f"{name} is {row['undefined']}")
-        elif row["note"] and row["has_oof"] and not result.without_intervals:
+        elif row["note"] and np.isnan(row["ci_low"]) and row["has_oof"] and not result.without_intervals:
             found.append(f"{name} has no interval: {row['note']}")
     if left := result.rounds.unfinished:
         numbers = ", ".join(str(fold.fold) for fold in left)

@@ -215,7 +215,7 @@ class MetricColumn(NamedTuple):
     n_groups: str
     """Empty where there are no groups."""
     note: str
-    """Why a number is missing."""
+    """Why a number is missing, or how cases were drawn."""
     is_pooled: bool
     """Whether ``oof`` is pooled over networks, as the metric is no mean over cases."""
     undefined: str
@@ -370,7 +370,9 @@ def gap_notes(columns: list[MetricColumn]) -> list[str]:
 
 
 def missing_note(column: MetricColumn) -> str:
-    """Why a metric has no interval, or no out-of-fold value either; empty where it has both."""
+    """Why a metric has no interval, or no out-of-fold value either, or how it was drawn; empty of all others."""
+    if column.note and column.ci != DASH:
+        return f"{column.name}: {column.note}"
     missing = "out-of-fold value and no interval" if column.oof == DASH else "interval"
     return f"{column.name}: no {missing}, {column.note}" if column.note else ""
 

@@ -7,15 +7,13 @@ from scipy import stats
 
 from delira.comparison.tests_of_cases import (
     OfCases,
-    Stratum,
     mcnemar_test,
     odds_ratio,
     paired_bootstrap,
     scores_bootstrap,
-    strata_of,
 )
 from delira.errors import DataError
-from delira.report.bootstrap import Resampling
+from delira.report.bootstrap import Resampling, Stratum, strata_of
 
 FIRST, SECOND = INPUTS["right_first"], INPUTS["right_second"]
 
@@ -130,3 +128,5 @@ def test_classes_are_drawn_among_themselves_where_there_are_enough_of_both():
     groups = np.arange(20) // 2 + 7  # three with positive cases, seven without
     assert [len(each) for each in strata_of(cases, labels, groups)] == [20]
     assert [len(each) for each in strata_of(cases, np.arange(20) < 9, groups)] == [10, 10]
+    of_three = strata_of(np.arange(18), np.arange(18) // 6, None)
+    assert [each.tolist() for each in of_three] == [[*range(12, 18)], [*range(6, 12)], [*range(6)]]

@@ -1,5 +1,6 @@
 """Numbers of parts of the cases are those of these cases alone, and a gap is between the same draws."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -92,6 +93,86 @@ def test_of_a_metric_that_is_no_mean_of_cases_it_is_of_each_fold(validate):
 
 def _parts(mask, n_folds=4):
     return [np.flatnonzero(mask & (np.arange(len(mask)) % n_folds == number)) for number in range(n_folds)]
+
+
+def small(validate, n_of_class=6, n_classes=2, **settings):
+    """A result, and who is in a subgroup that has so many cases of each class in each of four folds."""
+    n = 4 * n_classes * 40
+    labels = np.arange(n) // 4 % n_classes
+    scores = softmax(np.random.default_rng(5).normal(size=(n, n_classes)) + np.eye(n_classes)[labels])
+    result = validate(
+        labels,
+        scores[:, 1] if n_classes == 2 else scores,
+        metrics={"auroc": AurocMetric(classes=range(n_classes))},
+        **settings,
+    )
+    return result, np.where(np.arange(n) < 4 * n_classes * n_of_class, "few", "many")
+
+
+def test_a_small_subgroup_is_drawn_within_its_classes_where_draws_may_lack_one(validate):
+    from sklearn.metrics import roc_auc_score
+
+    result, which = small(validate)
+    found = result.subgroups(which)
+    row, generator = found.summary()["few"]["auroc"], np.random.default_rng(0)
+    score, labels = result.oof.predictions["pred"], result.oof.targets["label"]
+    strata = [
+        [np.flatnonzero((which == "few") & (np.arange(len(which)) % 4 == fold) & (labels == label)) for label in (0, 1)]
+        for fold in range(4)
+    ]
+    areas = []
+    for _ in range(1000):
+        drawn = [np.concatenate([generator.choice(each, len(each)) for each in fold]) for fold in strata]
+        areas.append(np.mean([roc_auc_score(labels[each], score[each]) for each in drawn]))
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(np.percentile(areas, [2.5, 97.5]), abs=0.02)
+    assert row["note"].startswith("drawn within classes, whose shares stay as they are, since ")
+    assert row["note"].endswith(" of 2,000 draws of all cases have no value, as a draw that lacks a class")
+    assert "few: auroc: its interval is drawn within classes" in str(found)
+    own = found.results["few"]
+    assert "auroc: drawn within classes" in " ".join(own.table().split())
+    assert not any("auroc" in text for text in own.warnings)
+
+
+def test_so_is_its_gap_to_the_others(validate):
+    result, which = small(validate)
+    gap = result.subgroups(which).gaps["auroc"]["few"]
+    assert gap.interval.low < gap.value < gap.interval.high
+    assert "drawn within classes" in gap.interval.note
+    assert "few, many: auroc: its interval of the gap is drawn within classes" in str(result.subgroups(which))
+
+
+def test_groups_are_drawn_whole_within_classes(validate):
+    result, which = small(validate, groups=np.arange(320) // 8 * 4 + np.arange(320) % 4)  # one case of each class
+    row = result.subgroups(which).summary()["few"]["auroc"]
+    assert (row["n_groups"], row["note"]) == (24, "")  # no draw lacks a class
+    result, which = small(validate, groups=np.arange(320) // 4 // 4 * 8 + np.arange(320) % 8, n_of_class=12)  # of one
+    row = result.subgroups(which).summary()["few"]["auroc"]
+    assert row["ci_low"] < row["mean"] < row["ci_high"]
+    assert "drawn within classes" in row["note"]
+    assert row["n_groups"] == 48
+
+
+def test_of_several_classes_each_is_drawn_by_itself(validate):
+    result, which = small(validate, n_classes=3)
+    row = result.subgroups(which).summary()["few"]["auroc"]
+    assert row["ci_low"] < row["mean"] < row["ci_high"]
+    assert "drawn within classes" in row["note"]
+
+
+def test_fewer_than_five_of_a_class_are_too_few_to_draw_from(validate):
+    result, which = small(validate, n_of_class=4)
+    row = result.subgroups(which).summary()["few"]["auroc"]
+    assert np.isnan(row["ci_low"])
+    assert row["note"].endswith("as a draw that lacks a class")
+
+
+def test_intervals_of_draws_that_have_all_classes_stay_as_they_are(validate):
+    result, which = small(validate, n_of_class=20)
+    found = result.subgroups(which)
+    row = found.summary()["few"]["auroc"]
+    assert row["note"] == found.gaps["auroc"]["few"].interval.note == ""
+    alone = dataclasses.replace(found.results["few"], draws_within_classes=False)
+    assert alone.summary()["auroc"] == row
 
 
 def test_whole_groups_are_drawn_where_there_are_some(validate):

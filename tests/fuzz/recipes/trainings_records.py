@@ -285,6 +285,7 @@ ENTRIES = [
             "case_names": [None, [*"abcd"]],
             "unfinished": [()],
             "apparent": [None, *folds(TWO_FOLDS[0])],
+            "draws_within_classes": [True, False],
         },
         wrong={
             "folds": ["x", 5, NAN, [], {}, STRANGE, None, [5], [None], folds(TWO_FOLDS[0]) * 2],
@@ -299,6 +300,7 @@ ENTRIES = [
             "outputs": ["x", 5, NAN, [1], STRANGE],
             "stated_metrics": ["x", 5, NAN, [1], STRANGE],
             "case_names": ["x", "abcd", 5, NAN, [], STRANGE, [1, 2, 3, 4], ["a"]],
+            "draws_within_classes": NOT_A_BOOL,
         },
         free=dict.fromkeys(("seed", "name", "path", "problems", "without_intervals"), "told as they are"),
         says={"metrics": ["there is no metric"], "folds": ["fold"], "n_samples": ["outside of 0"]},
