@@ -22,10 +22,12 @@ from delira.errors import (
     flag,
 )
 from delira.experiments.parameters import Parameters
+from delira.experiments.stored_result import describe
 from delira.experiments.tracked_trials import log_trials
 from delira.logging.handlers import file_name
-from delira.runs.stored_run import StoredRun, read_run
-from delira.utils import files
+from delira.runs.stored_run import StoredRun, read_facts, read_run
+from delira.utils import files, yaml_codec
+from delira.utils.files import mapping
 
 _log = logging.getLogger("delira")
 
@@ -34,6 +36,8 @@ FILE_NAME = "trial.json"
 #: parameters of a search, with their spaces
 SPACES = "search.yml"
 STATES = ("finished", "pruned", "failed")
+#: of what was asked for: among the settings, or the marks of the code
+_TOLD_ELSEWHERE = ("spaces", "code", "seed", "num_epochs")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,6 +189,30 @@ class SearchResult:
             If there is no search.
         """
         return cls(**_read(read_run(path)))
+
+    @functools.cached_property
+    def info(self) -> dict[str, Any]:
+        """For the page, as :attr:`KFoldResult.info`: what the folder says of how the search was made; empty without it.
+
+        The settings have the spaces in them; ``search`` is what was asked for, by the names of ``tune``.
+        """
+        manifest, _ = read_facts(Path(self.path))
+        asked = mapping(manifest.get("search"))
+        if not asked:
+            return {}
+        searched = {}
+        if self.searched is not None:  # the manifest has values that stand for the spaces
+            searched = {
+                "model_params": yaml_codec.encode(self.searched.model_kwargs()),
+                "settings": {
+                    **mapping(manifest.get("settings")),
+                    **yaml_codec.encode(self.searched.training_settings()),
+                },
+            }
+        own = {name: value for name, value in asked.items() if value is not None and name not in _TOLD_ELSEWHERE}
+        options = {**mapping(manifest.get("options")), **own, "n_trials": manifest.get("n_trials")}
+        told = {name: manifest.get(name) for name in ("num_splits", "n_samples")}
+        return {**describe({**manifest, **searched, "options": options}), **told, "search": asked}
 
     @functools.cached_property
     def best_trials(self) -> list[Trial]:

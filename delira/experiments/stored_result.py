@@ -166,7 +166,8 @@ def describe(manifest: Mapping[str, Any]) -> dict[str, Any]:
     info = {name: value for name, value in manifest.items() if name not in _NOT_SHOWN}
     if isinstance(command := info.get("command"), list):
         info["command"] = " ".join(map(str, command))
-    parts = {"model": "model_params", "training": "settings", "data": "batches", "kfold": "options"}
+    method = "tune" if mapping(manifest.get("fingerprint")).get("kind") == "tune" else "kfold"
+    parts = {"model": "model_params", "training": "settings", "data": "batches", method: "options"}
     settings = {part: stated(manifest[name]) for part, name in parts.items() if isinstance(manifest.get(name), dict)}
     shown = {"settings": write_yaml(without_secrets(settings)).rstrip()} if settings else {}
     return {**info, **_grouped_by(manifest), **shown}

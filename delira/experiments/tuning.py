@@ -298,6 +298,8 @@ class Search:
             mirror=placement.mirror,
             num_threads=threads,
             num_splits=len(division.splits),
+            split_type=common.split.describe(),
+            options=yaml_codec.encode({**vars(common.split), "num_splits": self.tune.num_splits}),
             n_trials=n_trials,
             splits=splits.fingerprint(division.splits),
             search=self.describe(),

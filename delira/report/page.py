@@ -84,9 +84,23 @@ def result_page(result: Any) -> str:
         sections=[shown_section(section) for section in sections(result)],
         examples=shown_examples(result),
         cases=shown_cases(result),
-        settings=[*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
-        versions=flat(versions) if isinstance(versions := result.info.get("versions"), Mapping) else [],
+        **made_with(result),
     )
+
+
+def made_with(result: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return the settings and the versions of a run, as a page shows them in rows of (name, text).
+
+    Parameters
+    ----------
+    result
+        A ``KFoldResult`` or ``SearchResult``.
+    """
+    versions = result.info.get("versions")
+    return {
+        "settings": [*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
+        "versions": flat(versions) if isinstance(versions, Mapping) else [],
+    }
 
 
 def _kind(result: Any) -> str:
@@ -139,11 +153,9 @@ def facts_of(result: Any) -> list[tuple[str, str]]:
     date = result.info.get("date") or result.info.get("started")
     if not date:  # of a stored run it was lost; others have just been computed
         date = DASH if result.problems else datetime.datetime.now()
-    with contextlib.suppress(TypeError, ValueError):  # a date in words stays as it is
-        date = datetime.datetime.fromisoformat(str(date)).strftime("%d %B %Y, %H:%M")
     n_folds, n_cases = len(result.folds), int(result.oof.mask.sum())
     split_type = result.info.get("split_type")
-    facts = [("Date", str(date))]
+    facts = [("Date", date_of(date))]
     if result.is_training:
         for fold in drawn_folds(result)[:1]:
             best = [] if fold.best_epoch is None else [("Best epoch", str(fold.best_epoch))]
@@ -159,6 +171,13 @@ def facts_of(result: Any) -> list[tuple[str, str]]:
         n_tested, n_groups = (len(np.unique(groups[which])) for which in (tested, tested | (groups != -1)))
         facts.append(("Groups", f"{n_tested:,}" + (f" of {n_groups:,}" if n_tested < n_groups else "")))
     return [*facts, ("Seed", DASH if result.seed is None else str(result.seed))]
+
+
+def date_of(stated: object) -> str:
+    """Write a date for people; one in words stays as it is."""
+    with contextlib.suppress(TypeError, ValueError):
+        return datetime.datetime.fromisoformat(str(stated)).strftime("%d %B %Y, %H:%M")
+    return str(stated)
 
 
 def shown_section(section: Section) -> dict[str, Any]:

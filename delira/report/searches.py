@@ -1,13 +1,13 @@
 """The page of a search, and its plots: scores by trial, what decides them, and each parameter by itself."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delira.report import plots
-from delira.report.page import shown_section, template
+from delira.report.page import date_of, flat, made_with, shown_section, template
 from delira.report.table import DASH, Seconds, Section, Table, duration
 
 if TYPE_CHECKING:
@@ -32,15 +32,17 @@ def search_page(result: Any) -> str:
     told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     seconds = [trial.seconds for trial in result.trials if math.isfinite(trial.seconds)]
     facts = [
+        *([("Date", date_of(result.info["started"]))] if "started" in result.info else []),
         ("Trials", f"{len(result.trials)}{f', {told}' if told else ''}"),
         ("Looked at", ", ".join(_directed(result))),
+        *_asked(result.info),
         ("Trained for", duration(sum(seconds)) if seconds else DASH),
         ("Folder", str(result.path)),
     ]
     sections = [shown_section(section) for section in search_sections(result)]
     page = template("search.html.j2").render(
         name=result.name or "search", kind="Search", facts=facts, warnings=result.warnings, sections=sections,
-        many_rows=_MANY,
+        many_rows=_MANY, **made_with(result),
     )  # fmt: skip
     return str(page)
 
@@ -53,6 +55,33 @@ def search_sections(result: Any) -> list[Section]:
     if shares := result.importance():
         found.append(_importance(shares))
     return [*found, _slices(result), Section("All trials", {}, [_table(result)], [])]
+
+
+def _asked(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Who proposes and gives up, how the data were divided, and the seed, as far as the folder of the search says."""
+    search = info.get("search")
+    if not isinstance(search, Mapping):
+        return []
+    n_splits, part = info.get("num_splits"), search.get("val_split")
+    is_once = search.get("num_splits") is None and n_splits == 1
+    kind = None if is_once else info.get("split_type")
+    told = [f"{part} of the data held out" if is_once else str(n_splits or DASH), *([str(kind)] if kind else [])]
+    told += [f"{part} of each training part for validation"] if part and not is_once else []
+    return [
+        ("Sampler", _named(search.get("sampler"))),
+        ("Pruner", _named(search.get("pruner"))),
+        ("Splits", ", ".join(told)),
+        ("Cases", DASH if (n_cases := info.get("n_samples")) is None else str(n_cases)),
+        ("Seed", DASH if (seed := info.get("seed")) is None else str(seed)),
+    ]
+
+
+def _named(stated: object) -> str:
+    """Return the name of a sampler or a pruner; of an object, as the manifest writes it, that of its class."""
+    if not isinstance(stated, Mapping):
+        return "none" if stated is None else str(stated)
+    names = [text for _, text in flat(stated) if ":" in text]
+    return names[0].rpartition(":")[2] if names else DASH
 
 
 def _directed(result: Any) -> list[str]:
