@@ -51,7 +51,7 @@ class Trial:
     values: Mapping[str, Any]
     """By the path of the parameter; of a choice what stands for it: a number or a text."""
     scores: tuple[float, ...] = ()
-    """Of each metric that is looked at, the mean over the folds; of one that was given up as far as it came."""
+    """Of each metric that is looked at, the mean over the folds; of one that was given up as :attr:`score_of` says."""
     fold_scores: tuple[tuple[float, ...], ...] = ()
     """The same of each fold that has ended, in the order of their numbers."""
     constraints: tuple[float, ...] = ()
@@ -82,6 +82,16 @@ class Trial:
             check_paths(self, path=self.path)
 
     @property
+    def score_of(self) -> str:
+        """What the scores are of: ``"all folds"``; of a trial that was given up or failed ``"validation"``, that of its
+        last epoch, or ``"2 folds"``, those that were tested. These are not to be compared. Empty without scores.
+        """
+        if self.state == "finished" or not self.scores:
+            return "all folds" if self.scores else ""
+        n_folds = len(self.fold_scores)
+        return f"{n_folds} fold{'s' if n_folds > 1 else ''}" if n_folds else "validation"
+
+    @property
     def is_feasible(self) -> bool:
         """Return True if it has ended and breaks no constraint."""
         return self.state == "finished" and not any(value > 0 for value in self.constraints)
@@ -104,8 +114,9 @@ class Trial:
         return
 
     def means(self) -> dict[str, float]:
-        """Return its scores by number of the metric."""
-        return {f"score {place}" if place else "score": value for place, value in enumerate(self.scores)}
+        """Return its scores by number of the metric, with what they are of, unless it is all folds."""
+        of = "" if self.state == "finished" else f" of {self.score_of}"
+        return {f"score {place}{of}" if place else f"score{of}": value for place, value in enumerate(self.scores)}
 
     def to_json(self) -> str:
         """Return what its file holds."""
@@ -258,12 +269,13 @@ class SearchResult:
         return self.searched.with_values({name: spaces[name].valued(shown) for name, shown in trial.values.items()})
 
     def table(self) -> list[dict[str, Any]]:
-        """Return one row for each trial: number, state, scores, values, epochs, seconds."""
+        """Return one row for each trial: number, state, scores, what they are of, values, epochs, seconds."""
         return [
             {
                 "trial": trial.number,
                 "state": trial.state,
                 **dict(zip(self.metrics, trial.scores or [math.nan] * len(self.metrics), strict=True)),
+                "score_of": trial.score_of,
                 **trial.values,
                 "epochs": trial.epochs,
                 "seconds": trial.seconds,

@@ -54,7 +54,8 @@ def search_sections(result: Any) -> list[Section]:
         found.append(_front(result))
     if shares := result.importance():
         found.append(_importance(shares))
-    return [*found, _slices(result), Section("All trials", {}, [_table(result)], [])]
+    notes = ["Only scores of all folds are to be compared."] if _of_others(result) else []
+    return [*found, _slices(result), Section("All trials", {}, [_table(result)], notes)]
 
 
 def _asked(info: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -112,12 +113,13 @@ def _cell(value: Any) -> Any:
 
 
 def _table(result: Any) -> Table:
-    header = ["Trial", "State", *result.metrics, *_names(result), "Epochs", "Time"]
+    header = ["Trial", "State", *result.metrics, "Score of", *_names(result), "Epochs", "Time"]
     rows = []
     for trial in result.trials:
         scores = trial.scores or [None] * len(result.metrics)
         seconds = Seconds(trial.seconds) if math.isfinite(trial.seconds) else None
-        rows.append([str(trial.number), trial.state, *scores, *_values(result, trial), trial.epochs, seconds])
+        shown = [*scores, trial.score_of or DASH, *_values(result, trial)]
+        rows.append([str(trial.number), trial.state, *shown, trial.epochs, seconds])
     return Table("trials", header, rows)
 
 
@@ -126,12 +128,13 @@ def _scored(result: Any, place: int) -> list[tuple[Any, float]]:
 
 
 def _draw(axes: "Axes", points: Sequence[tuple[Any, float, str]]) -> None:
-    """Draw a dot for each trial, coloured by how it ended."""
+    """Draw a dot for each trial that has finished, and a cross for others, whose scores are of something else."""
     for state, colour in _COLOURS.items():
         chosen = [(x, y) for x, y, its in points if its == state]
         if chosen:
             x, y = zip(*chosen, strict=True)
-            axes.plot(x, y, linestyle="none", marker="o", markersize=3.5, color=colour, alpha=0.75, label=state)
+            marker, size = ("o", 3.5) if state == "finished" else ("x", 4)
+            axes.plot(x, y, linestyle="none", marker=marker, markersize=size, color=colour, alpha=0.75, label=state)
 
 
 def _history(result: Any) -> Section:
@@ -148,8 +151,19 @@ def _history(result: Any) -> Section:
         axes.set_xlabel("trial", fontsize=8.5, color=plots.MUTED)
         axes.set_title(name, fontsize=9)
         figures[f"history_{name}"] = figure
-    notes = ["Each dot is a trial (grey: given up), the line the best so far."]
+    notes = ["Each dot is a trial that has finished, the line the best so far.", *_of_others(result)]
     return Section("Scores by trial", figures, [], notes)
+
+
+def _of_others(result: Any) -> list[str]:
+    """Say what the scores of trials are that have not finished, if some have any."""
+    if all(trial.state == "finished" for trial, _ in _scored(result, 0)):
+        return []
+    return [
+        "Scores of trials that were given up (grey crosses) or failed (orange crosses) are of fewer data: of the last "
+        "validation, or of the folds that were tested; the table of all trials says which. They say how a trial did "
+        "against others at that time, and are not to be compared with those of all folds."
+    ]
 
 
 def _front(result: Any) -> Section:
@@ -197,4 +211,5 @@ def _slices(result: Any) -> Section:
         axes.set_title(name, fontsize=8.5)
         figures[f"slice_{name}"] = figure
     notes = [f"{result.metrics[0]} over each parameter by itself; what is near each other may differ in all others."]
+    notes += ["Crosses: trials that have not finished."] if _of_others(result) else []
     return Section("Each parameter", figures, [], notes)

@@ -78,3 +78,66 @@ def test_a_search_whose_folder_is_gone_has_a_page_without_settings(tmp_path):
     text = facts(Page(lost.to_html()))
     assert "Sampler" not in text
     assert "Settings" not in text
+
+
+# ------------------------------------------------------------------ what a score is of
+
+
+@pytest.fixture(params=["between epochs", "between folds"])
+def pruned(request, tmp_path):
+    """A search with trials that were given up, and what their scores are of."""
+    is_of_epochs = request.param == "between epochs"
+    asked = {"pruner": "median"} if is_of_epochs else {"pruner": "wilcoxon", "num_splits": 6}
+    result = search(tmp_path, n_trials=14 if is_of_epochs else 10, shuffle=True, **asked)
+    given_up = [trial for trial in result.trials if trial.state == "pruned"]
+    assert given_up
+    return result, given_up
+
+
+def test_a_score_says_what_it_is_of(pruned):
+    result, given_up = pruned
+    for trial in result.trials:
+        n_folds = len(trial.fold_scores)
+        if trial in given_up and not n_folds:
+            assert trial.score_of == "validation"
+        elif trial in given_up:
+            assert trial.score_of == f"{n_folds} fold{'s' if n_folds > 1 else ''}"
+            assert trial.scores[0] == pytest.approx(np.mean(trial.fold_scores))
+        else:
+            assert trial.score_of == "all folds"
+    assert [row["score_of"] for row in result.table()] == [trial.score_of for trial in result.trials]
+
+
+def test_the_tables_have_it_beside_the_score(pruned):
+    pytest.importorskip("pandas")
+    result, _ = pruned
+    frame = result.to_dataframe()
+    assert {"state", "rmse", "epochs", "seconds"} <= {*frame.columns}
+    assert [*frame.columns].index("score_of") == [*frame.columns].index("rmse") + 1
+    assert {*frame.score_of[frame.state == "finished"]} == {"all folds"}
+    page = Page(result.to_html())
+    (table,) = [each for each in page.tables if each and each[0][:2] == ["Trial", "State"]]
+    of = table[0].index("Score of")
+    assert table[0][of - 1] == "rmse"
+    assert [row[of] for row in table[1:]] == [trial.score_of for trial in result.trials]
+    assert "Only scores of all folds are to be compared." in page.text
+
+
+def test_plots_tell_other_scores_apart(pruned):
+    result, given_up = pruned
+    drawn = {name: figure for name, figure in result.plot().items() if name.startswith(("history", "slice"))}
+    assert len(drawn) == 3
+    for name, figure in drawn.items():
+        lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+        assert lines["finished"].get_marker() == "o", name
+        assert lines["pruned"].get_marker() == "x", name
+        assert len(lines["pruned"].get_xdata()) == len(given_up)
+    text = facts(Page(result.to_html()))
+    assert "Scores of trials that were given up (grey crosses)" in text
+
+
+def test_nothing_is_said_where_all_trials_have_finished(tmp_path):
+    text = facts(Page(search(tmp_path, n_trials=2).to_html()))
+    assert "crosses" not in text
+    assert "to be compared" not in text
+    assert "all folds" in text
