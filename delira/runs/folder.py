@@ -426,9 +426,9 @@ class RunFolder:
             self._append("resumed")
         files.make_folder(self.path)
         is_new = not (self.path / LEDGER).exists()
-        with open(self.path / LEDGER, "a+b") as file, lock.of_file(file):
+        with open(self.path / LEDGER, "a+b") as file, lock.of_file(file) as is_locked:
             line = json.dumps(files.sealed({"time": timestamp(), "event": event, **facts})).encode() + b"\n"
-            file.write(mended_end(file) + line)
+            file.write(mended_end(file, is_alone=is_locked) + line)
             file.flush()
             files.sync(file)
         if is_new:

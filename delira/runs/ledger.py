@@ -31,13 +31,15 @@ def cut_line(content: bytes) -> int | None:
     return begin if content[begin:] else None
 
 
-def mended_end(file: BinaryIO) -> bytes:
-    """Cut away a last line that a crash cut short; returns what a whole one lacks: nothing, or its end.
+def mended_end(file: BinaryIO, *, is_alone: bool) -> bytes:
+    """Cut away a last line that a crash cut short; returns what the end lacks before another line: its line feed.
 
     Parameters
     ----------
     file
-        The ledger, open for reading and appending, and locked, so that nobody is just writing that line.
+        The ledger, open for reading and appending.
+    is_alone
+        Whether it is locked; without locks somebody may be just writing that line, which then stays.
     """
     if not file.seek(0, os.SEEK_END):
         return b""
@@ -45,7 +47,7 @@ def mended_end(file: BinaryIO) -> bytes:
     if file.read(1) == b"\n":
         return b""
     file.seek(0)
-    if (begin := cut_line(file.read())) is None:
+    if not is_alone or (begin := cut_line(file.read())) is None:
         return b"\n"
     file.truncate(begin)
     return b""

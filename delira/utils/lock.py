@@ -105,12 +105,17 @@ def locked(
 
 
 @contextlib.contextmanager
-def of_file(file: IO[bytes]) -> Iterator[None]:
-    """Scope in which other processes that say the same wait for this one; short, as nothing shows who it is."""
+def of_file(file: IO[bytes]) -> Iterator[bool]:
+    """Scope in which other processes that say the same wait for this one; short, as nothing shows who it is.
+
+    It is given False where there are no locks, and nobody waits.
+    """
+    is_locked = False
     if fcntl is not None:
-        with contextlib.suppress(OSError):  # where there are no locks
+        with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
-    yield
+            is_locked = True
+    yield is_locked
 
 
 def is_ours(folder: str | Path) -> bool:

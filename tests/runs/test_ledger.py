@@ -10,10 +10,10 @@ from delira.utils.files import sealed
 FIRST, LAST = (json.dumps(sealed({"event": event})).encode() for event in ("started", "finished"))
 
 
-def mended(path):
+def mended(path, *, is_alone=True):
     """What is in a file when the next line is written."""
     with open(path, "a+b") as file:
-        file.write(mended_end(file))
+        file.write(mended_end(file, is_alone=is_alone))
     return path.read_bytes()
 
 
@@ -44,6 +44,12 @@ def test_lines_that_are_whole_or_have_their_end_stay(tmp_path, content, whole):
     path.write_bytes(content)
     assert cut_line(content) is None
     assert mended(path) == whole
+
+
+def test_where_there_are_no_locks_somebody_may_be_writing_the_last_line(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(FIRST + b"\n" + LAST[:9])
+    assert mended(path, is_alone=False) == FIRST + b"\n" + LAST[:9] + b"\n"
 
 
 def test_zeros_that_a_power_loss_left_are_cut_away(tmp_path):
