@@ -83,12 +83,16 @@ class Trial:
 
     @property
     def score_of(self) -> str:
-        """What the scores are of: ``"all folds"``; of a trial that was given up or failed ``"validation"``, that of its
-        last epoch, or ``"2 folds"``, those that were tested. These are not to be compared. Empty without scores.
+        """What the scores are of: ``"all folds"``, or ``"held-out part"`` where there are no folds.
+
+        Of a trial that was given up or failed ``"validation"``, that of its last epoch, or ``"2 folds"``, those that
+        were tested: these are not to be compared. Empty without scores.
         """
-        if self.state == "finished" or not self.scores:
-            return "all folds" if self.scores else ""
         n_folds = len(self.fold_scores)
+        if not self.scores:
+            return ""
+        if self.state == "finished":
+            return "held-out part" if n_folds == 1 else "all folds"
         return f"{n_folds} fold{'s' if n_folds > 1 else ''}" if n_folds else "validation"
 
     @property

@@ -384,6 +384,12 @@ def test_a_search_is_not_continued_as_a_cross_validation(tmp_path):
         experiment(toy_kit(), tmp_path, {"training": {}}).kfold(data, **SPLITS, resume=first.path)
 
 
+def test_without_folds_a_score_is_that_of_the_part_that_was_held_out(tmp_path):
+    found = tune(toy_kit(), tmp_path, asked={"n_trials": 2, "num_splits": None})
+    assert [row["score_of"] for row in found.table()] == ["held-out part"] * 2
+    assert [len(trial.fold_scores) for trial in found.trials] == [1, 1]
+
+
 SCRIPT = """
 import sys
 from delira.search import Choice, Float
