@@ -38,7 +38,6 @@ from delira.metrics.scoring import keys_of
 from delira.runs import code_of, kept, results
 from delira.runs.folder import At, RunFolder, loss_tolerated
 from delira.runs.inner_searches import facts_of_searches
-from delira.runs.leases import FOLDER as LEASES
 from delira.training import checks, predictor
 from delira.training.epoch import batch_length
 from delira.training.keeping import Keeper, Keeping, tell_size
@@ -163,6 +162,7 @@ class CrossValidation:
                 with loss_tolerated("what a report needs of the whole run"):
                     results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
                     self._write_plan(folder)
+            n_events = len(folder.events())
             work = Work(
                 validation=self,
                 folder=folder.path,
@@ -170,8 +170,9 @@ class CrossValidation:
                 threads=folder.read_manifest().get("num_threads"),
                 allow_changes=allow_changes,
                 takeover_after=self.placement.takeover_after,
-                n_events=len(folder.events()),
-                is_leased=not self.is_trial or not self.placement.is_here or (folder.path / LEASES).exists(),
+                n_events=n_events,
+                # of a trial that was begun before, other processes may go on with folds: who began it was stopped
+                is_leased=not self.is_trial or not self.placement.is_here or n_events > 1,
             )
             folds = run_folds(work, folder, self.placement)
             facts |= self._facts_at_end(folder, facts["info"], len(splits))

@@ -81,13 +81,17 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
                 if len(failed) < len(waiting):
                     _log.error("%s %d failed: %s", work.what, number, said_by(outcome), exc_info=outcome)
                 is_hopeless = not any(map(work.validation.is_success, found.values()))
-                if is_hopeless and len(failed) >= min(placement.at_once(len(splits)), len(waiting)):
-                    outcomes.close()
-                    break
+                is_over = is_hopeless and len(failed) >= min(placement.at_once(len(splits)), len(waiting))
             else:
                 table.end(outcome)
                 found[number] = outcome
                 tell(outcome)
+                is_over = False
+            if work.what == "fold" and work.validation.is_trial:  # it has failed, as one fold after the other does
+                is_over = bool(failed) and {*range(min(failed))} <= {*found}
+            if is_over:
+                outcomes.close()
+                break
     if failed:
         _raise(failed, sorted(found), work)
     return [found[number] for number in sorted(found)]

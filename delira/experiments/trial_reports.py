@@ -78,12 +78,19 @@ class Reports:
 
     def means(self) -> dict[str, float]:
         """Each metric of the trial: its mean over the folds."""
-        found = [fold.means() for fold in sorted(self._folds, key=lambda fold: fold.fold)]  # sums have an order
+        found = [fold.means() for fold in self._counted()]
         return {name: float(np.mean([each[name] for each in found])) for name in (found[0] if found else ())}
+
+    def _counted(self) -> list[results.FoldResult]:
+        """Return the folds in the order of their numbers, as sums have one; after one that failed none counts."""
+        folds = sorted(self._folds, key=lambda fold: fold.fold)
+        if self._search.tune.prunes == "fold":  # they are run in another order
+            return folds
+        return [fold for place, fold in enumerate(folds) if fold.fold == place]
 
     def trial(self, state: str, error: str, values: Mapping[str, Any], path: Path) -> Trial:
         """Return the trial as it has ended."""
-        folds = sorted(self._folds, key=lambda fold: fold.fold)
+        folds = self._counted()
         left = time.perf_counter() - self._began_at if self._n_epochs else 0.0  # of the fold that it was given up in
         means = self.means()
         scores = tuple(means[name] for name in self._metrics) if folds else ()

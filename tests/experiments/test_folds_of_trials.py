@@ -1,7 +1,9 @@
 """The folds of one trial at the same time, and trials one after the other: faster, and not a bit else."""
 
+import contextlib
 import random
 import threading
+from pathlib import Path
 
 import pytest
 from executors import EXECUTORS, executor_called
@@ -14,6 +16,7 @@ from delira.errors import ConfigError
 from delira.execution import ProcessExecutor
 from delira.runs.folder import RunFolder
 from delira.search import SearchResult
+from delira.training.callbacks import AbstractCallback
 
 optuna = pytest.importorskip("optuna")
 
@@ -60,6 +63,55 @@ def test_a_fold_that_fails_is_a_trial_that_fails(tmp_path):
         (trial.state, trial.scores, trial.values) for trial in alone.trials
     ]
     assert "no place left" in next(trial.error for trial in found.trials if trial.state == "failed")
+
+
+class FailInFold(AbstractCallback):
+    """Raises in one fold of some trials."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def at_training_begin(self, trainer, **facts):
+        if trainer.save_path.name == f"fold_{self.number:02d}" and trainer.config.optimizer.params["lr"] > 0.03:
+            raise ValueError("no place left")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_of_a_trial_that_fails_those_folds_count_that_are_before(tmp_path, number):
+    callbacks = {"callbacks": [FailInFold(number)]}
+    alone = tune(toy_kit(), tmp_path / "alone", training=callbacks)
+    found = tune(toy_kit(), tmp_path / "folds", training=callbacks, asked=FOLDS)
+    assert {trial.state for trial in alone.trials} == {"finished", "failed"}
+    assert rows(found) == rows(alone)
+
+
+class Broken(AbstractCallback):
+    """Breaks the first training of a second fold off, and notes which folds are leased."""
+
+    def __init__(self, notes):
+        self.notes = str(notes)
+
+    def at_training_begin(self, trainer, **facts):
+        fold, notes = trainer.save_path, Path(self.notes)
+        leased = sorted(path.name.partition(".")[0] for path in fold.parent.glob(".leases/fold_*"))
+        notes.write_text((notes.read_text() if notes.exists() else "") + f"{fold.parent.name} {fold.name} {leased}\n")
+        if notes.read_text().count("\n") == 2:
+            raise KeyboardInterrupt
+
+
+def test_who_goes_on_with_a_trial_leases_its_folds_as_others_may_be_at_work_on_them(tmp_path):
+    callbacks = [Broken(tmp_path / "notes")]
+    for _ in range(2):
+        with contextlib.suppress(KeyboardInterrupt):
+            tune(
+                toy_kit(), tmp_path / "runs", training={"callbacks": callbacks}, asked={"n_trials": 1, "resume": "auto"}
+            )
+    assert (tmp_path / "notes").read_text().splitlines() == [
+        "trial_0000 fold_00 []",
+        "trial_0000 fold_01 []",
+        "trial_0000 fold_01 ['fold_01']",
+        "trial_0000 fold_02 ['fold_02']",
+    ]
 
 
 def test_a_search_goes_on_with_folds_at_once_and_without(tmp_path):
