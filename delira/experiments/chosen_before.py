@@ -1,21 +1,20 @@
 """Settings that a search chose on the data on which they are now tested: then the tests had their say in them."""
 
 import contextlib
+import numbers
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from delira.errors import DeliraError
-from delira.experiments.parameters import Parameters
 from delira.experiments.search_result import SPACES, SearchResult
 from delira.runs.folder import RunFolder
 from delira.utils import files
+from delira.utils.spaces import identity
 
 
-def with_searches(
-    leaks: Mapping[str, Any], run: RunFolder, params: Parameters, *, stacklevel: int
-) -> Mapping[str, Any]:
+def with_searches(leaks: Mapping[str, Any], run: RunFolder, request: Any, *, stacklevel: int) -> Mapping[str, Any]:
     """Warn if parameters are those that a search beside a run found best, on the same data.
 
     Parameters
@@ -24,8 +23,8 @@ def with_searches(
         As of :func:`~delira.experiments.leakage.find_leaks`.
     run
         Folder of the cross-validation; searches of the same experiment lie beside it.
-    params
-        What its networks are trained with.
+    request
+        What its networks are trained with; settings of the call go before parameters.
     stacklevel
         Of the warning: that of who called the experiment.
 
@@ -37,7 +36,8 @@ def with_searches(
     own = files.mapping(run.read_manifest().get("fingerprint")).get("data")
     if own is None:
         return leaks
-    stated = {"model": params.model_kwargs(), "training": params.training_settings()}
+    training = {**request.params.training_settings(), **request.settings, "num_epochs": request.num_epochs}
+    stated = {"model": request.params.model_kwargs(), "training": training}
     for folder in sorted(run.path.parent.iterdir()):
         with contextlib.suppress(DeliraError, OSError):  # another run that cannot be read does not end this one
             if _is_search(folder, own) and _chose(SearchResult.load(folder), stated):
@@ -64,9 +64,18 @@ def _chose(search: SearchResult, stated: Mapping[str, Any]) -> bool:
         return False
     spaces = search.searched.spaces()
     return any(
-        all(_at(stated, path) == spaces[path].valued(shown) for path, shown in trial.values.items())
+        all(
+            path in spaces and _is(_at(stated, path), spaces[path].valued(shown))
+            for path, shown in trial.values.items()
+        )
         for trial in search.best_trials
     )
+
+
+def _is(value: Any, option: Any) -> bool:
+    """Return True if a value is an option; arrays are compared by what they show."""
+    is_number = isinstance(value, numbers.Number) and isinstance(option, numbers.Number)
+    return bool(value == option) if is_number else bool(identity(value) == identity(option))
 
 
 def _at(stated: Mapping[str, Any], path: str) -> Any:

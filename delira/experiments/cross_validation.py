@@ -204,7 +204,7 @@ class CrossValidation:
         """Return what a result says besides its folds."""
         dataset, leaks = self.cases.dataset, division.leaks
         if not self.is_trial and self.nested is None:
-            leaks = with_searches(leaks, folder, self.request.params, stacklevel=5)
+            leaks = with_searches(leaks, folder, self.request, stacklevel=5)
         return {
             "n_samples": len(dataset),
             "metric_keys": self.metric_keys,

@@ -145,7 +145,7 @@ class Trial:
             fields = {field.name: told[field.name] for field in dataclasses.fields(cls) if field.name != "path"}
             fields |= {name: tuple(fields[name]) for name in ("scores", "constraints")}
             return cls(**fields | {"fold_scores": tuple(map(tuple, fields["fold_scores"]))}, path=path)
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{path / FILE_NAME} cannot be read: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 from problems import linear_problem
 from small_backends import toy_kit
@@ -10,7 +11,7 @@ from test_tuning import SPLITS, experiment, tune
 from delira.data_loading import BaseDataManager
 from delira.experiments.parameters import Parameters
 from delira.experiments.result import KFoldResult
-from delira.search import Tune
+from delira.search import Choice, Tune
 
 pytest.importorskip("optuna")
 
@@ -51,7 +52,27 @@ def test_other_data_other_settings_and_a_search_in_each_fold_are_not(tmp_path):
     assert told(tmp_path, data(), tune=Tune(n_trials=2, num_splits=2)) == []
 
 
-def test_a_search_that_cannot_be_read_ends_nothing(tmp_path):
+def test_settings_of_the_call_go_before_those_of_the_parameters(tmp_path):
     search = tune(toy_kit(), tmp_path)
-    (search.path / "manifest.json").write_text("{")
+    found = search.params.training_settings()["optimizer_params"]
+    assert told(tmp_path, data(), params=search.params, optimizer_params={**found, "lr": 0.0077}) == []
+    assert len(told(tmp_path, data(), params={"fixed": {"training": toy_kit().settings}}, optimizer_params=found)) == 1
+
+
+def test_options_that_are_arrays_are_compared_as_a_whole(tmp_path):
+    weights = [np.arange(3), np.arange(4)]
+    search = tune(toy_kit(), tmp_path, variable={"training": {"extra": {"weights": Choice(weights)}}})
+    assert len(told(tmp_path, data(), params=search.params)) == 1
+    for value in (np.arange(5), "balanced"):
+        training = {"extra": {"weights": value}}
+        experiment(toy_kit(), tmp_path, {"training": {}}, training=training).kfold(data(), **SPLITS)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("manifest.json", "{"), ("search.yml", "fixed: {}\nvariable: {}\n"), ("trials/trial_0000/trial.json", "[]")],
+)
+def test_a_search_that_cannot_be_read_ends_nothing(tmp_path, file, text):
+    search = tune(toy_kit(), tmp_path, asked={"n_trials": 1})
+    (search.path / file).write_text(text)
     assert told(tmp_path, data(), params=search.params) == []
