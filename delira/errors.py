@@ -69,6 +69,10 @@ class WorkerLostError(WorkerError):
     """The process or machine that ran a task of an executor was lost; the task may be submitted again."""
 
 
+class ExecutorError(ConfigError):
+    """An executor cannot take a task: it was shut down, has not what the task needs, or cannot send it."""
+
+
 class FoldFailedError(WorkerError):
     """A fold failed in a process of another session that works at the same run; a note has its traceback."""
 

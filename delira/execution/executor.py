@@ -94,7 +94,7 @@ class Executor(abc.ABC):
 
         Raises
         ------
-        ConfigError
+        ExecutorError
             If the task cannot be sent, naming what is in its way, or needs more than there is.
         """
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure, Packed, Unreadable, receive
-from delira.errors import ConfigError, WorkerLostError, expect
+from delira.errors import ConfigError, ExecutorError, WorkerLostError, expect
 from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
 from delira.execution.worker import (
     FORGET,
@@ -86,9 +86,9 @@ class ProcessExecutor(Executor):
     def submit(self, task: Callable[[], T], resources: Resources) -> Handle[T]:
         """Take a task; see :meth:`Executor.submit`."""
         if not self._end.still_active():
-            raise ConfigError("this executor was shut down; make a new one")
+            raise ExecutorError("this executor was shut down; make a new one")
         if resources.gpus > len(self._gpus):
-            raise ConfigError(f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here")
+            raise ExecutorError(f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here")
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
             keys = {id(each): self._shared.of(each, self._packed)[0] for each in shared}

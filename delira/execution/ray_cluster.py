@@ -19,7 +19,7 @@ import numpy as np
 
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
-from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError, expect, import_optional
+from delira.errors import ConfigError, ExecutorError, TrainingInterrupted, WorkerLostError, expect, import_optional
 from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
 from delira.execution.processes import visible_gpus
 from delira.execution.worker import (
@@ -98,11 +98,11 @@ class RayExecutor(Executor):
     def submit(self, task: Callable[[], T], resources: Resources) -> Handle[T]:
         """Take a task; see :meth:`Executor.submit`."""
         if not self._is_open:
-            raise ConfigError("this executor was shut down; make a new one")
+            raise ExecutorError("this executor was shut down; make a new one")
         there = self._ray.cluster_resources()
         for name, wanted, kind in (("CPU", resources.cpus, "cores"), ("GPU", resources.gpus, "GPUs")):
             if wanted > there.get(name, 0):
-                raise ConfigError(f"a task needs {wanted:g} {kind}, and the cluster has {there.get(name, 0):g}")
+                raise ExecutorError(f"a task needs {wanted:g} {kind}, and the cluster has {there.get(name, 0):g}")
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
             references = [self._shared.of(each, lambda value: self._ray.put(_packed(value))) for each in shared]

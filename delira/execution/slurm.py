@@ -19,7 +19,15 @@ from typing import Any
 
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
-from delira.errors import ConfigError, TrainingInterrupted, WorkerError, WorkerLostError, expect, import_optional
+from delira.errors import (
+    ConfigError,
+    ExecutorError,
+    TrainingInterrupted,
+    WorkerError,
+    WorkerLostError,
+    expect,
+    import_optional,
+)
 from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count
 from delira.execution.worker import (
     THREADS,
@@ -126,7 +134,7 @@ class SlurmExecutor(Executor):
     def submit(self, task: Callable[[], T], resources: Resources) -> Handle[T]:
         """Take a task; see :meth:`Executor.submit`."""
         if not self._is_open:
-            raise ConfigError("this executor was shut down; make a new one")
+            raise ExecutorError("this executor was shut down; make a new one")
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
             written = tuple(self._shared.of(each, self._written) for each in shared)

@@ -30,7 +30,7 @@ from delira.data_loading.workers.process import (
     find_unpicklable,
     receive,
 )
-from delira.errors import ConfigError, TrainingInterrupted
+from delira.errors import ConfigError, ExecutorError, TrainingInterrupted
 from delira.execution.executor import Shared
 from delira.utils import references
 from delira.utils.signals import DUMP_SIGNAL
@@ -116,14 +116,14 @@ def refusing_what_cannot_travel(value: object, what: str) -> Iterator[None]:
 
     Raises
     ------
-    ConfigError
+    ExecutorError
         Saying where it is.
     """
     try:
         yield
     except Exception as error:
         place, reason = find_unpicklable(value, dumps_task({})) or (what, error)
-        raise ConfigError(
+        raise ExecutorError(
             f"tasks are sent to other processes, but {place} cannot be pickled: {reason}; open it when it is first "
             "used and leave it out of __getstate__, or leave executor and n_jobs out"
         ) from error

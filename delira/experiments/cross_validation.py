@@ -162,7 +162,6 @@ class CrossValidation:
                 with loss_tolerated("what a report needs of the whole run"):
                     results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
                     self._write_plan(folder)
-            n_events = len(folder.events())
             work = Work(
                 validation=self,
                 folder=folder.path,
@@ -170,9 +169,9 @@ class CrossValidation:
                 threads=folder.read_manifest().get("num_threads"),
                 allow_changes=allow_changes,
                 takeover_after=self.placement.takeover_after,
-                n_events=n_events,
+                n_events=len(folder.events()),
                 # of a trial that was begun before, other processes may go on with folds: who began it was stopped
-                is_leased=not self.is_trial or not self.placement.is_here or n_events > 1,
+                is_leased=not self.is_trial or not self.placement.is_here or len(folder.events()) > 1,
             )
             folds = run_folds(work, folder, self.placement)
             facts |= self._facts_at_end(folder, facts["info"], len(splits))

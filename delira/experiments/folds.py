@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_view import FoldTable, NoTable, shown_folds
-from delira.errors import CheckpointError, FoldFailedError, TrainingInterrupted, WorkerLostError
+from delira.errors import (
+    CheckpointError,
+    DeliraError,
+    ExecutorError,
+    FoldFailedError,
+    TrainingInterrupted,
+    WorkerLostError,
+)
 from delira.experiments.fold_task import FoldTask, Work
 from delira.experiments.placement import Placement, tell_of_threads
 from delira.experiments.run_request import shared_objects
@@ -81,17 +88,15 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
                 if len(failed) < len(waiting):
                     _log.error("%s %d failed: %s", work.what, number, said_by(outcome), exc_info=outcome)
                 is_hopeless = not any(map(work.validation.is_success, found.values()))
-                is_over = is_hopeless and len(failed) >= min(placement.at_once(len(splits)), len(waiting))
+                is_hopeless = is_hopeless and len(failed) >= min(placement.at_once(len(splits)), len(waiting))
+                # of a trial the first fold that fails is told, and those before it count, whoever was faster
+                if is_hopeless and not work.validation.is_trial:
+                    outcomes.close()
+                    break
             else:
                 table.end(outcome)
                 found[number] = outcome
                 tell(outcome)
-                is_over = False
-            if work.what == "fold" and work.validation.is_trial:  # it has failed, as one fold after the other does
-                is_over = bool(failed) and {*range(min(failed))} <= {*found}
-            if is_over:
-                outcomes.close()
-                break
     if failed:
         _raise(failed, sorted(found), work)
     return [found[number] for number in sorted(found)]
@@ -232,7 +237,8 @@ class _HandedOut:
         """Yield what became of each fold, in the order in which they end."""
         from delira.execution import Shared
 
-        _tell_of_callbacks(self._work.validation.request.callbacks)
+        if not self._work.validation.is_trial:  # a search tells it once
+            tell_of_callbacks(self._work.validation.request.callbacks)
         shared = Shared(dataclasses.replace(self._work, validation=self._work.validation.alone()))
         told = {f"{self._work.what}s": [*waiting], "executor": type(self._executor).__name__}
         self._folder.log("handed_out", **told, **vars(self._needs))
@@ -265,7 +271,13 @@ class _HandedOut:
 
     def _submit(self, shared: "Shared[Work]", number: int, over: int = 0) -> "Handle[Any]":
         self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
-        return self._executor.submit(FoldTask(shared, number, number == self._first, over), self._needs)
+        try:
+            return self._executor.submit(FoldTask(shared, number, number == self._first, over), self._needs)
+        except DeliraError:
+            raise
+        except Exception as error:  # of an executor of the user's own: that is no fault of a fold
+            what = f"{type(self._executor).__name__} did not take {self._work.what} {number}"
+            raise ExecutorError(f"{what}: {said_by(error)}") from error
 
     def _outcome(self, number: int, make: Any) -> results.FoldResult | Exception | None:
         """Return what became of a fold; ``None`` if it is run again, or by somebody else."""
@@ -372,8 +384,14 @@ class _Followed:
         table.follow(number, records, num_epochs, left)
 
 
-def _tell_of_callbacks(callbacks: Sequence[Any]) -> None:
-    """Say what callbacks cannot do that run in other processes."""
+def tell_of_callbacks(callbacks: Sequence[Any]) -> None:
+    """Say what callbacks cannot do that run in other processes.
+
+    Parameters
+    ----------
+    callbacks
+        Of the trainings.
+    """
     if shared_objects(callbacks):
         names = ", ".join(sorted({type(callback).__name__ for callback in callbacks if shared_objects([callback])}))
         _log.warning(

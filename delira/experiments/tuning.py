@@ -10,6 +10,7 @@ import logging
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from delira.errors import (
     CheckpointError,
     ConfigError,
     DataError,
+    ExecutorError,
     LeaseLostError,
     TrialPruned,
     UnreadableError,
+    WorkerLostError,
     check_known,
     expect,
 )
@@ -30,7 +33,7 @@ from delira.experiments import experiment_file, kfold_call, splits
 from delira.experiments.cross_validation import CrossValidation
 from delira.experiments.division import Division
 from delira.experiments.fold_task import Work
-from delira.experiments.folds import run_folds
+from delira.experiments.folds import run_folds, tell_of_callbacks
 from delira.experiments.leakage import find_leaks
 from delira.experiments.parameters import Parameters
 from delira.experiments.placement import Placement
@@ -50,6 +53,8 @@ from delira.utils.spaces import Space
 
 _log = logging.getLogger("delira")
 
+#: what no settings are to blame for: the same call runs the trial again
+_NOT_OF_A_TRIAL = (LeaseLostError, UnreadableError, WorkerLostError, ExecutorError, CancelledError)
 #: errors of a disk that has no place, or is away: the next trial could not be written, either
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -330,6 +335,7 @@ class Search:
             return
         threads = folder.read_manifest().get("num_threads")
         needs = placement.needs(threads, self.request.settings.get("device"), self.n_processes)
+        tell_of_callbacks(self.request.callbacks)
         with placement.opened(n_parts, folder.path) as executor:
             folds = dataclasses.replace(placement, executor=executor, n_jobs=None, resources=needs, mirror=None)
             yield dataclasses.replace(placement, executor="here", n_jobs=None, resources=None), folds
@@ -406,7 +412,7 @@ class Search:
             trial = self._judged(reports.trial("finished", "", values, path), known, reports)
         except TrialPruned as pruned:
             trial = reports.trial("pruned", str(pruned), values, path)
-        except (LeaseLostError, UnreadableError):
+        except _NOT_OF_A_TRIAL:
             raise
         except Exception as failure:
             if isinstance(failure, OSError) and failure.errno in _OF_THE_DISK:

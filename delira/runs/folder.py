@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -390,7 +391,9 @@ class RunFolder:
                     told["notes"] = [*map(str, notes)]
                 with contextlib.suppress(OSError, CheckpointError):  # a full disk must not hide what happened
                     self._append("broken_off", **told)
-                if any(self.path.glob("fold_*/checkpoints/*")):
+                is_part = any((folder / LEDGER).exists() for folder in self.path.parents[:2])
+                begun = itertools.chain(self.path.glob("fold_*/checkpoints/*"), self.path.glob("trials/*"))
+                if any(begun) and not is_part:  # of a part of a search, which goes on as a whole
                     error.add_note(f"The run can be continued from its last checkpoint: resume={str(self.path)!r}")
                 raise
             if not self._is_read:

@@ -1,7 +1,9 @@
 """The folds of one trial at the same time, and trials one after the other: faster, and not a bit else."""
 
 import contextlib
+import os
 import random
+import signal
 import threading
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from small_backends import toy_kit
 from test_tuning import Fail, finished, rows, run_killed, tune
 
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
+from delira.errors import ConfigError, ExecutorError, WorkerLostError
 from delira.execution import ProcessExecutor
 from delira.runs.folder import RunFolder
 from delira.search import SearchResult
@@ -63,6 +65,75 @@ def test_a_fold_that_fails_is_a_trial_that_fails(tmp_path):
         (trial.state, trial.scores, trial.values) for trial in alone.trials
     ]
     assert "no place left" in next(trial.error for trial in found.trials if trial.state == "failed")
+
+
+class KillWorker(AbstractCallback):
+    """Ends the process that trains, as the system does when memory runs out, while a file is there."""
+
+    def __init__(self, file):
+        self.file = str(file)
+
+    def at_training_begin(self, trainer, **facts):
+        if Path(self.file).exists() and trainer.save_path.parts[-2:] == ("trial_0002", "fold_01"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Locked:
+    """A transform that cannot be sent."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, **sample):
+        return sample
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("transforms", "asked", "said"),
+    [(None, {"resources": {"gpus": 1}}, "needs 1 GPUs"), (Locked(), {}, "cannot be pickled")],
+)
+def test_an_executor_that_cannot_take_folds_is_no_fault_of_a_trial(tmp_path, transforms, asked, said):
+    def search(path, **asked):
+        return tune(
+            toy_kit(), path, data=BaseDataManager(linear_problem(24, 3, 7), 4, transforms=transforms), asked=asked
+        )
+
+    whole = search(tmp_path / "whole")
+    run = search(tmp_path / "parts", n_trials=2).path
+    with pytest.raises(ExecutorError, match=said):
+        search(tmp_path / "parts", resume=run, **FOLDS, **asked)
+    assert len([*run.glob("trials/*/trial.json")]) == 2
+    assert rows(search(tmp_path / "parts", resume=run)) == rows(whole)
+
+
+def test_an_executor_that_was_shut_down_ends_the_search_and_no_trial(tmp_path):
+    executor = ProcessExecutor(2)
+
+    def constraint(params, metrics):
+        executor.shutdown()
+        return 0.0
+
+    asked = {"parallel": "folds", "executor": executor, "constraints": constraint}
+    with pytest.raises(ExecutorError, match="shut down"):
+        tune(toy_kit(), tmp_path, asked=asked)
+    assert [path.parent.name for path in tmp_path.rglob("trial.json")] == ["trial_0000"]
+
+
+def test_a_worker_that_is_lost_again_and_again_ends_the_search_and_no_trial(tmp_path):
+    file = tmp_path / "no memory"
+    callbacks = {"callbacks": [KillWorker(file)]}
+    whole = tune(toy_kit(), tmp_path / "whole", training=callbacks)
+    file.touch()
+    with pytest.raises(WorkerLostError, match="SIGKILL") as caught:
+        tune(toy_kit(), tmp_path / "parts", training=callbacks, asked=FOLDS)
+    (run,) = tmp_path.glob("parts/*/*")
+    assert f"resume={str(run)!r}" in caught.value.__notes__[-1]
+    assert not any("trial_0002" in note and "resume=" in note for note in caught.value.__notes__)
+    file.unlink()
+    assert rows(tune(toy_kit(), tmp_path / "parts", training=callbacks, asked={"resume": run, **FOLDS})) == rows(whole)
 
 
 class FailInFold(AbstractCallback):
