@@ -297,6 +297,8 @@ class Draws:
         self.parts, self.seed, self.within = parts, seed, within
         self.groups = None if groups is None else np.asarray(groups)
         self.cases = np.unique(np.concatenate([part.cases for part in parts]))
+        if within and len(self.cases) < sum(len(part.cases) for part in parts):
+            raise ValueError("parts that share cases are not drawn by themselves: the draws of a case are one number")
 
     @property
     def note(self) -> str:
