@@ -22,7 +22,7 @@ _KEEPING_NAMES = tuple(field.name for field in dataclasses.fields(Keeping))
 _DEFAULTS: Mapping[str, Any] = {
     **dict.fromkeys(("metrics", "num_epochs", "num_splits", "train_kwargs", "test_kwargs", "metric_keys", "params")),
     **dict.fromkeys(("preprocessing", "folds", *_KEEPING_NAMES)),
-    **{field.name: field.default for field in dataclasses.fields(Placement)},
+    **{field.name: field.default for field in dataclasses.fields(Placement) if field.name in _PLACEMENT_NAMES},
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from delira.report import plots
-from delira.report.page import shown_section, template
+from delira.report.page import made_with, shown_section, template
 from delira.report.predictions import learned_from
 from delira.report.summary import fold_values, is_of_class
 from delira.report.table import DASH, MetricColumn, Right, Section, Table, metric_columns
@@ -176,7 +176,7 @@ def size_page(curve: Any) -> str:
     ]
     page = template("search.html.j2").render(
         name=curve.name or "learning curve", kind="Learning curve", facts=facts, warnings=curve.warnings,
-        sections=[shown_section(section) for section in sections], many_rows=_MANY,
+        sections=[shown_section(section) for section in sections], many_rows=_MANY, **made_with(curve.result),
     )  # fmt: skip
     return str(page)
 
