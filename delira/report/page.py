@@ -3,7 +3,7 @@
 import contextlib
 import datetime
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def made_with(result: Any) -> dict[str, list[tuple[str, str]]]:
     """
     versions = result.info.get("versions")
     return {
-        "settings": [*flat({k: v for k, v in result.info.items() if k not in _SPECIAL}), *fingerprints(result)],
+        "settings": [*flat(_labelled(result.info, _SPECIAL)), *fingerprints(result)],
         "versions": flat(versions) if isinstance(versions, Mapping) else [],
     }
 
@@ -223,6 +223,11 @@ def places(results: Sequence[Any], name: str) -> list[dict[str, Any] | None]:
         else None
         for (row, values), each in zip(rows, shown, strict=True)
     ]
+
+
+def _labelled(info: Mapping[str, Any], without: Container[str]) -> dict[str, Any]:
+    """What is said of a run by the names that people read: files keep that which backends had first."""
+    return {"backend" if key == "room" else key: value for key, value in info.items() if key not in without}
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -504,7 +509,7 @@ def _settings(result: Any) -> list[tuple[str, str]]:
     """Return what was set, name by name."""
     import yaml
 
-    info = {key: value for key, value in result.info.items() if key not in _NOT_COMPARED}
+    info = _labelled(result.info, _NOT_COMPARED)
     settings = result.info.get("settings")
     if isinstance(settings, str):
         with contextlib.suppress(yaml.YAMLError):
