@@ -19,14 +19,7 @@ from scipy import stats
 
 from delira.comparison.auroc import delong_areas, delong_test
 from delira.comparison.many import cliques, critical_difference, friedman_test, holm, ranks_of
-from delira.comparison.tests_of_cases import (
-    OfCases,
-    Stratum,
-    mcnemar_test,
-    paired_bootstrap,
-    scores_bootstrap,
-    strata_of,
-)
+from delira.comparison.tests_of_cases import OfCases, mcnemar_test, paired_bootstrap, scores_bootstrap
 from delira.comparison.tests_of_folds import (
     corrected_t_test,
     naive_t_test,
@@ -35,7 +28,7 @@ from delira.comparison.tests_of_folds import (
 )
 from delira.metrics import AurocMetric
 from delira.metrics.of_cases import statistic_of
-from delira.report.bootstrap import Resampling
+from delira.report.bootstrap import Resampling, Stratum, strata_of
 
 N_CASES, N_FEATURES, SHIFT, ROPE, LEVEL = 200, 10, 0.28, 0.01, 0.05
 AT_ONCE = 100
