@@ -79,7 +79,9 @@ def search_of(experiment: Any, arguments: Mapping[str, Any]) -> "Search":
 def _check_folds_at_once(placement: Placement, tune: Tune, *, has_folds: bool) -> None:
     """Refuse folds beside each other where nothing runs beside another, or their order decides something."""
     if placement.is_here:
-        raise ConfigError("parallel='folds' runs the folds of a trial at the same time: say n_jobs= or executor=, too")
+        raise ConfigError(
+            "parallel='folds' runs the folds of a trial at the same time: say n_jobs=2 or more, or executor=, too"
+        )
     if tune.num_splits is None and not has_folds:
         raise ConfigError("parallel='folds' needs folds, and each trial is trained once: say num_splits=")
     if tune.pruner is not None:

@@ -39,6 +39,14 @@ def test_settings_of_a_search_on_the_same_data_are_told(tmp_path):
     assert said.startswith(f"the search {search.path.name} ")
 
 
+@pytest.mark.filterwarnings("ignore:samples carry 'patient'", "ignore:the search")
+def test_it_is_told_beside_what_else_makes_scores_too_good(tmp_path):
+    patients = BaseDataManager(linear_problem(24, 3, 7, patient=np.arange(24) // 2), 4)
+    params = tune(toy_kit(), tmp_path, data=patients).params
+    found = experiment(toy_kit(), tmp_path).kfold(patients, params=params, **SPLITS).warnings
+    assert [any(said in text for text in found) for said in ("samples carry 'patient'", SAID)] == [True, True]
+
+
 def test_the_same_values_from_a_file_are_told_too(tmp_path):
     file = tune(toy_kit(), tmp_path).params.save(tmp_path / "best.yml")
     assert len(told(tmp_path, data(), params=Parameters.load(file), num_epochs=4)) == 1

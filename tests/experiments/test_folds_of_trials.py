@@ -219,8 +219,9 @@ def test_one_whose_processes_are_killed_has_the_trials_of_one_after_the_other(tm
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"parallel": "folds"}, "say n_jobs= or executor="),
-        ({"parallel": "folds", "executor": "here"}, "say n_jobs= or executor="),
+        ({"parallel": "folds"}, "say n_jobs=2 or more, or executor="),
+        ({"parallel": "folds", "n_jobs": 1}, "say n_jobs=2 or more, or executor="),
+        ({"parallel": "folds", "executor": "here"}, "say n_jobs=2 or more, or executor="),
         ({**FOLDS, "num_splits": None}, "needs folds"),
         ({**FOLDS, "pruner": "halving"}, "one after the other"),
         ({**FOLDS, "num_splits": 6, "pruner": "wilcoxon"}, "one after the other"),
