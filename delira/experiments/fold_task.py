@@ -163,6 +163,22 @@ class Work:
             self.validation.log_finished(folder, fold)
         return fold
 
+    def tell_finished(self, folder: RunFolder, number: int, fold: Any) -> bool:
+        """Tell the ledger of a finished part that it does not know, once, whoever else has found it.
+
+        Returns
+        -------
+        bool
+            False: somebody else is at it.
+        """
+        lease = self.leases.take(self.part_of(number))
+        if lease is None:
+            return False
+        with lease:  # whoever finished it may have told it since the ledger was read
+            if not self.since(folder, "finished", number):
+                self.validation.log_finished(folder, fold)
+        return True
+
     def tell_failed(self, folder: RunFolder, number: int, error: Exception) -> None:
         """Tell the ledger why a part has no result."""
         notes = [*map(str, getattr(error, "__notes__", ()))]

@@ -115,10 +115,8 @@ def _find_finished(
         # who holds it may be about to say so, and to say it once
         is_held = not is_finished and work.part_of(number) in held
         fold = None if is_held else work.read(number, is_finished=is_finished)
-        if fold is not None:
+        if fold is not None and (is_finished or work.tell_finished(folder, number, fold)):
             found[number] = fold
-            if number not in finished:
-                work.validation.log_finished(folder, fold)
             table.end(fold, was_read=True)
         elif work.validation.is_chosen(number):
             waiting.append(number)

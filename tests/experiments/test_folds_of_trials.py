@@ -16,6 +16,7 @@ from test_tuning import Fail, finished, rows, run_killed, tune
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, ExecutorError, WorkerLostError
 from delira.execution import ProcessExecutor
+from delira.experiments.tuning import Search
 from delira.runs.folder import RunFolder
 from delira.search import SearchResult
 from delira.training.callbacks import AbstractCallback
@@ -204,6 +205,27 @@ def test_two_programs_share_such_a_search(tmp_path):
     assert rows(found) == rows(whole)
     (run,) = {found.path}
     assert sorted(each["trial"] for each in told(run, "trial_finished")) == [*range(6)]
+
+
+def test_a_trial_that_another_program_tells_of_right_after_it_was_read_is_told_once(tmp_path, monkeypatch):
+    whole = tune(toy_kit(), tmp_path, asked={"n_trials": 2})
+    ledger = whole.path / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    (end,) = [line for line in lines if b'"trial_finished"' in line and b'"trial": 1' in line]
+    ledger.write_bytes(b"".join(line for line in lines if line != end))
+    read = Search.read_fold
+
+    def read_before_it_is_told(self, path, number, split, **known):
+        trial = read(self, path, number, split, **known)
+        if number == 1:
+            with open(ledger, "ab") as file:
+                file.write(end)
+        return trial
+
+    monkeypatch.setattr(Search, "read_fold", read_before_it_is_told)
+    found = tune(toy_kit(), tmp_path, asked={"n_trials": 2, "resume": whole.path})
+    assert rows(found) == rows(whole)
+    assert [each["trial"] for each in told(whole.path, "trial_finished")] == [0, 1]
 
 
 @pytest.mark.slow
