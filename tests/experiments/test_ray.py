@@ -366,7 +366,7 @@ cluster.shutdown()
 def test_the_fold_of_a_lost_node_is_placed_again(tmp_path):
     process = run(NODES.format(folder=str(tmp_path)))
     said, complained = process.communicate(timeout=500)
-    assert said.splitlines()[-1] == "True 1", complained[-3000:]
+    assert "True 1" in said.splitlines(), complained[-3000:]  # Ray shows what the node had said, at any time
 
 
 JOINS = """
