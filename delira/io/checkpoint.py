@@ -1,5 +1,6 @@
 """Checkpoints of one run: how they are named, published, verified and found again."""
 
+import contextlib
 import dataclasses
 import fnmatch
 import functools
@@ -7,7 +8,7 @@ import itertools
 import os
 import re
 import warnings
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,18 +16,29 @@ from delira.errors import CheckpointError, UnreadableError, check_functions, che
 from delira.io import shards
 from delira.io.container import verify_zip
 from delira.io.shards import digest_of
-from delira.utils.files import as_path, publish, publish_copy, publish_link, read_patiently, sweep_partials, sync_folder
+from delira.utils.files import (
+    as_path,
+    partial_of,
+    publish,
+    publish_copy,
+    publish_link,
+    read_patiently,
+    sweep_partials,
+    sync_folder,
+)
 
 #: what a checkpoint may say of itself that it was saved under
 _NAME = re.compile(r"best|last|epoch_\d+(_step_\d+)?")
 #: entry of a tree: ending of a file beside it -> its SHA-256
 BESIDE = "beside"
-LAST, PREVIOUS, NEXT = "last", "previous", "next"
+BEST, LAST, PREVIOUS = "best", "last", "previous"
 #: version of the layout of checkpoints
 FORMAT = 1
 Write = Callable[[BinaryIO, Mapping[str, Any]], None]
 #: links, copies or renames a file
 Put = Callable[[Path, Path], object]
+#: whose names reach the disk with the next sync of the folder
+_link = functools.partial(publish_link, names_later=True)
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -37,7 +49,7 @@ class CheckpointFolder:
     ``<n>`` in ``checkpoint_epoch_<n>`` is the number of finished epochs. ``checkpoint_last`` and
     ``checkpoint_best`` are further names of files that were serialised once. ``checkpoint_previous`` is the state
     before the last: from the first save on there are always two whole files that share no byte on the disk, also
-    while one is written. ``checkpoint_next`` is there only while a state without another name replaces the last.
+    while one is written.
     """
 
     folder: Path
@@ -67,15 +79,36 @@ class CheckpointFolder:
     def save(self, tree: Mapping[str, Any], *names: str) -> Path:
         """Serialise ``tree`` once and publish it under every name; ``"last"`` is replaced last.
 
-        What was the last becomes ``checkpoint_previous``, once the new state has a name.
+        All names reach the disk with one sync of the folder, but for ``"best"``, which is there before a last that
+        says so. What was the last becomes ``checkpoint_previous``, once the new state has its names there.
         """
-        first, *others = [name for name in names if name != LAST] or [NEXT]
-        path = self.publish(self.path(first), tree)
-        for other in others:
-            self._put(publish_link, path, self.path(other))
-        if LAST in names:
-            self._make_last(path)
-        return self.path(LAST) if first == NEXT else path
+        first, *others = sorted(names, key=LAST.__eq__)
+        with self._kept_as_previous() if LAST in names else contextlib.nullcontext():
+            path = self.publish(self.path(first), tree, names_later=True)
+            for other in others:
+                if other == LAST and BEST in names:
+                    sync_folder(self.folder)
+                self._put(_link, path, self.path(other))
+            sync_folder(self.folder)
+        return path
+
+    @contextlib.contextmanager
+    def _kept_as_previous(self) -> Iterator[None]:
+        """Scope that replaces the last, which is the one before then."""
+        last, previous = self.path(LAST), self.path(PREVIOUS)
+        has_own = is_there(last) and not _is_same(last, previous)
+        kept = partial_of(previous)
+        try:
+            if has_own:
+                self._put(_link_anew, last, kept)
+            yield
+            if has_own:  # it reaches the disk with the next save, and what it was is whole until then
+                self._put(os.replace, kept, previous)
+            elif not is_there(previous):
+                self._put(publish_copy, last, previous)
+        finally:
+            for path in (kept, *(self._beside(kept, ending) for ending in self.beside)):
+                path.unlink(missing_ok=True)
 
     def _make_last(self, path: Path) -> None:
         """Let ``path`` be the last, and what was that, the one before; at no time do both names mean one file only."""
@@ -84,28 +117,22 @@ class CheckpointFolder:
             self._put(publish_copy, path, last)
         elif not _is_same(path, last):
             if is_there(last):
-                # the folder is synced with the next name
-                self._put(publish_link, last, previous, functools.partial(publish_link, durable=False))
-            if path == self.path(NEXT):
-                self._put(publish_link, path, last, os.replace)  # while the names change both must be whole
-                sync_folder(self.folder)
-                self._remove_next()
-            else:
-                self._put(publish_link, path, last)
+                self._put(_link, last, previous)
+            self._put(publish_link, path, last)
         if _is_same(previous, last) or not is_there(previous):
             self._put(publish_copy, last, previous)
+
+    def settle(self) -> None:
+        """Let all names reach the disk: none of them changes any more."""
+        if self.folder.is_dir():
+            sync_folder(self.folder)
 
     def renew_previous(self) -> None:
         """Let the state before the last be a copy of the last: what it was belongs to a training that was left."""
         if is_there(self.path(LAST)):
             self._put(publish_copy, self.path(LAST), self.path(PREVIOUS))
 
-    def _remove_next(self) -> None:
-        """Take the name away that a crash left; its state has others by now."""
-        for path in (self.path(NEXT), *(self._beside(self.path(NEXT), ending) for ending in self.beside)):
-            path.unlink(missing_ok=True)
-
-    def publish(self, path: Path, tree: Mapping[str, Any]) -> Path:
+    def publish(self, path: Path, tree: Mapping[str, Any], *, names_later: bool = False) -> Path:
         """Serialise ``tree``; the files beside it go first, and it names their checksums."""
         digests = {
             ending: digest_of(publish(self._beside(path, ending), functools.partial(_fill, write, tree)))
@@ -114,19 +141,19 @@ class CheckpointFolder:
         whole = {**tree, BESIDE: digests} if digests else tree
         if shards.spread(whole):
             whole = shards.write(self.folder, whole, self.write)
-        return publish(path, lambda file: self.write(file, whole))
+        return publish(path, lambda file: self.write(file, whole), names_later=names_later)
 
     def _beside(self, path: Path, ending: str) -> Path:
         """Return a file beside a checkpoint, which may have been set aside."""
         base, found, aside = path.name.partition(self.suffix)
         return path.with_name(base + ending + aside if found else path.stem + ending)
 
-    def _put(self, put: Put, source: Path, target: Path, put_itself: Put | None = None) -> None:
+    def _put(self, put: Put, source: Path, target: Path) -> None:
         """Link or copy a checkpoint under another name, and before it what lies beside it."""
         for ending in self.beside:
             if (beside := self._beside(source, ending)).exists():
                 put(beside, self._beside(target, ending))
-        (put_itself or put)(source, target)
+        put(source, target)
 
     def _rename(self, path: Path, ending: str) -> Path | None:
         """Set a checkpoint aside, under a name that is free; ``None`` if that is not possible."""
@@ -142,7 +169,7 @@ class CheckpointFolder:
 
     def best(self) -> Path | None:
         """Return the best checkpoint, if there is one."""
-        path = self.path("best")
+        path = self.path(BEST)
         return path if path.exists() else None
 
     def numbered(self) -> list[tuple[tuple[int, int], Path]]:
@@ -171,7 +198,7 @@ class CheckpointFolder:
         """
         found: tuple[Path, dict[str, Any]] | None = None
         reached = (-1, 0)
-        for name in (LAST, NEXT, "best", PREVIOUS):  # they have their epoch inside
+        for name in (LAST, BEST, PREVIOUS):  # they have their epoch inside
             path = self.path(name)
             if found is not None and (_is_same(path, found[0]) or (name == PREVIOUS and found[0] == self.path(LAST))):
                 continue  # what is before a last that is whole is not newer
@@ -189,13 +216,11 @@ class CheckpointFolder:
 
     def complete(self, path: Path, tree: Mapping[str, Any]) -> None:
         """Give the newest checkpoint, with content ``tree``, the names that a crash in :meth:`save` left out."""
-        if path != self.path(LAST):
-            for name in tree.get("names", [LAST]):
-                target = self.path(str(name))
-                if _NAME.fullmatch(str(name)) and name != LAST and target != path:
-                    self._put(publish_link, path, target)
+        for name in tree.get("names", [LAST]):
+            target = self.path(str(name))
+            if _NAME.fullmatch(str(name)) and name != LAST and target != path and not (target.is_dir() or _is_same(path, target)):
+                self._put(publish_link, path, target)
         self._make_last(path)
-        self._remove_next()
 
     def prune(self, keep: Container[Path]) -> None:
         """Delete the numbered checkpoints that are not in ``keep``; other names of the same files stay."""
@@ -219,7 +244,7 @@ class CheckpointFolder:
         for later, other in self.numbered():
             if later > place:
                 self._rename(other, "superseded")
-        for name in ("best", NEXT, PREVIOUS):
+        for name in (BEST, PREVIOUS):
             tree = self.load_or_warn(self.path(name))
             if tree is not None and place_of(tree) > place:
                 self._rename(self.path(name), "superseded")
@@ -270,6 +295,14 @@ class CheckpointFolder:
         """Delete parts of checkpoints that are gone; those that were set aside keep theirs."""
         if (self.folder / shards.FOLDER).is_dir():
             shards.sweep(self.folder, [self.folder / name for name in self._names() if self.suffix in name])
+
+
+def _link_anew(source: Path, target: Path) -> None:
+    """Give a file a further name that nothing has."""
+    try:
+        os.link(source, target)
+    except OSError:
+        publish_copy(source, target, names_later=True)
 
 
 def _is_ending(name: object) -> bool:

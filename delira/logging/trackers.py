@@ -35,6 +35,10 @@ _SERVER_HINT = (
 )
 
 
+#: seconds until readers see what was written for TensorBoard
+_BETWEEN_FLUSHES = 1
+
+
 class MLflowHandler(MessageHandler):
     """Write messages to MLflow: numbers as metrics, pictures, plots and texts as artifacts.
 
@@ -269,7 +273,8 @@ class TensorboardXLoggingHandler(MessageHandler):
     level
         Records below it are left out.
     **kwargs
-        Handed to ``tensorboardX.SummaryWriter``.
+        Handed to ``tensorboardX.SummaryWriter``; ``flush_secs`` is 1 unless it is given: readers see what was written
+        after a second.
 
     Raises
     ------
@@ -304,7 +309,7 @@ class TensorboardXLoggingHandler(MessageHandler):
         """Write one message."""
         folder = "steps" if place is not None and place.axis == "step" else ""
         if folder not in self._writers:
-            arguments = {**self._places.get(folder, {}), **self.kwargs}
+            arguments = {"flush_secs": _BETWEEN_FLUSHES, **self._places.get(folder, {}), **self.kwargs}
             self._writers[folder] = open_events(self.log_dir / folder, **arguments)
         writer = self._writers[folder]
         name, step = name_of(message, place), message.step or 0
@@ -321,9 +326,7 @@ class TensorboardXLoggingHandler(MessageHandler):
             writer.add_image(name, picture, step)
 
     def flush(self) -> None:
-        """Let readers see what was written."""
-        for writer in self._writers.values():
-            writer.flush()
+        """Do nothing: a thread of each writer syncs its file, by ``flush_secs``, and no epoch waits for that."""
 
     def close(self) -> None:
         """Close the files."""

@@ -70,6 +70,8 @@ class Saver:
         self._failure: Exception | None = None
         self._written_at = time.monotonic()
         self._stamp: tuple[int, int] | None = None
+        #: whether a name may not have reached the disk yet
+        self._is_loose = False
 
     # ------------------------------------------------------------------ when
 
@@ -140,6 +142,12 @@ class Saver:
     def finish(self, *, quietly: bool = False) -> None:
         """Wait until everything is on disk; ``quietly`` only logs failures, since another error is on its way."""
         self._join()
+        if self._is_loose:
+            self._is_loose = False
+            try:
+                self.folder.settle()
+            except OSError as error:
+                self._failure = self._failure or self._explained(error, ["last"])
         if quietly and self._failure is not None:
             _log.warning("%s", self._failure)
             self._failure = None
@@ -162,6 +170,7 @@ class Saver:
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             if self.hashes is not None:  # first: no checkpoint is continued from without its line
                 self.hashes.note(tree)
+            self._is_loose = True
             self.folder.save(tree, *names)
             self.prune(tree["state"])
             self.folder.sweep_shards()

@@ -58,7 +58,9 @@ def sync(file: BinaryIO) -> None:
         os.fsync(file.fileno())
 
 
-def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> Path:
+def publish(
+    path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True, names_later: bool = False
+) -> Path:
     """Let ``write`` fill a file that appears under its name only when it is complete.
 
     The bytes go to a temporary file in the same folder, which is flushed, synced and renamed;
@@ -73,6 +75,8 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
         Called with the open temporary file.
     durable
         ``False`` leaves the syncing out: for files that can be made again.
+    names_later
+        The content is synced, and the syncing of the folder left to who writes into it next.
 
     Raises
     ------
@@ -84,7 +88,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
     check_ours(path.parent)
     if not path.parent.is_dir():
         make_folder(path.parent)
-    partial = path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    partial = partial_of(path)
     refused: list[OSError] = []
     try:
         with open(partial, "xb") as file:
@@ -119,10 +123,16 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
             raise refused[0] from None
         raise
     if durable:
-        sync_folder(path.parent)
+        if not names_later:
+            sync_folder(path.parent)
     else:  # nobody holds a lock of the folder, who could sweep it
         sweep_abandoned(path.parent, path.name)
     return path
+
+
+def partial_of(path: Path) -> Path:
+    """Return a name beside a file that nobody has, for what is not to be found under its own yet."""
+    return path.with_name(f"{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
 
 
 def sweep_abandoned(folder: Path, name: str | None = None, *, patience: float = 0) -> None:
@@ -164,35 +174,36 @@ def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
     return publish(path, lambda file: file.write(text.encode()), durable=durable)
 
 
-def publish_copy(source: Path, target: Path) -> Path:
+def publish_copy(source: Path, target: Path, *, names_later: bool = False) -> Path:
     """Write the content of the complete file ``source`` again, into a file of its own."""
     with open(source, "rb") as original:
-        return publish(target, functools.partial(shutil.copyfileobj, original, length=1 << 20))
+        copy = functools.partial(shutil.copyfileobj, original, length=1 << 20)
+        return publish(target, copy, names_later=names_later)
 
 
-def publish_link(source: Path, target: Path, *, durable: bool = True) -> Path:
+def publish_link(source: Path, target: Path, *, names_later: bool = False) -> Path:
     """Give the complete file ``source`` a second name, atomically; a copy where links are not possible.
 
     Parameters
     ----------
     source, target
         The file, and its second name, which replaces a file that has it.
-    durable
-        ``False`` leaves the syncing of the folder to who writes into it next.
+    names_later
+        The syncing of the folder is left to who writes into it next.
     """
     check_ours(target.parent)
-    partial = target.with_name(f"{target.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    partial = partial_of(target)
     try:
         try:
             os.link(source, partial)
         except OSError:
-            return publish_copy(source, target)
+            return publish_copy(source, target, names_later=names_later)
         os.replace(partial, target)
     finally:
         # replacing a name by another name of the same file does nothing and leaves both
         with contextlib.suppress(OSError):
             partial.unlink()
-    if durable:
+    if not names_later:
         sync_folder(target.parent)
     return target
 

@@ -386,7 +386,7 @@ def test_a_folder_that_may_only_be_read_is_refused_for_writing_and_can_be_read(k
         assert message.startswith("ConfigError: save_path=")
         assert "is not writable (Read-only file system); choose another path" in message
     assert saved.startswith("OSError: [Errno 30] Read-only file system")
-    assert "checkpoint_next" in saved  # what would have replaced the last
+    assert "checkpoint_previous" in saved  # the name that the last is about to get
 
 
 def test_a_folder_that_cannot_be_synced_is_only_an_error_if_the_disk_is_broken(tmp_path):

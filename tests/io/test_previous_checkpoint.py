@@ -59,7 +59,7 @@ def test_the_state_before_the_last_has_a_file_of_its_own(checkpoints, names):
         save(checkpoints, epoch, *(name.format(epoch) for name in names))
         assert epochs(checkpoints, "last", "previous") == [epoch, max(epoch - 1, 1)]
         assert not checkpoints.path("last").samefile(checkpoints.path("previous"))
-        assert not checkpoints.path("next").exists()
+        assert not [*checkpoints.folder.glob("*partial*")]
 
 
 @NAMES
@@ -114,7 +114,9 @@ def test_a_save_costs_no_further_write_after_the_first(checkpoints, monkeypatch)
         save(checkpoints, epoch, "best", f"epoch_{epoch}", "last")
         counts.append(len(synced))
         synced.clear()
-    assert counts == [7, 4, 4]  # a file, and the folder for each name; the first time a new folder and a copy
+    assert counts == [6, 3, 3]  # a file, and the folder for the best and for all; the first time a new folder and a copy
+    save(checkpoints, 4, "epoch_4", "last")
+    assert len(synced) == 2
 
 
 def test_where_there_are_no_links_the_files_are_as_many(checkpoints, monkeypatch):
@@ -128,14 +130,14 @@ def test_where_there_are_no_links_the_files_are_as_many(checkpoints, monkeypatch
     assert len(inodes(checkpoints)) == 3
 
 
-def test_what_a_kill_left_half_renamed_goes_on(checkpoints):
-    """Between the state before and the last: there is a state that only ``next`` names."""
-    for epoch in (1, 2):
-        save(checkpoints, epoch, "last")
-    checkpoints.publish(checkpoints.path("next"), tree_of(3))
+def test_names_that_did_not_reach_the_disk_are_given_again(checkpoints):
+    for epoch in (1, 2, 3):
+        save(checkpoints, epoch, f"epoch_{epoch}", "best", "last")
+    checkpoints.path("epoch_3").unlink()
+    os.replace(checkpoints.path("epoch_2"), checkpoints.path("best"))
     assert resumed(checkpoints) == 3
-    assert epochs(checkpoints, "last", "previous") == [3, 2]
-    assert not checkpoints.path("next").exists()
+    assert epochs(checkpoints, "epoch_3", "best", "last", "previous") == [3, 3, 3, 2]
+    assert checkpoints.path("epoch_3").samefile(checkpoints.path("last"))
 
 
 def test_a_run_of_before_gets_the_second_file_with_its_next_save(checkpoints):
