@@ -218,7 +218,8 @@ class CheckpointFolder:
         """Give the newest checkpoint, with content ``tree``, the names that a crash in :meth:`save` left out."""
         for name in tree.get("names", [LAST]):
             target = self.path(str(name))
-            if _NAME.fullmatch(str(name)) and name != LAST and target != path and not (target.is_dir() or _is_same(path, target)):
+            is_there_already = target == path or target.is_dir() or _is_same(path, target)
+            if _NAME.fullmatch(str(name)) and name != LAST and not is_there_already:
                 self._put(publish_link, path, target)
         self._make_last(path)
 

@@ -114,7 +114,7 @@ def test_a_save_costs_no_further_write_after_the_first(checkpoints, monkeypatch)
         save(checkpoints, epoch, "best", f"epoch_{epoch}", "last")
         counts.append(len(synced))
         synced.clear()
-    assert counts == [6, 3, 3]  # a file, and the folder for the best and for all; the first time a new folder and a copy
+    assert counts == [6, 3, 3]  # a file, and the folder twice; the first time a new folder and a copy, too
     save(checkpoints, 4, "epoch_4", "last")
     assert len(synced) == 2
 
