@@ -38,7 +38,7 @@ Write = Callable[[BinaryIO, Mapping[str, Any]], None]
 #: links, copies or renames a file
 Put = Callable[[Path, Path], object]
 #: whose names reach the disk with the next sync of the folder
-_link = functools.partial(publish_link, names_later=True)
+_link = functools.partial(publish_link, loose=True)
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -84,7 +84,7 @@ class CheckpointFolder:
         """
         first, *others = sorted(names, key=LAST.__eq__)
         with self._kept_as_previous() if LAST in names else contextlib.nullcontext():
-            path = self.publish(self.path(first), tree, names_later=True)
+            path = self.publish(self.path(first), tree, loose=True)
             for other in others:
                 if other == LAST and BEST in names:
                     sync_folder(self.folder)
@@ -132,7 +132,7 @@ class CheckpointFolder:
         if is_there(self.path(LAST)):
             self._put(publish_copy, self.path(LAST), self.path(PREVIOUS))
 
-    def publish(self, path: Path, tree: Mapping[str, Any], *, names_later: bool = False) -> Path:
+    def publish(self, path: Path, tree: Mapping[str, Any], *, loose: bool = False) -> Path:
         """Serialise ``tree``; the files beside it go first, and it names their checksums."""
         digests = {
             ending: digest_of(publish(self._beside(path, ending), functools.partial(_fill, write, tree)))
@@ -141,7 +141,7 @@ class CheckpointFolder:
         whole = {**tree, BESIDE: digests} if digests else tree
         if shards.spread(whole):
             whole = shards.write(self.folder, whole, self.write)
-        return publish(path, lambda file: self.write(file, whole), names_later=names_later)
+        return publish(path, lambda file: self.write(file, whole), loose=loose)
 
     def _beside(self, path: Path, ending: str) -> Path:
         """Return a file beside a checkpoint, which may have been set aside."""
@@ -303,7 +303,7 @@ def _link_anew(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        publish_copy(source, target, names_later=True)
+        publish_copy(source, target)
 
 
 def _is_ending(name: object) -> bool:

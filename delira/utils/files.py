@@ -58,9 +58,7 @@ def sync(file: BinaryIO) -> None:
         os.fsync(file.fileno())
 
 
-def publish(
-    path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True, names_later: bool = False
-) -> Path:
+def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True, loose: bool = False) -> Path:
     """Let ``write`` fill a file that appears under its name only when it is complete.
 
     The bytes go to a temporary file in the same folder, which is flushed, synced and renamed;
@@ -75,8 +73,8 @@ def publish(
         Called with the open temporary file.
     durable
         ``False`` leaves the syncing out: for files that can be made again.
-    names_later
-        The content is synced, and the syncing of the folder left to who writes into it next.
+    loose
+        The content is synced, and the syncing of its name left to who writes into the folder next.
 
     Raises
     ------
@@ -122,11 +120,10 @@ def publish(
         if refused and isinstance(error, Exception):
             raise refused[0] from None
         raise
-    if durable:
-        if not names_later:
-            sync_folder(path.parent)
-    else:  # nobody holds a lock of the folder, who could sweep it
+    if not durable:  # nobody holds a lock of the folder, who could sweep it
         sweep_abandoned(path.parent, path.name)
+    elif not loose:
+        sync_folder(path.parent)
     return path
 
 
@@ -174,22 +171,21 @@ def publish_text(path: str | Path, text: str, *, durable: bool = True) -> Path:
     return publish(path, lambda file: file.write(text.encode()), durable=durable)
 
 
-def publish_copy(source: Path, target: Path, *, names_later: bool = False) -> Path:
+def publish_copy(source: Path, target: Path) -> Path:
     """Write the content of the complete file ``source`` again, into a file of its own."""
     with open(source, "rb") as original:
-        copy = functools.partial(shutil.copyfileobj, original, length=1 << 20)
-        return publish(target, copy, names_later=names_later)
+        return publish(target, functools.partial(shutil.copyfileobj, original, length=1 << 20))
 
 
-def publish_link(source: Path, target: Path, *, names_later: bool = False) -> Path:
+def publish_link(source: Path, target: Path, *, loose: bool = False) -> Path:
     """Give the complete file ``source`` a second name, atomically; a copy where links are not possible.
 
     Parameters
     ----------
     source, target
         The file, and its second name, which replaces a file that has it.
-    names_later
-        The syncing of the folder is left to who writes into it next.
+    loose
+        The syncing of the name is left to who writes into the folder next.
     """
     check_ours(target.parent)
     partial = partial_of(target)
@@ -197,13 +193,13 @@ def publish_link(source: Path, target: Path, *, names_later: bool = False) -> Pa
         try:
             os.link(source, partial)
         except OSError:
-            return publish_copy(source, target, names_later=names_later)
+            return publish_copy(source, target)
         os.replace(partial, target)
     finally:
         # replacing a name by another name of the same file does nothing and leaves both
         with contextlib.suppress(OSError):
             partial.unlink()
-    if not names_later:
+    if not loose:
         sync_folder(target.parent)
     return target
 
