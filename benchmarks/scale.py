@@ -4,8 +4,9 @@ Ten folds of a perceptron, one thread a process in all, each in an interpreter o
 that of the processes; the start of Ray's cluster is stated, and left out of its ratio. The results are compared first:
 they are the same bits. Then the two processes again beside what users of scikit-learn and of Lightning write, on the
 same folds, if skorch and Lightning are there (``make bench`` installs them): ``cross_val_score(n_jobs=2)`` and a loop
-over trainers. All keep a fifth of each training part for a validation after each epoch, and test the best network;
-skorch keeps that in memory, Lightning in a file, and delira writes checkpoints and logs besides, as it comes.
+over trainers. All keep a fifth of each training part for a validation after each epoch, test the best network, and
+write after each epoch what a training that was killed goes on from: that is the same task. Skorch that writes nothing,
+and loses all that it computed if it is killed, is told besides, with no target.
 """
 
 import argparse
@@ -23,7 +24,7 @@ N_FOLDS = 10
 LIMIT = 0.58
 #: most of the time of two processes that is allowed with Ray, its start aside
 LIMIT_OF_RAY = 1.15
-#: most of the time of the faster peer that is allowed with two processes
+#: most of the time of the faster peer, which writes checkpoints too, that is allowed with two processes
 LIMIT_OF_PEERS = 0.6
 
 PROGRAM = """
@@ -68,9 +69,10 @@ print(bits.hexdigest(), begun)
 
 SKORCH = """
 import sys
+import tempfile
 import torch
 from skorch import NeuralNetClassifier
-from skorch.callbacks import EarlyStopping
+from skorch.callbacks import Checkpoint, EarlyStopping
 from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold, cross_val_score
 
@@ -82,12 +84,19 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return self.layers(x)
 
-num_epochs, n_folds = map(int, sys.argv[3:])
+class OwnFolder(Checkpoint):
+    def initialize(self):  # each fold writes into its own
+        self.dirname = tempfile.mkdtemp(dir=self.dirname)
+        return super().initialize()
+
+folder, place, num_epochs, n_folds = *sys.argv[1:3], *map(int, sys.argv[3:])
+saving = [OwnFolder(monitor=None, dirname=folder, sink=lambda text: None)] if place == "skorch" else []
 pixels, digits = load_digits(return_X_y=True)
 net = NeuralNetClassifier(
     Net, criterion=torch.nn.CrossEntropyLoss, optimizer=torch.optim.Adam, lr=1e-3, max_epochs=num_epochs, batch_size=32,
     iterator_train__shuffle=True, verbose=0, callbacks=[
         EarlyStopping("valid_acc", patience=num_epochs, lower_is_better=False, load_best=True, sink=lambda text: None),
+        *saving,
     ],
 )
 splits = KFold(n_folds, shuffle=True, random_state=0)
@@ -131,7 +140,9 @@ scores = []
 for number, (train, test) in enumerate(KFold(n_folds, shuffle=True, random_state=0).split(pixels)):
     trainer = lightning.Trainer(
         max_epochs=num_epochs, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        num_sanity_val_steps=0, callbacks=[ModelCheckpoint(f"{folder}/{number}", monitor="accuracy", mode="max")],
+        num_sanity_val_steps=0, callbacks=[
+            ModelCheckpoint(f"{folder}/{number}", monitor="accuracy", mode="max", save_last=True),
+        ],
     )
     parts = [*train_test_split(train, test_size=0.2, random_state=0), test]
     train, val, test = (
@@ -145,14 +156,16 @@ print(sum(scores) / len(scores), 0.0)
 
 #: where "make bench" puts them, beside the environment
 PEERS_FOLDER = Path(__file__).parents[1] / ".venv" / "peers"
-#: by module: what is told, and the program
+#: by place: what is told, and the program
 PEERS = {"skorch": ("skorch, two jobs", SKORCH), "lightning": ("Lightning, a loop", LIGHTNING)}
+#: a place of skorch, too
+UNSAVED = "unsaved"
 
 
 def run(program: str, place: str, num_epochs: int) -> tuple[float, float, str]:
     """Seconds of a whole program, those in which a cluster began, and what its result is known by."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    if place in PEERS:
+    if place in {*PEERS, UNSAVED}:
         environment["PYTHONPATH"] = str(PEERS_FOLDER)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", program, folder, place, *map(str, (num_epochs, N_FOLDS))]
@@ -179,13 +192,17 @@ def beside_peers(num_epochs: int) -> dict[str, float]:
         fastest = min(seconds.values())
         seconds["delira"] = run(PROGRAM, "processes", num_epochs)[0]
         tell("two processes", seconds["delira"], seconds["delira"] / fastest, LIMIT_OF_PEERS)
+    if "skorch" in peers:
+        seconds[UNSAVED], _, score = run(SKORCH, UNSAVED, num_epochs)
+        print(f"skorch, no files  {seconds[UNSAVED]:7.1f} s   accuracy {float(score):.3f}")
+        print(f"two processes beside it  {seconds['delira'] / seconds[UNSAVED]:.3f}   no target")
     return seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=350, help="of each fold (default 350: two minutes in all)")
-    parser.add_argument("--peer-epochs", type=int, default=100, help="of each fold beside the peers (default 100)")
+    parser.add_argument("--peer-epochs", type=int, default=350, help="of each fold beside the peers (default 350)")
     parser.add_argument("--repeats", type=int, default=1, help="how often each is run (default 1)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     given = parser.parse_args()
