@@ -37,8 +37,6 @@ FORMAT = 1
 Write = Callable[[BinaryIO, Mapping[str, Any]], None]
 #: links, copies or renames a file
 Put = Callable[[Path, Path], object]
-#: whose names reach the disk with the next sync of the folder
-_link = functools.partial(publish_link, loose=True)
 _EPOCH_NAME = re.compile(r"checkpoint_epoch_(\d+)(?:_step_(\d+))?")
 
 
@@ -296,6 +294,11 @@ class CheckpointFolder:
         """Delete parts of checkpoints that are gone; those that were set aside keep theirs."""
         if (self.folder / shards.FOLDER).is_dir():
             shards.sweep(self.folder, [self.folder / name for name in self._names() if self.suffix in name])
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a further name, which reaches the disk with the next sync of the folder."""
+    publish_link(source, target, loose=True)
 
 
 def _link_anew(source: Path, target: Path) -> None:

@@ -14,10 +14,6 @@ _log = logging.getLogger("delira")
 
 #: of a fold, beside its history
 FILE = "hashes.jsonl"
-#: entry of a checkpoint tree: hashes by epoch, as JSON, whose lines may not have reached the disk
-CARRIED = "hashes"
-#: epochs from one sync of the file to the next
-_BETWEEN_SYNCS = 50
 
 
 def read_hashes(folder: Path) -> tuple[dict[int, str], str]:
@@ -44,8 +40,7 @@ def read_hashes(folder: Path) -> tuple[dict[int, str], str]:
 class WeightHashes:
     """Keep ``hashes.jsonl`` in step with the checkpoints of a fold: a line for each that ends an epoch.
 
-    Lines are synced now and then; until then a checkpoint has them, too, so that a power loss takes none away. No
-    result depends on them, so that a disk that refuses is told and the training goes on.
+    No result depends on them, so that a disk that refuses is told and the training goes on.
 
     Parameters
     ----------
@@ -58,48 +53,31 @@ class WeightHashes:
     def __init__(self, folder: Path, digest: Callable[[Any], str | None]):
         self._path, self._digest = folder / FILE, digest
         self._known: dict[int, str] | None = None
-        self._carried: dict[int, str] = {}
-
-    def take(self, tree: Mapping[str, Any]) -> None:
-        """Take from a checkpoint that a training goes on from what a power loss may have taken away."""
-        told = files.mapping(json.loads(str(tree.get(CARRIED, "{}"))))
-        self._carried = {int(epoch): str(digest) for epoch, digest in told.items()}
 
     def forget_after(self, epoch: int) -> None:
         """Leave out the epochs behind one, as the history does when a training goes on from there."""
-        try:
-            is_cut = not files.read_bytes(self._path, files.MOST_OF_MANY).endswith(b"\n")
-        except FileNotFoundError:
-            is_cut = False
-        except OSError as error:  # it may be read later
-            _log.warning("%s cannot be read (%s)", self._path, error)
-            return
-        known = read_hashes(self._path.parent)[0]
-        whole = {number: digest for number, digest in sorted((known | self._carried).items()) if number <= epoch}
-        self._known, self._carried = whole, {}
-        if whole != known or is_cut:  # a kill cuts a line off
-            self._keep(whole, is_longer=False)
+        known = self._known = read_hashes(self._path.parent)[0]
+        before = {number: digest for number, digest in known.items() if number <= epoch}
+        if before != known or self._is_cut_off():
+            self._keep(before, is_longer=False)
 
-    def note(self, tree: Mapping[str, Any]) -> dict[str, Any]:
-        """Note the weights of a checkpoint tree, if that ends an epoch; returns the tree as it is to be written.
+    def _is_cut_off(self) -> bool:
+        """Return True if a kill left half a line, to which the next one would be glued."""
+        with contextlib.suppress(OSError):
+            return files.read_bytes(self._path, files.MOST_OF_MANY)[-1:] not in (b"", b"\n")
+        return False
+
+    def note(self, tree: Mapping[str, Any]) -> None:
+        """Note the weights of a checkpoint tree, if that ends an epoch.
 
         What was noted of the epoch before, or of later ones, is of a training that was left.
         """
         epoch = tree["epoch"]
+        if not epoch or tree["step"] or (digest := self._digest(tree)) is None:
+            return
         known = read_hashes(self._path.parent)[0] if self._known is None else self._known
-        if epoch and not tree["step"] and (digest := self._digest(tree)) is not None:
-            before = {number: found for number, found in known.items() if number < epoch}
-            is_longer = before == known and (not known or self._path.exists())
-            known = {**before, epoch: digest}
-            self._keep(known, is_longer=is_longer)
-        first = _first_carried(epoch)
-        carried = {number: digest for number, digest in known.items() if first <= number <= epoch}
-        return {**tree, CARRIED: json.dumps(carried)}
-
-    def settle(self) -> None:
-        """Let all lines reach the disk."""
-        with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as file:
-            files.sync(file)
+        before = {number: found for number, found in known.items() if number < epoch}
+        self._keep({**before, epoch: digest}, is_longer=before == known and (not known or self._path.exists()))
 
     def _keep(self, hashes: dict[int, str], *, is_longer: bool) -> None:
         """Append the last line, if that is all that is new, or else write the file anew."""
@@ -111,8 +89,7 @@ class WeightHashes:
                 with open(self._path, "ab") as file:
                     file.write(_line_of(*[*hashes.items()][-1]).encode())
                     file.flush()
-                    if len({_first_carried(epoch) for epoch in [0, *hashes][-2:]}) > 1:  # what is carried begins anew
-                        files.sync(file)
+                    files.sync(file)
                 if is_new:
                     files.sync_folder(self._path.parent)
             else:
@@ -120,11 +97,6 @@ class WeightHashes:
         except OSError as error:
             self._known = None
             _log.warning("%s could not be written (%s)", self._path, error)
-
-
-def _first_carried(epoch: int) -> int:
-    """Return the first epoch that a checkpoint of this one has the hash of: those before are synced."""
-    return epoch // _BETWEEN_SYNCS * _BETWEEN_SYNCS + 1
 
 
 def _line_of(epoch: int, digest: str) -> str:

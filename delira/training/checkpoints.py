@@ -244,7 +244,6 @@ class Checkpoints:
         self.continue_from(path, tree)
         self._restore_learned(tree)
         self.restore_others(tree)
-        self.saver.take_hashes(tree)
         if self._run.ranks.is_first:
             self.folder.rewind(path, tree)
         self.saver.note_last()
@@ -266,7 +265,6 @@ class Checkpoints:
         self.continue_from(*newest)
         self._restore_learned(newest[1])
         self.restore_others(newest[1])
-        self.saver.take_hashes(newest[1])
         if run.state.epoch < epoch and run.is_whole:
             _log.warning("the run goes back to epoch %d, the last that was written", run.state.epoch)
         if self.saver.writes:

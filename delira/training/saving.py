@@ -145,8 +145,6 @@ class Saver:
         if self._is_loose:
             self._is_loose = False
             try:
-                if self.hashes is not None:
-                    self.hashes.settle()
                 self.folder.settle()
             except OSError as error:
                 self._failure = self._failure or self._explained(error, ["last"])
@@ -171,8 +169,8 @@ class Saver:
             if self._stamp is not None and not self.folder.folder.is_dir():
                 _log.warning("%s was deleted under the training; it is made again", self.folder.folder)
             self._is_loose = True
-            if self.hashes is not None:
-                tree = self.hashes.note(tree)
+            if self.hashes is not None:  # first: no checkpoint is continued from without its line
+                self.hashes.note(tree)
             self.folder.save(tree, *names)
             self.prune(tree["state"])
             self.folder.sweep_shards()
@@ -216,11 +214,6 @@ class Saver:
             best = [paths[epoch] for epoch in _best_epochs(state) if epoch in paths]
             keep |= set(best[: config.keep_best])
         self.folder.prune(keep)
-
-    def take_hashes(self, tree: Tree) -> None:
-        """Know the hashes that a checkpoint has, from which the training goes on."""
-        if self.hashes is not None:
-            self.hashes.take(tree)
 
     # ------------------------------------------------------------------ who else writes here
 

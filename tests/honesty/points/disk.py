@@ -103,8 +103,8 @@ POINTS = [
         point="26",
         what="what a killed to_html left stays for ever",
         file="delira/utils/files.py",
-        old="        sweep_abandoned(path.parent, path.name)\n    return path\n",
-        new="        pass\n    return path\n",
+        old="        sweep_abandoned(path.parent, path.name)\n    elif",
+        new="        pass\n    elif",
         test="tests/training/test_moved_and_copied.py::test_what_a_killed_page_left_is_removed_by_the_next_and_what_is_being_written_is_not",
     ),
     PutBack(
