@@ -230,6 +230,28 @@ def test_an_exception_class_of_the_script_arrives(start, method):
 # ---- other programs that use processes
 
 
+def test_a_crash_tells_its_place_where_somebody_else_handled_the_signal(start):
+    """Ray turns ``faulthandler`` on as it begins, and takes its handlers away as it ends."""
+    body = """
+    import ctypes, faulthandler
+    faulthandler.enable()
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+
+    class Crashing(Own):
+        def __getitem__(self, index):
+            ctypes.string_at(0)
+
+    try:
+        content(BaseDataManager(Crashing(), 2, 1, worker_settings={"replacements": 0}))
+    except WorkerError as error:
+        print(error)
+    """
+    code, out, err = start(script(body)).end()
+    assert (code, err) == (0, "")
+    assert "was ended by SIGSEGV" in out
+    assert re.search(r"most recent call first\)\n(.*\n)*.*script\.py.* in __getitem__", out)
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_inside_of_pools(start, method):
     source = script(

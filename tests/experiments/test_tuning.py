@@ -1,5 +1,6 @@
 """Searches: which trials there are, what is scored, who is given up, and that nothing that happens changes them."""
 
+import glob
 import json
 import os
 import random
@@ -430,8 +431,9 @@ def run_killed(folder, asked, generator, n_kills, script=SCRIPT):
 
 def n_begun(folder):
     """How often a trial has begun, or gone on, in a search or in those inside of folds."""
-    ledgers = [*folder.glob("*/*/ledger.jsonl"), *folder.glob("*/*/fold_*/search/ledger.jsonl")]
-    return sum(file.read_text().count('"trial_started"') for file in ledgers)
+    # those of pathlib stumble over folders that go in this moment
+    ledgers = [found for inner in ("", "fold_*/search/") for found in glob.glob(f"{folder}/*/*/{inner}ledger.jsonl")]
+    return sum(Path(file).read_text().count('"trial_started"') for file in ledgers)
 
 
 def kill(process, generator):

@@ -291,6 +291,7 @@ def serve(connection: socket.socket, recipe: BatchRecipe | None, dies_with: int 
     _settle_in(dies_with)
     with contextlib.suppress(EOFError, OSError):  # the main process is gone, or wants no more
         _, (file,), _, _ = socket.recv_fds(connection, 1, 1)
+        faulthandler.disable()  # what is on already leaves alone what others have put in its place since
         faulthandler.enable(file)
         faulthandler.register(DUMP_SIGNAL, file)
         progress = Progress.in_file(file)
