@@ -10,7 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from delira.contract.kinds import ByName, Closure, CompileConfig, Devices, Network, Optimizer, Role, Tree
 from delira.errors import ConfigError, MissingKeyError, NetworkError, check_choice, check_functions, check_texts
-from delira.utils.binding import TARGET_FIRST, ordered
+from delira.utils.binding import TARGET_FIRST as TARGET_FIRST
+from delira.utils.binding import ordered
 
 _log = logging.getLogger("delira")
 
