@@ -175,9 +175,9 @@ class CrossValidation:
             )
             folds = run_folds(work, folder, self.placement)
             facts |= self._facts_at_end(folder, facts["info"], len(splits))
+            end = functools.partial(self._result, folder, folds, facts)
             # several sessions may be at its end
-            with contextlib.nullcontext() if self.is_trial else work.leases.waited_for("result"):
-                return self._result(folder, folds, facts)
+            return end() if self.is_trial else work.leases.call_alone("result", folder.path, end)
 
     def divide(self) -> Division:
         """Divide the data; refused where that cannot work, with warnings of what may be wrong."""

@@ -15,7 +15,7 @@ from delira.experiments.kept_hashes import keep_of_folds
 from delira.experiments.selection import other_weights
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
-from delira.runs.leases import Lease, Leases, worker
+from delira.runs.leases import Holder, Lease, Leases, worker
 from delira.utils import files
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Work:
         number: int,
         table: FoldTable | NoTable,
         first: Callable[[Any], None] | None,
-        over: int = 0,
+        over: Holder | None = None,
         **settings: Any,
     ) -> results.FoldResult | None:
         """Train and test a fold, unless somebody else does.
@@ -93,7 +93,7 @@ class Work:
         first
             What is done before it is trained; see :meth:`CrossValidation.run_fold`.
         over
-            Number of a lease of the fold that was seen to expire.
+            Whose lease of the fold was seen to expire.
         **settings
             Of the trainer.
 
@@ -109,26 +109,39 @@ class Work:
         lease = self.leases.take(self.part_of(number), over)
         if lease is None:
             return None
-        with lease:
-            if (found := self._finished_since(folder, number, lease)) is not None:
-                return found
-            told = {"taken_over_from": lease.taken_from} if lease.taken_from else {}
-            # whether a trial began, its folder says: of hundreds each line costs as much as the lines of its end
-            with files.unsynced() if self.what == "trial" else contextlib.nullcontext():
-                folder.log(f"{self.what}_started", **{self.what: number, "worker": worker()}, **told)
-            settings |= self._settings(folder, number)
-            split = self.splits[number]
+        with lease, folder.written_as(lease):
             try:
-                with lease.fenced(self.folder_of(number)):
-                    fold = self.validation.run_fold(folder, number, split, table, first, settings)
-                    lease.check()
-            except Exception as error:
+                found = self._finished_since(folder, number, lease)
+                return self._run_leased(lease, folder, number, table, first, settings) if found is None else found
+            except Exception:
                 if _is_lost(lease):
                     return None
-                self.tell_failed(folder, number, error)
                 raise
-            self.validation.log_finished(folder, fold)  # while it is held: who finds it free finds it finished
-            return fold
+
+    def _run_leased(
+        self,
+        lease: Lease,
+        folder: RunFolder,
+        number: int,
+        table: Any,
+        first: Callable[[Any], None] | None,
+        settings: dict[str, Any],
+    ) -> Any:
+        """Train and test a fold, and tell the ledger, as long as its lease is held."""
+        told = {"taken_over_from": lease.taken_from} if lease.taken_from else {}
+        # whether a trial began, its folder says: of hundreds each line costs as much as the lines of its end
+        with files.unsynced() if self.what == "trial" else contextlib.nullcontext():
+            folder.log(f"{self.what}_started", **{self.what: number, "worker": worker()}, **told)
+        settings |= self._settings(folder, number)
+        try:
+            with lease.fenced(self.folder_of(number)):
+                fold = self.validation.run_fold(folder, number, self.splits[number], table, first, settings)
+                lease.check()
+        except Exception as error:
+            self.tell_failed(folder, number, error)
+            raise
+        self.validation.log_finished(folder, fold)  # while it is held: who finds it free finds it finished
+        return fold
 
     def _run_alone(self, folder: RunFolder, number: int, table: Any, settings: dict[str, Any]) -> Any:
         """Train and test a fold of a trial."""
@@ -174,9 +187,12 @@ class Work:
         lease = self.leases.take(self.part_of(number))
         if lease is None:
             return False
-        with lease:  # whoever finished it may have told it since the ledger was read
-            if not self.since(folder, "finished", number):
-                self.validation.log_finished(folder, fold)
+        with lease, folder.written_as(lease):  # whoever finished it may have told it since the ledger was read
+            try:
+                if not self.since(folder, "finished", number):
+                    self.validation.log_finished(folder, fold)
+            except LeaseLostError:
+                return False
         return True
 
     def tell_failed(self, folder: RunFolder, number: int, error: Exception) -> None:
@@ -217,7 +233,7 @@ class FoldTask:
     work: "Shared[Work]"
     number: int
     is_first: bool
-    over: int = 0
+    over: Holder | None = None
 
     def __call__(self) -> results.FoldResult | bool:
         """Train and test it, and write it into its folder."""

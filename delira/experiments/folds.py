@@ -23,7 +23,7 @@ from delira.experiments.placement import Placement, tell_of_threads
 from delira.experiments.run_request import shared_objects
 from delira.runs import results
 from delira.runs.folder import RunFolder, said_by
-from delira.runs.leases import Leases
+from delira.runs.leases import Holder, Leases
 from delira.runs.stored_run import HISTORY
 from delira.utils.files import read_json_lines
 from delira.utils.signals import StopSignals
@@ -142,10 +142,11 @@ def _run_here(
     work: Work, waiting: Sequence[int], table: FoldTable | NoTable, elsewhere: "_Elsewhere"
 ) -> Generator[_Outcome, None, None]:
     """Yield each fold, in their order but for those that others are at work on."""
-    first, left = work.first, [(number, 0) for number in waiting]
+    first = work.first
+    left: list[tuple[int, Holder | None]] = [(number, None) for number in waiting]
     while left or elsewhere:
         for number, outcome in elsewhere.look():
-            if isinstance(outcome, int):
+            if isinstance(outcome, Holder):
                 left.append((number, outcome))
             else:
                 yield number, outcome
@@ -183,8 +184,8 @@ class _Elsewhere:
         """Wait for a fold."""
         self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
 
-    def look(self) -> Iterator[tuple[int, results.FoldResult | Exception | int]]:
-        """Yield what became of folds: an error, a result, or the number of the lease that nobody holds any more."""
+    def look(self) -> Iterator[tuple[int, results.FoldResult | Exception | Holder]]:
+        """Yield what became of folds: an error, a result, or whose lease nobody holds any more."""
         if time.monotonic() < self._looked_at + _FOLLOW:
             return
         for number, followed in [*self._followed.items()]:
@@ -195,7 +196,7 @@ class _Elsewhere:
             if over is None and not isinstance(outcome, results.FoldResult):
                 continue
             del self._followed[number]
-            yield number, over or 0 if outcome is None else outcome
+            yield number, over if outcome is None else outcome
         self._looked_at = time.monotonic()
 
     def _told(self, number: int) -> results.FoldResult | Exception | None:
@@ -255,7 +256,7 @@ class _HandedOut:
                         if (outcome := self._outcome(number, make)) is not None:
                             yield number, outcome
                     for number, found in self._elsewhere.look():
-                        if isinstance(found, int):
+                        if isinstance(found, Holder):
                             self._handles[number] = make(number, found)
                         else:
                             yield number, found
@@ -267,7 +268,7 @@ class _HandedOut:
                 for handle in self._handles.values():
                     handle.cancel()
 
-    def _submit(self, shared: "Shared[Work]", number: int, over: int = 0) -> "Handle[Any]":
+    def _submit(self, shared: "Shared[Work]", number: int, over: Holder | None = None) -> "Handle[Any]":
         self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
         try:
             return self._executor.submit(FoldTask(shared, number, number == self._first, over), self._needs)

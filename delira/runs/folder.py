@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
 from delira.runs.environment import environment, timestamp
-from delira.runs.leases import Leases, worker
+from delira.runs.leases import Lease, Leases, worker
 from delira.runs.ledger import events_in, mended_end
 from delira.utils import files, lock
 from delira.utils.time import now
@@ -77,6 +77,8 @@ class RunFolder:
         """Whether one of them held the lock."""
         self._is_read = False
         """Whether the run had finished and nothing was done yet but reading it."""
+        self._lease: Lease | None = None
+        """Of the part that its lines are about."""
         #: whether ledger and manifest survive a power loss
         self.is_durable = True
         #: folds that this session was not asked for, and no other has run
@@ -208,9 +210,7 @@ class RunFolder:
 
     def workers(self) -> str | None:
         """Who is at work in the folder of a cross-validation, in words; ``None`` if nobody is known to be."""
-        leases = Leases(self.path)
-        holders = [holder for part in leases.held() if (holder := leases.holder(part)) is not None]
-        return ", ".join(sorted({holder.worker for holder in holders})) or lock.owner_of(self.path)
+        return Leases(self.path).workers() or lock.owner_of(self.path)
 
     def _refuse_to_join(self, lines: Sequence[str]) -> None:
         """Refuse to do something else than others do, unless they turn out to be dead."""
@@ -399,6 +399,15 @@ class RunFolder:
             if not self._is_read:
                 self.log("finished", **({"missing_folds": self.missing_folds} if self.missing_folds else {}))
 
+    @contextlib.contextmanager
+    def written_as(self, lease: Lease) -> Iterator[None]:
+        """Scope in which the ledger gets no line any more once a lease was taken over: they are about its part."""
+        before, self._lease = self._lease, lease
+        try:
+            yield
+        finally:
+            self._lease = before
+
     def work_on(self) -> None:
         """Note that a run that had finished is worked on nevertheless, as other metrics are asked for."""
         if self._is_read:
@@ -415,6 +424,8 @@ class RunFolder:
         ------
         OSError
             If ``"started"`` cannot be written.
+        LeaseLostError
+            If it is about a part that somebody else has taken over; see :meth:`written_as`.
         """
         is_first = event == "started"
         tolerated = (
@@ -430,6 +441,8 @@ class RunFolder:
         files.make_folder(self.path)
         is_new = not (self.path / LEDGER).exists()
         with open(self.path / LEDGER, "a+b") as file, lock.of_file(file) as is_locked:
+            if self._lease is not None:
+                self._lease.check()
             line = json.dumps(files.sealed({"time": timestamp(), "event": event, **facts})).encode() + b"\n"
             file.write(mended_end(file, is_alone=is_locked) + line)
             file.flush()

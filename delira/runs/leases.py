@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import json
 import logging
@@ -10,16 +11,17 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from delira.errors import ConfigError, LeaseLostError, check_numbers
 from delira.utils import files, lock
 from delira.utils.owned import fenced
 
 _log = logging.getLogger("delira")
+_T = TypeVar("_T")
 
 #: folder of the leases in that of the run, and how their files end
 FOLDER, _SUFFIX = ".leases", ".lease"
@@ -27,8 +29,10 @@ FOLDER, _SUFFIX = ".leases", ".lease"
 TAKEN_OVER_AFTER, _BEATS = 60.0, 12
 #: seconds between two looks of who waits
 _LOOK = 0.1
-#: a heartbeat is written over the one before: as many digits
-_DIGITS = 12
+#: a heartbeat is written over the one before: as many digits; and the bytes that a file of a lease has at most
+_DIGITS, _MOST = 12, 1 << 16
+#: what no waiting changes: the folder is another user's, or a disk that is only read
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 #: states of processes of Linux that have ended, but for somebody who asks how
 _ENDED = ("Z", "X", "x")
 #: by process: tokens of the leases that it holds
@@ -89,9 +93,9 @@ class Holder:
     """Who holds a lease, as its file says."""
 
     number: int
-    """Of the lease; each takeover of a part has one more."""
+    """Of the lease; each takeover of a part has one more. 0: nobody."""
     token: str = ""
-    """That no other holder has; empty: the file cannot be read yet, or any more."""
+    """That no other holder has, also where numbers begin again; empty: the file cannot be read yet, or any more."""
     worker: str = "another process"
     """The process and the machine, in words."""
     machine: str = ""
@@ -127,7 +131,8 @@ class Leases:
     A lease is a file that one of all takers can create; its holder writes a new number into it now and then. It has
     expired when an observer has looked at it for ``expires_after`` seconds by its own clock, and saw no other number;
     what any clock says it is does not matter. The next holder creates the file with the next number, and removes the
-    one before. Nothing else is asked of the file system, no locks and no links.
+    one before. Once a part is released its numbers begin again, and tokens tell the holders apart: who was stopped
+    finds another one in the file of its number. Nothing else is asked of the file system, no locks and no links.
 
     Parameters
     ----------
@@ -145,7 +150,7 @@ class Leases:
         self._n_beats = 0
         """Heartbeats that were seen."""
 
-    def take(self, part: str, over: int = 0) -> "Lease | None":
+    def take(self, part: str, over: Holder | None = None) -> "Lease | None":
         """Take a part, if nobody holds it.
 
         Parameters
@@ -153,7 +158,7 @@ class Leases:
         part
             A name that can be that of a file, without dots.
         over
-            Number of a lease that somebody else saw expire.
+            Whose lease somebody else saw expire; who has taken the part since is left alone.
 
         Returns
         -------
@@ -162,11 +167,12 @@ class Leases:
 
         Raises
         ------
-        OSError
-            If the folder cannot be written.
+        ConfigError
+            If this user may not write there.
         """
         before = self.holder(part)
-        if before is not None and before.number > over and not self._is_over(part, before):
+        is_given = before is not None and over is not None and _is_same(before, over)
+        if before is not None and not is_given and not self._is_over(part, before):
             return None
         lease = Lease(self, part, 1 if before is None else before.number + 1)
         if not lease.create():
@@ -195,12 +201,12 @@ class Leases:
         self._look(part, b"%d %s" % (number, content))
         return _read(content, number)
 
-    def is_free(self, part: str) -> int | None:
-        """Return the number of the lease of a part that has expired, 0 if there is none, ``None`` if it is held."""
+    def is_free(self, part: str) -> Holder | None:
+        """Return whose lease of a part has expired, with the number 0 if there was none; ``None``: it is held."""
         holder = self.holder(part)
         if holder is None:
-            return 0
-        return holder.number if self._is_over(part, holder) else None
+            return Holder(0)
+        return holder if self._is_over(part, holder) else None
 
     def numbers(self, part: str) -> list[int]:
         """Numbers of the leases that there are of a part."""
@@ -223,6 +229,11 @@ class Leases:
         """Parts that somebody holds, as far as nobody is known to be dead."""
         return [part for part in self.parts() if self.is_free(part) is None]
 
+    def workers(self) -> str | None:
+        """Who holds parts, in words; ``None`` if nobody is known to."""
+        holders = [holder for part in self.held() if (holder := self.holder(part)) is not None]
+        return ", ".join(sorted({holder.worker for holder in holders})) or None
+
     def are_all_dead(self) -> bool:
         """Watch who holds parts until it is known whether anybody is alive: for ``expires_after`` seconds at most."""
         while self.held():
@@ -234,9 +245,28 @@ class Leases:
     def sweep(self) -> None:
         """Remove what is left of holders that are known to be dead."""
         for part in self.parts():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ConfigError):
                 if (lease := self.take(part)) is not None:
                     lease.release()
+
+    def call_alone(self, part: str, folder: Path, function: Callable[[], _T]) -> _T:
+        """Call what writes below a folder while this process holds a part; again, if that was taken over meanwhile.
+
+        Parameters
+        ----------
+        part
+            That is waited for.
+        folder
+            That nobody else writes into without it.
+        function
+            That may be called several times.
+        """
+        while True:
+            try:
+                with self.waited_for(part) as lease, lease.fenced(folder):
+                    return function()
+            except LeaseLostError as error:
+                _log.warning("%s; it is done again", error)
 
     @contextlib.contextmanager
     def waited_for(self, part: str) -> Iterator["Lease"]:
@@ -290,12 +320,27 @@ class Lease:
         """Return True if this was the first to create its file.
 
         Where the disk has no place for it that is said, and the work goes on: no result is lost for it.
+
+        Raises
+        ------
+        ConfigError
+            If this user may not write there: each process would take everything.
         """
+        folder = self.path.parent.parent
         try:
             return self._create()
         except OSError as error:
+            self._let_go()
+            if error.errno in _FORBIDDEN:
+                raise ConfigError(
+                    f"{str(self.path.parent)!r} cannot be written ({error.strerror}): processes tell each other there "
+                    f"who is at work on {str(folder)!r}; let this user write into it, or choose another save_path"
+                ) from error
             self._is_written = False
-            _log.warning("nothing tells other processes who is at work on %s: %s", self.path.parent.parent, error)
+            _log.warning(
+                "nothing tells other processes who is at work on %s (%s): begin no second one before there is room",
+                folder, error,
+            )  # fmt: skip
             return True
 
     def _create(self) -> bool:
@@ -391,22 +436,25 @@ class Lease:
         while not self._is_over.is_set():
             self._beat += 1
             try:
-                descriptor = os.open(self.path, os.O_WRONLY)
+                with open(self.path, "r+b", buffering=0) as file:
+                    # the number may have begun again, and be somebody else's: what was opened is what is looked at
+                    if _read(file.read(_MOST), self.number).token != self._own.token:
+                        return  # taken over: whoever works finds it out before it writes
+                    file.seek(0)
+                    file.write(self._content())
             except FileNotFoundError:
-                return  # taken over: whoever works finds it out before it writes
+                return
             except OSError:  # a disk that is away now may be back for the next one
-                descriptor = -1
-            if descriptor >= 0:
-                try:
-                    with contextlib.suppress(OSError):
-                        os.write(descriptor, self._content())
-                finally:
-                    os.close(descriptor)
+                pass
             self._is_over.wait(self._leases.expires_after / _BEATS)
 
 
 def _name(part: str, number: int) -> str:
     return f"{part}.{number}{_SUFFIX}"
+
+
+def _is_same(one: Holder, other: Holder) -> bool:
+    return (one.number, one.token) == (other.number, other.token)
 
 
 def _read(content: bytes, number: int) -> Holder:

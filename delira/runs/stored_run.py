@@ -15,6 +15,7 @@ from delira.errors import CheckpointError, ConfigError, UnreadableError
 from delira.metrics.direction import named_direction
 from delira.runs.differences import score_mode_of
 from delira.runs.folder import FORMAT, LEDGER, checksum, ending_of, locate_run
+from delira.runs.leases import Leases
 from delira.runs.ledger import cut_line, events_in
 from delira.runs.results import RESULT_FILE, SUMMARY, TIMES_FILE, read_means, read_summary, read_timings
 from delira.utils.files import (
@@ -370,7 +371,8 @@ def read_run(path: str | Path) -> StoredRun:
     manifest = harmless(_read_manifest(folder / "manifest.json", problems))
     events = harmless(_read_events(folder / LEDGER, problems))
     problems += [f"{place} is a link out of the folder of the run; it is not followed" for place in _led_out(folder)]
-    run = StoredRun(path=folder, manifest=manifest, events=events, owner=owner_of(folder), problems=problems)
+    owner = owner_of(folder, Leases(folder).workers)
+    run = StoredRun(path=folder, manifest=manifest, events=events, owner=owner, problems=problems)
     if run.is_alone:
         problems.clear()  # there never was a manifest
     return run

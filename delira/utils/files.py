@@ -61,9 +61,8 @@ def sync(file: BinaryIO) -> None:
 def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool = True, loose: bool = False) -> Path:
     """Let ``write`` fill a file that appears under its name only when it is complete.
 
-    The bytes go to a temporary file in the same folder, which is flushed, synced and renamed;
-    then the folder is synced. A crash at any instant leaves the previous file intact. A folder that is
-    missing, e.g. because it was deleted under a running training, is made again.
+    The bytes go to a temporary file in the same folder, which is flushed, synced and renamed; then the folder is
+    synced. A crash at any instant leaves the previous file intact. A folder that was deleted is made again.
 
     Parameters
     ----------
@@ -109,6 +108,7 @@ def publish(path: str | Path, write: Callable[[BinaryIO], Any], *, durable: bool
                 raise refused[0]
             if durable:
                 os.fsync(file.fileno())
+            check_ours(path.parent)  # who was stopped while it wrote is not to replace what is there by now
             if fcntl is not None:  # still marked; elsewhere an open file cannot be renamed
                 os.replace(partial, path)
         if fcntl is None:

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -74,7 +74,7 @@ def locked(
         if key not in _holds:
             patience = 0 if is_leased else _PATIENCE if patience is None else patience
             try:
-                lock = _acquire(folder, patience, shared=shared)
+                lock = _acquire(folder, patience, shared=shared, is_leased=is_leased)
             except FolderInUseError:
                 if not is_leased:
                     raise
@@ -124,10 +124,11 @@ def is_ours(folder: str | Path) -> bool:
         return (os.getpid(), str(Path(folder).resolve())) in _holds
 
 
-def owner_of(folder: str | Path) -> str | None:
+def owner_of(folder: str | Path, leased: Callable[[], str | None] = lambda: None) -> str | None:
     """Who is at work in a folder, in words; ``None`` if nobody is. Nothing is waited for and nothing is kept.
 
-    Where locks cannot be asked for (a folder of another user), whoever said that they hold it is believed.
+    Where locks cannot be asked for (a folder of another user, a file system that has none), whoever said that they
+    hold it is believed, else ``leased`` is asked.
     """
     folder = Path(folder).resolve()
     if is_ours(folder):
@@ -142,7 +143,7 @@ def owner_of(folder: str | Path) -> str | None:
     except Timeout:
         return _describe_owner(folder)
     except (OSError, NotImplementedError):
-        return _describe_owner(folder) if (folder / _OWNER).exists() else None
+        return _describe_owner(folder) if (folder / _OWNER).exists() else leased()
     lock.release()
     return None
 
@@ -195,7 +196,7 @@ class _SharedLock:
             os.close(self._file)
 
 
-def _acquire(folder: Path, patience: float, *, shared: bool = False) -> Any:
+def _acquire(folder: Path, patience: float, *, shared: bool = False, is_leased: bool = False) -> Any:
     from filelock import FileLock, Timeout
 
     lock: Any = _SharedLock(folder / _LOCK) if shared else FileLock(folder / _LOCK, thread_local=False)
@@ -207,8 +208,8 @@ def _acquire(folder: Path, patience: float, *, shared: bool = False) -> Any:
             "save_path"
         ) from None
     except (OSError, NotImplementedError) as error:  # ENOLCK, ENOTSUP, EROFS, the file of another user
-        # who shares a folder has leases, which need no locks
-        if not shared and (device := folder.stat().st_dev) not in _without_locks:
+        # leases need no locks
+        if not (shared or is_leased) and (device := folder.stat().st_dev) not in _without_locks:
             _without_locks.add(device)
             text = f"{str(folder)!r} cannot be locked ({error}); make sure yourself that no second process uses it"
             warnings.warn(text, stacklevel=4)

@@ -173,6 +173,32 @@ def test_who_is_stopped_loses_its_fold_and_ends_well_when_it_wakes(tmp_path, alo
     check_whole(folder, restarts=1)
 
 
+STOPS_ITSELF = """
+import os, pathlib, signal
+from delira.experiments.cross_validation import CrossValidation
+real, stopped = CrossValidation.{name}, pathlib.Path({stopped!r})
+def stop(self, *arguments):
+    if not stopped.exists():
+        stopped.touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return real(self, *arguments)
+CrossValidation.{name} = stop
+"""
+
+
+@pytest.mark.parametrize("name", ["log_finished", "_settle"])
+def test_who_is_stopped_before_it_tells_what_it_has_done_tells_it_not_twice(tmp_path, alone, name):
+    stopped = tmp_path / "stopped"
+    with programs(program(tmp_path, before=STOPS_ITSELF.format(name=name, stopped=str(stopped)))) as (first,):
+        folder = wait_for(tmp_path, "fold_started")
+        while not stopped.exists():
+            time.sleep(0.05)
+        assert stamp(kfold(tmp_path, resume="auto", seconds=0)) == alone
+        os.killpg(first.pid, signal.SIGCONT)
+        assert ended(first) == alone
+    check_whole(folder, restarts=1)
+
+
 @pytest.mark.slow
 def test_a_fold_that_failed_in_another_program_is_told_with_its_traceback_and_the_others_finish(tmp_path):
     with programs(program(tmp_path, "Fail", seconds=1.0, n_jobs=2)) as (failing,):  # it fails after the second

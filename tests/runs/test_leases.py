@@ -1,6 +1,7 @@
 """Leases: one of all takers holds a part, whoever dies, sleeps or has another clock."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -89,7 +90,7 @@ def test_who_holds_a_part_keeps_others_out_until_it_is_released(tmp_path):
         lease.check()
     assert not (tmp_path / FOLDER).exists()
     assert Leases(tmp_path).holder("a") is None
-    assert Leases(tmp_path).is_free("a") == 0
+    assert Leases(tmp_path).is_free("a").number == 0
     Leases(tmp_path).take("a").release()
     assert not (tmp_path / FOLDER).exists()
 
@@ -97,10 +98,10 @@ def test_who_holds_a_part_keeps_others_out_until_it_is_released(tmp_path):
 @pytest.mark.parametrize("is_new", [True, False])
 def test_of_several_takers_at_once_exactly_one_wins(tmp_path, is_new):
     for turn in range(40):
-        over = 0
+        over = None
         if not is_new:
             Leases(tmp_path).take(f"p{turn}")  # and never released
-            over = 1
+            over = Leases(tmp_path).holder(f"p{turn}")
         ready, won = threading.Barrier(8), []
 
         def take(part=f"p{turn}", over=over, ready=ready, won=won):
@@ -115,7 +116,7 @@ def test_of_several_takers_at_once_exactly_one_wins(tmp_path, is_new):
         for thread in threads:
             thread.join()
         assert len(won) == 1
-        assert won[0].number == 1 + over
+        assert won[0].number == 2 - is_new
         won[0].check()
         won[0].release()
     assert not left(tmp_path)
@@ -164,7 +165,7 @@ def test_another_process_with_the_same_number_is_not_taken_for_the_dead_one(tmp_
     told = json.loads(path.read_text())
     assert Leases(tmp_path).is_free("a") is None
     path.write_text(json.dumps({**told, "began": "1"}))
-    assert Leases(tmp_path).is_free("a") == 1
+    assert Leases(tmp_path).is_free("a").number == 1
     path.write_text(json.dumps({**told, "began": "1", "machine": "another one"}))
     assert Leases(tmp_path).is_free("a") is None
 
@@ -175,7 +176,7 @@ def test_what_this_process_does_not_hold_it_has_lost(tmp_path):
     with Leases(tmp_path).take("a"):
         content = (tmp_path / FOLDER / "a.1.lease").read_bytes()
         assert Leases(tmp_path).take("a") is None
-    assert Leases(tmp_path).is_free("a") == 0
+    assert Leases(tmp_path).is_free("a").number == 0
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "a.1.lease").write_bytes(content)
     assert Leases(tmp_path).take("a").number == 2
@@ -213,6 +214,72 @@ def test_who_was_stopped_and_wakes_after_a_takeover_writes_nothing(tmp_path):
     assert not left(tmp_path)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs to stop a process")
+def test_who_wakes_leaves_the_lease_alone_whose_number_began_again(tmp_path):
+    with holding(tmp_path, expires_after=1.0) as process:
+        process.send_signal(signal.SIGSTOP)
+        other = Leases(tmp_path)
+        waited(lambda: other.take("a"), 10)[0].release()
+        with Leases(tmp_path).take("a") as lease, lease.fenced(tmp_path / "part"):
+            assert lease.number == 1
+            content = lease.path.read_bytes()
+            process.send_signal(signal.SIGCONT)
+            for turn in range(20):  # more than two of its heartbeats
+                assert "taken over" in ask(process, str(turn))
+                lease.check()
+                time.sleep(0.02)
+            assert lease.path.read_bytes() == content
+
+
+def test_who_has_taken_a_part_since_somebody_expired_is_left_alone(tmp_path):
+    expired = Leases(tmp_path).take("a")
+    seen = Leases(tmp_path).holder("a")
+    Leases(tmp_path).take("a", seen).release()
+    with Leases(tmp_path).take("a") as lease:
+        assert lease.number == expired.number
+        assert Leases(tmp_path).take("a", seen) is None
+        lease.check()
+
+
+def taken_over(lease):
+    """What somebody else does who takes a part over."""
+    lease.path.rename(lease.path.with_name("a.2.lease"))
+
+
+def test_a_file_that_was_being_written_at_the_takeover_replaces_nothing(tmp_path):
+    with Leases(tmp_path).take("a") as lease, lease.fenced(tmp_path / "part"):
+        path = tmp_path / "part" / "text"
+
+        def write(file):
+            file.write(b"old")
+            taken_over(lease)
+            path.write_bytes(b"new")
+
+        with pytest.raises(LeaseLostError):
+            files.publish(path, write)
+        assert [each.name for each in path.parent.iterdir() if not each.name.startswith(".")] == ["text"]
+        assert path.read_bytes() == b"new"
+
+
+def test_what_was_called_alone_is_called_again_after_a_takeover(tmp_path):
+    calls = []
+
+    def write():
+        calls.append(tmp_path)
+        if len(calls) == 1:
+            path = tmp_path / FOLDER / "a.1.lease"  # somebody else's, who is dead by now
+            path.write_text(path.read_text().replace('"token": "', '"token": "other'))
+        files.publish_text(tmp_path / "part" / "text", str(len(calls)))
+        if len(calls) == 1:
+            pytest.fail("it was taken over")
+        return "written"
+
+    assert Leases(tmp_path).call_alone("a", tmp_path / "part", write) == "written"
+    assert calls == [tmp_path] * 2
+    assert (tmp_path / "part" / "text").read_text() == "2"
+    assert not left(tmp_path)
+
+
 @pytest.mark.parametrize("clock", [3600.0, -3600.0])
 def test_clocks_that_are_an_hour_apart_make_no_difference(tmp_path, clock):
     with holding(tmp_path, expires_after=1.0, clock=clock) as process:
@@ -239,7 +306,7 @@ def test_who_looks_after_a_long_sleep_takes_nothing_from_a_living_one(tmp_path, 
     for _ in range(12):
         assert other.take("a") is None
         now[0] += 3600  # of which nobody knows whether the holder slept, too
-    assert other.is_free("a") == 1
+    assert other.is_free("a").number == 1
 
 
 # ---- files that are none
@@ -281,6 +348,30 @@ def test_what_a_dead_holder_left_is_swept_and_what_lives_is_not(tmp_path):
         if Path("/proc/self/stat").exists():
             Leases(tmp_path).sweep()
             assert not left(tmp_path)
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.EACCES, "let this user write"), (errno.EROFS, "save_path")])
+def test_who_may_write_no_lease_takes_nothing(tmp_path, monkeypatch, number, words):
+    def refused(path, *arguments, **options):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(module, "open", refused, raising=False)
+    with pytest.raises(ConfigError, match=words):
+        Leases(tmp_path).take("a")
+    monkeypatch.undo()
+    with Leases(tmp_path).take("a"):
+        monkeypatch.setattr(module, "open", refused, raising=False)
+        assert Leases(tmp_path).take("a") is None
+
+
+def test_where_a_full_disk_takes_no_lease_the_work_goes_on(tmp_path, monkeypatch, caplog):
+    def full(path, *arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(module, "open", full, raising=False)
+    with Leases(tmp_path).take("a") as lease:
+        lease.check()
+    assert "begin no second one before there is room" in caplog.text
 
 
 def test_a_lease_whose_file_somebody_removed_is_lost(tmp_path):
