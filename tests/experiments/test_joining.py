@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +22,11 @@ from small_backends import toy_kit
 from delira.data_loading import BaseDataManager
 from delira.errors import FolderInUseError, FoldFailedError
 from delira.runs.folder import RunFolder
-from delira.runs.leases import FOLDER, Leases
+from delira.runs.leases import FOLDER, Leases, worker
+from delira.runs.stored_run import read_run
 from delira.training.callbacks import AbstractCallback
 
+fcntl = pytest.importorskip("fcntl")
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="programs are stopped and killed")
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -231,6 +235,20 @@ def test_leases_need_no_locks_of_the_file_system(tmp_path, alone):
     folder = only_folder(tmp_path)
     assert counted(folder, "fold_finished") == dict.fromkeys(range(FOLDS), 1)
     assert not (folder.path / FOLDER).exists()
+
+
+def test_without_locks_leases_say_who_is_at_work_and_nobody_is_warned(tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = kfold(tmp_path, seconds=0, folds=[0])
+    assert (first.path / ".lock").exists()
+    assert read_run(first.path).owner is None
+    with Leases(first.path).take("fold_01") as lease, lease.fenced(first.path / "fold_01"):
+        assert read_run(first.path).owner == worker()
 
 
 @pytest.mark.slow
