@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import functools
 import importlib
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -97,13 +98,28 @@ def _named(imports: Sequence[str]) -> dict[str, Any]:
         lazy = getattr(module, "__all__", ()) if module.__name__.partition(".")[0] == "delira" else ()
         for key in {*vars(module), *lazy}:
             value = getattr(module, key, None)
-            if callable(value) and not key.startswith("_"):
+            if callable(value) and not key.startswith("_") and _is_own(value, module.__name__):
                 found.setdefault(f"{module.__name__}:{key}", value)
                 if isinstance(value, type):
                     found.setdefault(class_on_disk(value), value)
                 elif (known_as := name_of(value)) is not None:
                     found.setdefault(known_as, value)
     return found
+
+
+def _is_own(value: Any, module: str) -> bool:
+    """Return False for what a file could do harm with, though a module only uses it.
+
+    That is a function of another package, as ``os.system``, or a class of Python's own, as ``subprocess.Popen``. A
+    class of another package is a network, a loss or an estimator. Other objects are made by the module.
+    """
+    if not (isinstance(value, type) or inspect.isroutine(value)):
+        return True
+    # whole packages, as what keras.losses shows lives in keras.src
+    home = str(getattr(value, "__module__", None) or module).partition(".")[0]
+    if home in (module.partition(".")[0], "delira"):
+        return True
+    return isinstance(value, type) and home not in sys.stdlib_module_names
 
 
 def _unresolved(arguments: Mapping[str, Any], plan: Plan) -> dict[str, Unresolved]:

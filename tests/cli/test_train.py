@@ -184,6 +184,23 @@ def test_data_of_a_module_that_was_not_named_is_not_called(ask):
     assert "has its data from os:getcwd, which is called only if its module is named: add --import os" in err
 
 
+@pytest.mark.parametrize("name", ["posix:system", "lines:system", "subprocess:Popen", "lines:Popen"])
+def test_what_a_named_script_took_from_elsewhere_is_not_called(ask, name):
+    script = Path("lines.py")
+    script.write_text("from os import system\nfrom subprocess import Popen\n" + script.read_text())
+    file, whole = Path("folds.yml"), Path("folds.yml").read_text()
+    file.write_text(whole.replace("__main__:numbers", name).replace("n: 15", "args: [touch, called]"))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert f"has its data from {name}, which is called only if its module is named" in err
+    call = f"callbacks:\n      - {{$call: '{name}', arguments: {{args: [touch, called]}}}}\n      num_epochs:"
+    file.write_text(whole.replace("num_epochs:", call))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert "the file names what is in no module of the command line" in err
+    assert not Path("called").exists()
+
+
 def test_what_a_file_cannot_name_is_refused_when_it_is_written(written, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(written))
     monkeypatch.chdir(tmp_path)
