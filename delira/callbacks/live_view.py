@@ -285,6 +285,7 @@ class FoldTable:
         self._pace, self.number = "", -1
         self._signals: Any = None
         self._trainer: Any = None
+        self._look: Callable[[], None] = lambda: None
         self._plot = LiveLossPlot()
 
     def begin(self, number: int, trainer: abstract_callback.Trainer) -> None:
@@ -293,6 +294,10 @@ class FoldTable:
         self.rows[number] = _Row(state="runs", began_at=perf_counter())
         trainer.make_bar = lambda label: ProgressBar(label, self)
         trainer.make_plot = lambda: self._plot.keep_place(f"fold {number}")
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Call a function before it is drawn, which tells of folds that others train meanwhile."""
+        self._look = look
 
     def follow(self, number: int, records: Sequence[Mapping[str, Any]], num_epochs: int, left: float | None) -> None:
         """A fold that another process trains has come so far.
@@ -311,7 +316,8 @@ class FoldTable:
             row = self.rows[number] = _Row(state="runs", began_at=perf_counter())
         row.epoch, row.left = f"{len(records)}/{num_epochs}", left
         row.values = _shown(records[-1]) if records else ""
-        self.number = number
+        if self._trainer is None:  # else it is that of the fold that is trained here
+            self.number = number
         self._draw_if_due(at_once=False)
 
     def show(self, progress: ProgressBar, *, at_once: bool) -> None:
@@ -349,6 +355,8 @@ class FoldTable:
 
     def _draw_if_due(self, at_once: bool) -> None:
         if at_once or perf_counter() >= self._next:
+            self._next = math.inf  # what it looks at is drawn once
+            self._look()
             self._draw(self, False)
             self._next = perf_counter() + PAUSE
 
@@ -480,6 +488,9 @@ class NoTable:
 
     def leave_out(self, number: int) -> None:
         """Note that a fold was not asked for."""
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Folds that others train are told of when they are waited for."""
 
     def follow(self, number: int, records: Sequence[Mapping[str, Any]], num_epochs: int, left: float | None) -> None:
         """Write a line for each epoch that is new; see :meth:`FoldTable.follow`."""

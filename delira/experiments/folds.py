@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,7 @@ def _run_here(
     """Yield each fold, in their order but for those that others are at work on."""
     first = work.first
     left: list[tuple[int, Holder | None]] = [(number, None) for number in waiting]
+    table.watch(lambda: elsewhere.show(number for number, _ in left))
     while left or elsewhere:
         for number, outcome in elsewhere.look():
             if isinstance(outcome, Holder):
@@ -175,14 +176,29 @@ class _Elsewhere:
         self._work, self._folder, self._table = work, folder, table
         self._leases: Leases = work.leases
         self._followed: dict[int, _Followed] = {}
-        self._looked_at = 0.0
+        self._shown: dict[int, _Followed] = {}
+        self._looked_at = self._shown_at = 0.0
 
     def __len__(self) -> int:
         return len(self._followed)
 
     def add(self, number: int) -> None:
         """Wait for a fold."""
-        self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
+        self._followed[number] = self._follow(number)
+
+    def show(self, numbers: Iterable[int]) -> None:
+        """Tell the table of folds that others train: those that are waited for, and further ones that are held."""
+        if time.monotonic() < self._shown_at + _FOLLOW:
+            return
+        held = {*self._leases.held()}
+        others = [number for number in numbers if self._work.part_of(number) in held]
+        self._shown = {number: self._shown.get(number) or self._follow(number) for number in others}
+        for number, followed in (self._followed | self._shown).items():
+            followed.tell(number, self._work.validation.request.num_epochs, self._table)
+        self._shown_at = time.monotonic()
+
+    def _follow(self, number: int) -> "_Followed":
+        return _Followed(self._work.folder_of(number), self._work.validation.histories)
 
     def look(self) -> Iterator[tuple[int, results.FoldResult | Exception | Holder]]:
         """Yield what became of folds: an error, a result, or whose lease nobody holds any more."""
@@ -196,7 +212,7 @@ class _Elsewhere:
             if over is None and not isinstance(outcome, results.FoldResult):
                 continue
             del self._followed[number]
-            yield number, over if outcome is None else outcome
+            yield number, outcome or over or Holder(0)
         self._looked_at = time.monotonic()
 
     def _told(self, number: int) -> results.FoldResult | Exception | None:

@@ -5,6 +5,7 @@ import itertools
 import json
 import logging
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
@@ -16,8 +17,12 @@ import numpy as np
 from delira.errors import ConfigError, check_paths, check_texts, import_optional
 from delira.logging.messages import PLOTS, Message, read, read_messages
 from delira.utils import files, pictures
+from delira.utils.owned import check_ours
 
 _log = logging.getLogger("delira")
+
+#: seconds between two looks at whether a folder is still this process's
+_LOOK = 1.0
 
 
 def check_level(owner: object, level: int | str) -> None:
@@ -368,6 +373,7 @@ class MessageFileHandler(MessageHandler):
         check_paths(self, path=path)
         self.path = Path(path).absolute()
         self._file: FileIO | None = None
+        self._looks_at = 0.0
         self.n_lines = 0
         """Lines that were written, those before the handler was made included if :meth:`cut` was called."""
 
@@ -387,7 +393,10 @@ class MessageFileHandler(MessageHandler):
         self.n_lines = len(whole)
 
     def show(self, message: Message, place: Place | None) -> None:
-        """Append a message."""
+        """Append a message, unless somebody else has taken the folder over, which is looked at once a second."""
+        if (now := time.monotonic()) >= self._looks_at:
+            check_ours(self.path.parent)
+            self._looks_at = now + _LOOK
         if self._file is None:
             files.make_folder(self.path.parent)
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open until the end

@@ -19,8 +19,10 @@ import pytest
 from digests import digest
 from small_backends import toy_kit
 
+from delira.callbacks.live_view import FoldTable
 from delira.data_loading import BaseDataManager
 from delira.errors import FolderInUseError, FoldFailedError
+from delira.experiments import folds
 from delira.runs.folder import RunFolder
 from delira.runs.leases import FOLDER, Leases, worker
 from delira.runs.stored_run import read_run
@@ -175,6 +177,26 @@ def test_who_is_stopped_loses_its_fold_and_ends_well_when_it_wakes(tmp_path, alo
     (taken,) = [event for event in folder.events() if "taken_over_from" in event]
     assert taken["taken_over_from"].startswith(f"process {stopped.pid} on ")
     check_whole(folder, restarts=1)
+
+
+def test_the_table_shows_what_others_train_while_this_program_trains_a_fold(tmp_path, alone, monkeypatch):
+    drawn = []
+
+    @contextlib.contextmanager
+    def shown(n_folds, settings, what):
+        with contextlib.closing(FoldTable(n_folds, lambda table, is_last: drawn.append(look(table)), what)) as table:
+            yield table
+
+    def look(table):
+        return table.number, [(row.state, row.epoch) for row in table.rows]
+
+    monkeypatch.setattr(folds, "shown_folds", shown)
+    with programs(program(tmp_path, seconds=0.8)) as (first,):
+        wait_for(tmp_path, "fold_started")
+        assert stamp(kfold(tmp_path, resume="auto", seconds=0.8, verbose=1)) == ended(first) == alone
+    both = [rows[:2] for number, rows in drawn if number == 1 and rows[1][0] == "runs"]
+    assert {state for (state, _), _ in both} >= {"runs"}
+    assert len({epoch for (_, epoch), _ in both if epoch}) > 1
 
 
 STOPS_ITSELF = """

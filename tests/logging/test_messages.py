@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from event_files import read_events
 
-from delira.errors import ConfigError
+from delira.errors import ConfigError, LeaseLostError
 from delira.logging import (
     ImgSaveHandler,
     Message,
@@ -20,6 +20,7 @@ from delira.logging import (
     TrixiHandler,
 )
 from delira.logging.messages import KINDS, PLOTS, number, picture, read_messages
+from delira.utils.owned import fenced
 
 STAIRS = np.arange(12.0).reshape(3, 4)
 
@@ -268,6 +269,25 @@ def test_pictures_are_files(tmp_path, caplog):
         assert picture.size == (6, 4)
         np.testing.assert_allclose(np.asarray(picture), 128, atol=1)
     assert not caplog.records
+
+
+def test_a_file_of_messages_gets_none_after_somebody_else_took_its_folder_over(tmp_path, caplog, monkeypatch):
+    handler, now = MessageFileHandler(tmp_path / "messages.jsonl"), [0.0]
+    monkeypatch.setattr("delira.logging.handlers.time.monotonic", lambda: now[0])
+    logger = logging.Logger("mine")
+    logger.addHandler(handler)
+
+    def check():
+        if now[0]:
+            raise LeaseLostError("it was taken over")
+
+    with fenced(tmp_path, check):
+        for value in range(3):
+            logger.info({"value": {"value": value, "name": "loss"}})
+            now[0] += 0.6  # a moment after a takeover it may not be known yet
+    handler.close()
+    assert len((tmp_path / "messages.jsonl").read_text().splitlines()) == 2
+    assert "it was taken over" in caplog.text
 
 
 def test_a_file_of_messages_holds_numbers_and_the_shapes_of_arrays(tmp_path, caplog):
