@@ -25,10 +25,13 @@ class Served:
         Names that nobody may read.
     has_ranges : bool
         Whether a range of bytes may be asked for.
+    has_etags : bool
+        Whether it says what tells a content from others of its size.
     """
 
     def __init__(self):
-        self.files, self.asked, self.faults, self.refused, self.has_ranges = {}, [], [], set(), True
+        self.files, self.asked, self.faults, self.refused = {}, [], [], set()
+        self.has_ranges = self.has_etags = True
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
@@ -68,7 +71,7 @@ class Served:
                 if status != 200:
                     self._send(status, b"", {})
                     return
-                headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
+                headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"'} if served.has_etags else {}
                 wanted = self.headers.get("Range")
                 if wanted and served.has_ranges:
                     first, last = wanted.removeprefix("bytes=").split("-")

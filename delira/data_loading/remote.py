@@ -8,9 +8,10 @@ import numbers
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from delira.data_loading._exact import check_count
 from delira.errors import (
@@ -32,9 +33,17 @@ _BLOCK = 2**20  # bytes
 _AT_ONCE = 2**25  # bytes that one request asks for
 _HEAD = 4096  # bytes
 _PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, which double
-_SUMS = ("ETag", "etag", "Content-MD5", "content_md5", "Digest", "md5Hash", "checksum", "ContentHash")
+_SUMS = (
+    *("ETag", "etag", "Content-MD5", "content_md5", "Digest", "md5Hash", "checksum", "ContentHash"),
+    *("CRC", "sha", "hex", "blob_id", "xet_hash", "raw_url"),  # zip, GitHub, git, Hugging Face, gists
+)
 """Where file systems say what tells a content from others."""
-_TIMES = ("LastModified", "Last-Modified", "last_modified", "updated", "modified", "mtime", "created", "ino")
+_TIMES = (
+    *("LastModified", "Last-Modified", "last_modified", "updated", "modified", "mtime", "created", "ino"),
+    *("modify", "modificationTime", "date_time", "last_commit"),  # FTP, WebHDFS, zip, Hugging Face
+)
+#: hosts whose files are known by their sizes alone, as far as was said
+_warned: set[str] = set()
 _MISSING, _REFUSED, _WORTH_A_TRY = {404, 410}, {401, 403, 407}, {408, 425, 429}
 _NO_KEYS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
 _FINAL = (
@@ -115,6 +124,17 @@ def as_remote_settings(settings: RemoteSettings | Mapping[str, Any] | None) -> R
     return RemoteSettings(**settings)
 
 
+class About(NamedTuple):
+    """What a store says of a file."""
+
+    size: int
+    """In bytes."""
+    stamp: str
+    """What tells this content from others: the size, and an ETag or a checksum, else the time of the last change."""
+    is_told: bool
+    """Whether it says more than the size."""
+
+
 class Address:
     """A URL and how to ask for it: with time limit, further tries, and errors that say what to do.
 
@@ -128,6 +148,8 @@ class Address:
 
     def __init__(self, url: str, settings: RemoteSettings) -> None:
         self.url, self.settings = url, settings
+        self._behind = ""
+        """Stamp of the file that holds this one, when it was asked for last."""
 
     def __str__(self) -> str:
         return shown(self.url)
@@ -144,12 +166,33 @@ class Address:
         parts[place] = f"{path.rstrip('/')}/{name}{query}{rest}"
         return Address("::".join(parts), self.settings)
 
-    def info(self) -> dict[str, Any] | None:
-        """What the store says of it; None if there is nothing."""
-        return self._patiently(lambda: self._ask("info"), is_missing=lambda: None)
+    def about(self) -> About | None:
+        """What the store says of a file; None if there is none."""
+        behind = self._look_behind()
+        info: dict[str, Any] | None = self._patiently(lambda: self._ask("info"), is_missing=lambda: None)
+        if info is None or info.get("type") == "directory":
+            return None
+        own = _about(self, info)
+        if behind is None or behind.stamp == own.stamp:  # the same file, by way of a cache of fsspec
+            return own
+        # of references to other files nobody knows what these hold
+        is_told = behind.is_told and not self.url.startswith("reference:")
+        return About(own.size, f"{own.stamp} in {behind.stamp}", is_told)
+
+    def _look_behind(self) -> About | None:
+        """What a store says of the file that holds this one, as ``a.zip`` does in ``zip://x.npy::s3://bucket/a.zip``."""
+        parts = self.url.split("::")[1:]
+        if not parts or self.url.startswith("dir:"):
+            return None
+        names, given = {part.partition("://")[0] for part in parts}, self.settings.storage_options
+        own = {name: dict(given[name]) for name in names if isinstance(given.get(name), Mapping)}
+        found = Address("::".join(parts), dataclasses.replace(self.settings, storage_options=own)).about()
+        self._behind = "" if found is None else found.stamp
+        return found
 
     def names(self) -> list[str]:
         """What lies below it, as far as the store tells."""
+        self._look_behind()
         found: list[str] = self._patiently(lambda: self._ask("ls", detail=False), is_missing=list)
         return sorted({name.rstrip("/").rpartition("/")[2] for name in found})
 
@@ -183,11 +226,8 @@ class Address:
     def _ask(self, what: str, **arguments: Any) -> Any:
         fsspec = import_optional("fsspec", f"reading {self}", "delira[remote]")
         asyn = import_optional("fsspec.asyn", f"reading {self}", "delira[remote]")
-        options = dict(self.settings.storage_options)
-        if "::" not in self.url:
-            options.setdefault("use_listings_cache", False)  # an old listing would hide a change
         try:
-            system, path = fsspec.core.url_to_fs(self.url, **options)
+            system, path = fsspec.core.url_to_fs(self.url, **self._options())
         except ImportError as error:
             lacks = getattr(error.__cause__, "name", None)
             cure = f". Install it with: pip install {lacks!r}" if lacks else ""
@@ -203,6 +243,21 @@ class Address:
             function, limit = getattr(system, f"_{what}"), self.settings.time_limit
             return asyn.sync(system.loop, function, path, timeout=limit, **arguments)
         return getattr(system, what)(path, **arguments)
+
+    def _options(self) -> dict[str, Any]:
+        """Arguments of the file systems."""
+        options, parts = dict(self.settings.storage_options), self.url.split("::")
+        if len(parts) == 1:
+            options.setdefault("use_listings_cache", False)  # an old listing would hide a change
+        if self.url.startswith("hf://"):
+            options.setdefault("expand_info", True)  # else it says the size alone
+        if (
+            self._behind
+        ):  # fsspec goes on with the archive, or the copy, that it has open, unless something is different
+            options["delira_behind"] = self._behind
+            for name in {part.partition("://")[0] for part in parts[1:-1]}:
+                options[name] = {**options.get(name, {}), "delira_behind": self._behind}
+        return options
 
     def _patiently(self, ask: Callable[[], _T], is_missing: Callable[[], _T]) -> _T:
         for number in range(self.settings.retries + 1):
@@ -249,11 +304,9 @@ class RemoteFile:
     ----------
     address
         Where it is.
-    size
-        In bytes.
-    stamp
-        What tells this content from others, as far as the store says: the size, and an ETag or a checksum, else the
-        time of the last change.
+    about
+        What the store says of it. Of what is known by its size alone nothing is kept for who opens it again: what was
+        fetched may be of another content.
     keeps
         Whether the block that was read last stays in memory, for the next sample in it.
     """
@@ -261,9 +314,12 @@ class RemoteFile:
     def __str__(self) -> str:
         return str(self.address)
 
-    def __init__(self, address: Address, size: int, stamp: str, keeps: bool = True) -> None:
-        self.address, self.size, self.stamp, self._keeps = address, size, stamp, keeps
-        self._name = f"{named_by(address.url)} {stamp}"
+    def __init__(self, address: Address, about: About, keeps: bool = True) -> None:
+        self.address, self.size, self.stamp, self._keeps = address, about.size, about.stamp, keeps
+        self._name = f"{named_by(address.url)} {self.stamp}"
+        if not about.is_told:
+            self._name += f" {uuid.uuid4().hex}"
+            _warn_of_sizes(address)
         self._cache = address.settings.cache
         self._latest: tuple[int, bytes] = (-1, b"")
 
@@ -278,10 +334,8 @@ class RemoteFile:
     @classmethod
     def find(cls, address: Address, keeps: bool = True) -> "RemoteFile | None":
         """Open a file, of which nothing is read; None if there is none. Parameters as of the class."""
-        info = address.info()
-        if info is None or info.get("type") == "directory":
-            return None
-        return cls(address, *_size_and_stamp(address, info), keeps)
+        about = address.about()
+        return None if about is None else cls(address, about, keeps)
 
     @classmethod
     def open(cls, address: Address, what: str = "which data should be read from") -> "RemoteFile":
@@ -350,12 +404,12 @@ class RemoteFile:
     def _fetch(self, start: int, stop: int) -> bytes:
         content = self.address.fetch(start, stop) if stop > start else b""
         # asked afterwards: what came before a change is not told from what came after it
-        info = self.address.info()
-        if info is None:
+        about = self.address.about()
+        if about is None:
             raise DataError(f"{self.address} is gone since it was opened")
-        if (found := _size_and_stamp(self.address, info)) != (self.size, self.stamp):
+        if (about.size, about.stamp) != (self.size, self.stamp):
             raise DataError(
-                f"{self.address} has changed since it was opened: it was {self.stamp}, and is {found[1]}; what was "
+                f"{self.address} has changed since it was opened: it was {self.stamp}, and is {about.stamp}; what was "
                 "read of it is of the old one. Begin again with data that stay"
             )
         return content
@@ -402,13 +456,27 @@ class RemoteStream(io.RawIOBase):
         return len(content)
 
 
-def _size_and_stamp(address: Address, info: Mapping[str, Any]) -> tuple[int, str]:
+def _about(address: Address, info: Mapping[str, Any]) -> About:
     size = info.get("size")
     if not isinstance(size, int):
         raise DataError(f"the server of {address} does not say how long the file is, so no part of it can be asked for")
     told = [info[name] for name in _SUMS if info.get(name)][:1]
     told = told or [info[name] for name in _TIMES if info.get(name) is not None]
-    return size, " ".join([f"{size} bytes", *(str(one).strip('"') for one in told)])
+    return About(size, " ".join([f"{size} bytes", *(str(one).strip('"') for one in told)]), bool(told))
+
+
+def _warn_of_sizes(address: Address) -> None:
+    host = "/".join(str(address).split("/")[:3])
+    if host in _warned:
+        return
+    _warned.add(host)
+    _log.warning(
+        "%s is known by its size alone, as nothing of %s says a checksum or the time of the last change: another "
+        "content of the same size is not told from it, also by a run that goes on, and what was fetched is fetched "
+        "again by who opens it anew. Give a file that changes another name, or serve it by what says an ETag (S3, "
+        "nginx, Apache)",
+        address, host,
+    )  # fmt: skip
 
 
 def _runs(numbers_: list[int], most: int) -> list[list[int]]:

@@ -1,11 +1,16 @@
 """Arrays at a URL: the same samples as here, fetched once, and what goes wrong is said without a secret."""
 
+import importlib
+import io
 import logging
 import multiprocessing
 import pickle
+import subprocess
 import sys
+import tarfile
 import threading
 import traceback
+import zipfile
 
 import numpy as np
 import pytest
@@ -40,6 +45,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setattr(remote, "_PAUSE", 0.01)
     monkeypatch.setattr(block_cache, "_broken", set())
+    monkeypatch.setattr(remote, "_warned", set())
 
 
 @pytest.fixture
@@ -217,6 +223,115 @@ def test_files_of_another_name_or_content_are_not_taken_for_each_other(server, c
     server.files["x.npy"] = server.files["other.npy"]
     np.testing.assert_array_equal(load_array(f"{server.url}/x.npy?id=1", cache), LARGE + 1)
     assert first != second
+
+
+# ------------------------------------------------------------------ which content it is
+
+
+def archived(path, value):
+    """Write an array into an archive, or as it is, of which neither size nor the times inside tell the value."""
+    content = io.BytesIO()
+    np.save(content, np.full((8, 4), value, np.float32))
+    path.unlink(missing_ok=True)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(zipfile.ZipInfo("x.npy"), content.getvalue())
+    elif path.suffix == ".tar":
+        with tarfile.open(path, "w") as archive:
+            member = tarfile.TarInfo("x.npy")
+            member.size = len(content.getvalue())
+            archive.addfile(member, io.BytesIO(content.getvalue()))
+    else:
+        path.write_bytes(content.getvalue())
+
+
+IN_OTHERS = {
+    "zip": ("zip://x.npy::file://{}", "a.zip"),
+    "tar": ("tar://x.npy::file://{}", "a.tar"),
+    "copied": ("simplecache::file://{}", "a.npy"),
+    "copied tar": ("tar://x.npy::simplecache::file://{}", "a.tar"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_OTHERS)
+def test_a_file_in_another_that_was_replaced_is_another(kind, tmp_path, cache):
+    url, name = IN_OTHERS[kind]
+    url, path = url.format(tmp_path / name), tmp_path / name
+    archived(path, 1)
+    first = MappedDataset({"data": url}, cache)
+    size, print_ = path.stat().st_size, first.fingerprint()
+    np.testing.assert_array_equal(first[0]["data"], [1, 1, 1, 1])
+    assert MappedDataset({"data": url}, cache).fingerprint() == print_
+    unread = MappedDataset({"data": url}, cache | {"cache_size": 0})
+    archived(path, 2)
+    assert path.stat().st_size == size
+    code = (
+        "from delira.data_loading import MappedDataset\n"
+        f"dataset = MappedDataset({{'data': {url!r}}}, {{'cache_dir': {str(cache['cache_dir'])!r}}})\n"
+        f"print(dataset[0]['data'][0], dataset.fingerprint() != {print_!r})"
+    )
+    again = MappedDataset({"data": url}, cache)  # fsspec still has the old one open
+    np.testing.assert_array_equal(again[0]["data"], [2, 2, 2, 2])
+    assert again.fingerprint() != print_
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "2.0 True\n"
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        unread[0]
+
+
+def test_what_is_known_by_its_size_alone_is_fetched_again_and_said_once(server, cache, caplog):
+    server.has_etags = False
+    url, other = server.save("a.npy", LARGE), server.save("b.npy", LARGE)
+    with caplog.at_level(logging.WARNING, "delira"):
+        first = MappedDataset({"data": url, "other": other}, cache)
+        np.testing.assert_array_equal(first[0]["data"], LARGE[0])
+        sent = server.n_sent()
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(first))[0]["data"], LARGE[0])
+        assert server.n_sent() == sent  # a worker has what was fetched
+        server.save("a.npy", LARGE + 1)
+        np.testing.assert_array_equal(MappedDataset({"data": url}, cache)[0]["data"], LARGE[0] + 1)
+    (said,) = [one.getMessage() for one in caplog.records if "by its size alone" in one.getMessage()]
+    assert said.startswith(f"{url} is known by its size alone, as nothing of {server.url} says a checksum")
+    assert "another name" in said
+
+
+TOLD = {
+    "FTP": [{"modify": "20261101120000"}, {"modify": "20261101120001"}],
+    "WebHDFS": [{"modificationTime": 1}, {"modificationTime": 2}],
+    "zip": [{"CRC": 1}, {"CRC": 2}],
+    "git": [{"hex": "a"}, {"hex": "b"}],
+    "GitHub": [{"sha": "a"}, {"sha": "b"}],
+    "gists": [{"raw_url": "https://host/a/x"}, {"raw_url": "https://host/b/x"}],
+    "Hugging Face": [{"blob_id": "a", "last_commit": None}, {"blob_id": "b", "last_commit": None}],
+    "its buckets": [{"xet_hash": "a", "mtime": None}, {"xet_hash": "b", "mtime": None}],
+}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_what_file_systems_say_tells_contents_of_one_size(kind, monkeypatch):
+    told = iter(TOLD[kind])
+    monkeypatch.setattr(remote.Address, "_ask", lambda self, what: {"type": "file", "size": 7} | next(told))
+    address = remote.Address("memory://x.npy", RemoteSettings())
+    first, second = address.about(), address.about()
+    assert first.is_told
+    assert first.size == second.size
+    assert first.stamp != second.stamp
+
+
+def test_hugging_face_is_asked_for_more_than_the_size(monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    says = importlib.import_module("huggingface_hub.hf_api").RepoFile(path="x.npy", size=7, oid="abc")
+    monkeypatch.setattr(hub.HfApi, "repo_info", lambda self, *args, **options: None)
+    monkeypatch.setattr(hub.HfApi, "get_paths_info", lambda self, *args, **options: [says])
+    about = remote.Address("hf://datasets/somebody/something/x.npy", RemoteSettings(retries=0)).about()
+    assert about == (7, "7 bytes abc", True)
+
+
+def test_what_references_point_to_is_not_known_by_what_holds_these(tmp_path, cache, caplog):
+    (tmp_path / "a.json").write_text('{"version": 1, "refs": {"x.npy": "content"}}')
+    address = remote.Address(f"reference://x.npy::file://{tmp_path}/a.json", RemoteSettings(**cache))
+    with caplog.at_level(logging.WARNING, "delira"):
+        assert remote.RemoteFile.open(address).size == 7
+    assert "known by its size alone" in caplog.text
 
 
 # ------------------------------------------------------------------ what goes wrong

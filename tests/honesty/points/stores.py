@@ -113,7 +113,7 @@ POINTS = [
         point="stores",
         what="blocks of a file that has changed since are those of the one before",
         file="delira/data_loading/remote.py",
-        old='self._name = f"{named_by(address.url)} {stamp}"',
+        old='self._name = f"{named_by(address.url)} {self.stamp}"',
         new="self._name = named_by(address.url)",
         test=f"{ARRAYS}::test_files_of_another_name_or_content_are_not_taken_for_each_other",
     ),
@@ -124,10 +124,10 @@ POINTS = [
         old=(
             '        content = self.address.fetch(start, stop) if stop > start else b""\n'
             "        # asked afterwards: what came before a change is not told from what came after it\n"
-            "        info = self.address.info()\n"
+            "        about = self.address.about()\n"
         ),
         new=(
-            "        info = self.address.info()\n"
+            "        about = self.address.about()\n"
             '        content = self.address.fetch(start, stop) if stop > start else b""\n'
         ),
         test=f"{ARRAYS}::test_a_block_of_a_new_file_is_not_kept_as_one_of_the_old",
