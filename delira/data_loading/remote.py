@@ -71,7 +71,8 @@ class RemoteSettings:
     ``~/.cache/delira/data``."""
 
     cache_size: int = 10 * 2**30
-    """Bytes that the folder may take, 10 GiB; what nobody has read for the longest time goes first. 0: no cache."""
+    """Bytes that the folder may take of the disk, 10 GiB; what nobody has read for the longest time goes first. 0: no
+    cache."""
 
     time_limit: float = 60.0
     """Seconds that one request may take, of 32 MiB at most; file systems of fsspec that are not asynchronous (FTP,

@@ -12,6 +12,7 @@ from delira.utils.lock import of_file
 
 _log = logging.getLogger("delira")
 _SUM = 16  # bytes of the checksum in front of a block
+_UNIT = 4096  # bytes: what a disk gives a file is a multiple of it
 _KEPT = 0.9
 """Share of the bound that is left when blocks are removed: to look through all of them takes its time."""
 _LOCK = "size"
@@ -24,14 +25,15 @@ class BlockCache:
 
     Any number of processes may share it. All blocks together, and what is being written, take at most ``size`` bytes:
     who writes holds a lock of the folder and makes room first. Where the file system has no locks, each process may
-    be one block above. A block that is removed while it is being read is read to its end.
+    be one block above. A file counts as what it takes of the disk, 4 KiB at least; the folders, at most 256, do not. A
+    block that is removed while it is being read is read to its end.
 
     Parameters
     ----------
     folder
         Made when the first block is written.
     size
-        Bytes that the files may take together; 0 keeps nothing.
+        Bytes that the files may take of the disk together; 0 keeps nothing.
     """
 
     def __init__(self, folder: str | Path, size: int) -> None:
@@ -73,9 +75,8 @@ class BlockCache:
         content
             One larger than the whole cache is not kept.
         """
-        n_bytes = len(content) + _SUM
         broken = (os.getpid(), str(self.folder))
-        if n_bytes > self.size or broken in _broken:
+        if _on_disk(len(content) + _SUM) > self.size or broken in _broken:
             return
         try:
             if not self.folder.is_dir():
@@ -93,12 +94,12 @@ class BlockCache:
     def _publish(self, path: Path, stored: bytes, lock: IO[bytes]) -> None:
         if path.exists():
             return
-        used = _number_in(lock)
-        if used is None or used + len(stored) > self.size:
-            used = self._make_room(len(stored))
+        used, more = _number_in(lock), _on_disk(len(stored))
+        if used is None or used + more > self.size:
+            used = self._make_room(more)
         # before the block: a process that ends in between leaves a sum that is too large, which is counted again
         lock.truncate(0)
-        lock.write(b"%d\n" % (used + len(stored)))
+        lock.write(b"%d\n" % (used + more))
         lock.flush()
         publish(path, lambda file: file.write(stored), durable=False)
 
@@ -110,8 +111,8 @@ class BlockCache:
             for entry in os.scandir(folder):
                 with contextlib.suppress(FileNotFoundError):
                     status = entry.stat()
-                    found.append((status.st_mtime_ns, entry.path, status.st_size))
-                    used += status.st_size
+                    found.append((status.st_mtime_ns, entry.path, _on_disk(status.st_size)))
+                    used += _on_disk(status.st_size)
         wanted = max(0, min(int(self.size * _KEPT), self.size - n_bytes))
         for _, path, size in sorted(found):
             if used <= wanted:
@@ -127,6 +128,11 @@ class BlockCache:
     def _path(self, name: str) -> Path:
         digest = hashlib.sha256(name.encode()).hexdigest()
         return self.folder / digest[:2] / digest[2:]
+
+
+def _on_disk(n_bytes: int) -> int:
+    """What a file takes of a disk, as far as nobody has to be asked."""
+    return -(-n_bytes // _UNIT) * _UNIT
 
 
 def _sum(name: str, content: bytes) -> bytes:

@@ -12,6 +12,9 @@ import pytest
 from delira.utils import block_cache
 from delira.utils.block_cache import BlockCache
 
+UNIT = 4096
+"""Bytes: what a disk gives a file is a multiple of it."""
+
 
 def size_of(folder):
     return sum(sizes_in(folder).values())
@@ -29,7 +32,7 @@ def sizes_in(folder):
         for name in {*names} - {"size"}:
             with contextlib.suppress(FileNotFoundError):
                 status = os.stat(os.path.join(parent, name))
-                sizes[parent, name, status.st_ino] = status.st_size
+                sizes[parent, name, status.st_ino] = -(-status.st_size // UNIT) * UNIT
     return sizes
 
 
@@ -38,16 +41,17 @@ def blocks_in(folder):
 
 
 def test_what_was_put_is_there_for_another_object(tmp_path):
-    BlockCache(tmp_path / "cache", 1000).put("a", b"content")
-    assert BlockCache(tmp_path / "cache", 1000).get("a") == b"content"
-    assert BlockCache(tmp_path / "cache", 1000).get("b") is None
+    BlockCache(tmp_path / "cache", UNIT).put("a", b"content")
+    assert BlockCache(tmp_path / "cache", UNIT).get("a") == b"content"
+    assert BlockCache(tmp_path / "cache", UNIT).get("b") is None
     assert os.stat(tmp_path / "cache").st_mode & 0o777 == 0o700
 
 
 def test_nothing_is_made_before_a_block_is_written(tmp_path):
-    cache = BlockCache(tmp_path / "cache", 100)
+    cache = BlockCache(tmp_path / "cache", UNIT)
     assert cache.get("a") is None
-    cache.put("too large", bytes(100))
+    cache.put("too large", bytes(UNIT))
+    BlockCache(tmp_path / "cache", UNIT - 1).put("takes a whole unit", b"")
     BlockCache(tmp_path / "cache", 0).put("none", b"")
     assert not (tmp_path / "cache").exists()
 
@@ -74,33 +78,43 @@ def test_a_damaged_block_is_not_believed(damage, tmp_path, caplog):
 
 
 def test_those_that_nobody_read_for_the_longest_time_go(tmp_path):
-    cache = BlockCache(tmp_path, 10 * 116)
+    cache = BlockCache(tmp_path, 10 * UNIT)
     for number in range(10):
         cache.put(str(number), bytes(100))
         os.utime(max(blocks_in(tmp_path), key=os.path.getctime), (number, number))
-    assert size_of(tmp_path) == 1160
+    assert size_of(tmp_path) == 10 * UNIT
     assert cache.get("0") is not None  # read now
     cache.put("new", bytes(100))
-    assert size_of(tmp_path) <= 1160
+    assert size_of(tmp_path) <= 10 * UNIT
     assert cache.get("0")
     assert cache.get("new")
     assert cache.get("9")
     assert cache.get("1") is None
 
 
+def test_small_blocks_take_no_more_of_the_disk_than_it_may(tmp_path):
+    cache = BlockCache(tmp_path, 2**18)
+    for number in range(500):
+        cache.put(str(number), b"x" * 100)
+    files = blocks_in(tmp_path)
+    assert len(files) > 50
+    assert sum(path.stat().st_blocks * 512 for path in files) <= 2**18
+    assert cache.get("499") == b"x" * 100
+
+
 def test_a_sum_that_is_wrong_or_half_written_is_counted_again(tmp_path):
-    cache = BlockCache(tmp_path, 1160)
+    cache = BlockCache(tmp_path, 10 * UNIT)
     for number in range(10):
         cache.put(str(number), bytes(100))
     for text in ("", "12", "nonsense\n"):
         (tmp_path / "size").write_text(text)
         cache.put(f"after {text!r}", bytes(100))
-        assert size_of(tmp_path) <= 1160
+        assert size_of(tmp_path) <= 10 * UNIT
     assert int((tmp_path / "size").read_text()) == size_of(tmp_path)
 
 
 def test_what_a_killed_writer_left_is_removed_with_the_next_room(tmp_path):
-    cache = BlockCache(tmp_path, 1160)
+    cache = BlockCache(tmp_path, 10 * UNIT)
     cache.put("a", bytes(100))
     left = blocks_in(tmp_path)[0].with_name("half.partial-0123abcd")
     left.write_bytes(bytes(100))
@@ -110,7 +124,7 @@ def test_what_a_killed_writer_left_is_removed_with_the_next_room(tmp_path):
 
 
 def test_a_block_that_is_removed_while_it_is_read_is_read_to_its_end(tmp_path):
-    cache = BlockCache(tmp_path, 1000)
+    cache = BlockCache(tmp_path, UNIT)
     cache.put("a", b"x" * 500)
     (path,) = blocks_in(tmp_path)
     with open(path, "rb") as file:
@@ -154,7 +168,7 @@ def test_a_killed_writer_does_not_break_the_bound(tmp_path):
         time.sleep(0.3)
         process.kill()
         process.join()
-        assert size_of(tmp_path / "cache") <= 50_000 + (seed + 1) * 1016
+        assert size_of(tmp_path / "cache") <= 50_000 + (seed + 1) * UNIT
     BlockCache(tmp_path / "cache", 50_000).put("last", bytes(49_000))
     assert size_of(tmp_path / "cache") <= 50_000
 
@@ -164,7 +178,7 @@ def test_where_nothing_can_be_written_it_is_said_once_and_work_goes_on(tmp_path,
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING, "delira"):
         for _ in range(3):
-            cache = BlockCache(tmp_path / "file" / "cache", 1000)
+            cache = BlockCache(tmp_path / "file" / "cache", UNIT)
             cache.put("a", b"x")
             assert cache.get("a") is None
     assert len(caplog.records) == 1
@@ -188,4 +202,4 @@ def test_a_disk_that_takes_no_more_is_said_once_and_keeps_what_it_has(tmp_path, 
     assert "cannot be kept" in caplog.text
     assert cache.get("a") == b"x"
     assert cache.get("b") is None
-    assert size_of(tmp_path / "cache") == 17
+    assert size_of(tmp_path / "cache") == UNIT

@@ -179,7 +179,7 @@ POINTS = [
         point="stores",
         what="a cache of blocks grows beyond its bound",
         file="delira/utils/block_cache.py",
-        old="if used is None or used + len(stored) > self.size:",
+        old="if used is None or used + more > self.size:",
         new="if used is None:",
         test=f"{CACHE}::test_those_that_nobody_read_for_the_longest_time_go",
     ),
