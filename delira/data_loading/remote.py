@@ -84,7 +84,7 @@ class RemoteSettings:
 
     storage_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Arguments of fsspec's file system, e.g. ``{"anon": True}`` or ``{"key": ..., "secret": ...}`` for S3. They are
-    written nowhere."""
+    written into no run and no log; jobs of SLURM get them in a file that nobody else may read."""
 
     def __post_init__(self) -> None:
         if self.cache_dir is not None:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
@@ -139,7 +139,7 @@ class SlurmExecutor(Executor):
             shared = shared_in(task)
             written = tuple(self._shared.of(each, self._written) for each in shared)
             keys = {id(each): number for number, each in enumerate(shared)}
-            body = dumps_task(keys)(task, protocol=pickle.HIGHEST_PROTOCOL)
+            body = self._written(task, "task", keys)
         job = _Job(Setup.of_this(), resources.cpus, body, written)
         handle = _SlurmHandle[T](self, job, shared, resources)
         self._waiting.append(handle)
@@ -209,11 +209,17 @@ class SlurmExecutor(Executor):
         self._waiting.remove(handle)
         return True
 
-    def _written(self, value: Any) -> "_File":
-        body = dumps_task({})(value, protocol=pickle.HIGHEST_PROTOCOL)
+    def _written(self, value: Any, what: str = "shared", keys: Mapping[int, int] | None = None) -> "_File":
+        """Write what a job needs where nobody else reads it: it may hold keys of a store."""
+        body = dumps_task(keys or {})(value, protocol=pickle.HIGHEST_PROTOCOL)
         self._tasks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._tasks / f"shared-{next(self._numbers)}"
-        publish(path, lambda file: file.write(body))
+        path = self._tasks / f"{what}-{next(self._numbers)}"
+
+        def write(file: BinaryIO) -> None:
+            os.fchmod(file.fileno(), 0o600)  # before there is anything to read
+            file.write(body)
+
+        publish(path, write)
         return _File(str(path), hashlib.sha256(body).hexdigest())
 
 
@@ -291,17 +297,17 @@ def _make_private(folder: Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _File:
-    """What tasks share, on disk."""
+    """A task, or what tasks share, on disk."""
 
     path: str
     sha256: str
 
-    def read(self) -> Any:
+    def read(self, loads: Callable[[bytes], Any] = pickle.loads) -> Any:
         """Return it, if it is what was written: it is a pickle, of the program that waits for the answer."""
         body = Path(self.path).read_bytes()
         if hashlib.sha256(body).hexdigest() != self.sha256:
             raise WorkerError(f"{self.path} is not what was written for this job")
-        return pickle.loads(body)
+        return loads(body)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,7 +316,7 @@ class _Job:
 
     setup: Setup
     cpus: int
-    body: bytes
+    task: _File
     shared: tuple[_File, ...]
 
     def __call__(self) -> bytes:
@@ -320,7 +326,7 @@ class _Job:
         answer: Any
         try:
             shared = {number: Shared(file.read()) for number, file in enumerate(self.shared)}
-            answer = loads_task(shared)(self.body)()
+            answer = self.task.read(loads_task(shared))()
         except TrainingInterrupted as error:
             answer = Failure.of(error, dumps_answer)
         except SystemExit:  # it was queued again

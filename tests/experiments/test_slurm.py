@@ -70,7 +70,7 @@ def test_a_task_has_its_threads_and_shared_data_of_its_own(jobs):
     assert os.getpid() not in {answer[3] for answer in answers}
     (tasks,) = jobs.folder.glob("tasks-*")
     assert tasks.stat().st_mode & 0o077 == 0
-    assert [path.name for path in tasks.iterdir()] == ["shared-0"]
+    assert sorted(path.name for path in tasks.iterdir()) == ["shared-0", "task-1", "task-2"]
     (tasks / "shared-0").write_bytes(b"something else")
     with pytest.raises(WorkerError, match="is not what was written for this job"):
         jobs.submit(Task(), ONE).result()
@@ -79,6 +79,24 @@ def test_a_task_has_its_threads_and_shared_data_of_its_own(jobs):
     assert not [*jobs.folder.rglob("*.pkl")]
     with pytest.raises(ConfigError, match="was shut down"):
         jobs.submit(Task(), ONE)
+
+
+def test_what_may_hold_keys_is_read_by_nobody_else(jobs):
+    keys = {"secret": "geheim99"}
+
+    class Task:
+        def __init__(self):
+            self.shared, self.own = Shared(keys), dict(keys)
+
+        def __call__(self):
+            return self.shared.value == self.own
+
+    task = Task()  # while it lives, what it shares lies there
+    assert jobs.submit(task, ONE).result()
+    holding = [path for path in jobs.folder.rglob("*") if path.is_file() and b"geheim99" in path.read_bytes()]
+    assert sorted(path.name for path in holding) == ["shared-0", "task-1"]
+    assert {path.stat().st_mode & 0o777 for path in holding} == {0o600}
+    assert {path.parent.stat().st_mode & 0o777 for path in holding} == {0o700}
 
 
 def test_errors_losses_and_what_is_cancelled(jobs):
