@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,8 @@ from delira.utils import files
 
 #: stores of which a file appears when it is complete; elsewhere one is written under another name and renamed
 _APPEARS_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
+#: what stands before the path where an "@" is in that, and no password before it
+_WITH_PORT = re.compile(r"[^:@]+@[^:@]+:\d+")
 _OPTIONS = (
     "endpoint, keys and other options come from the environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …) or from "
     "fsspec's configuration (~/.config/fsspec)"
@@ -35,16 +38,22 @@ def check_url(url: object, name: str = "mirror") -> str:
         return os.path.abspath(text)
     try:
         parts = urlsplit(text)
-        shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-        has_password = parts.password is not None
-    except ValueError as error:
-        raise ConfigError(f"{name} is no URL: {error}; write {name}='s3://bucket/folder'") from None
+    except ValueError:  # which may show all of it
+        raise ConfigError(f"{name} is no URL: its host cannot be read; write {name}='s3://bucket/folder'") from None
+    has_password = _has_password(text)
+    shown = f"{text.partition('://')[0]}://{re.split('[?#]', text.partition('://')[2].rpartition('@')[2])[0]}"
     if has_password or parts.query or parts.fragment:
         what = "a password" if has_password else "options"
         raise ConfigError(f"{name}='{shown}' was given with {what} in it, which logs would show; {_OPTIONS}")
     if "::" in text or not parts.scheme:
-        raise ConfigError(f"{name}={text!r} is no URL of one store; write {name}='s3://bucket/folder'")
+        raise ConfigError(f"{name}='{shown}' is no URL of one store; write {name}='s3://bucket/folder'")
     return text.rstrip("/") if parts.netloc or parts.path.strip("/") else text
+
+
+def _has_password(url: str) -> bool:
+    """Whether a URL has a password in it, which may hold slashes: urlsplit takes what is before one for the host."""
+    before = url.partition("://")[2].rpartition("@")[0].partition("/")[0]
+    return ":" in before and _WITH_PORT.fullmatch(before) is None
 
 
 class Store:

@@ -101,6 +101,8 @@ def test_a_missing_package_is_named(module, url, text, monkeypatch):
     [
         ("s3://bucket/folder/", "s3://bucket/folder"),
         ("sftp://me@example.org/folder", "sftp://me@example.org/folder"),
+        ("sftp://me@example.org:22/a@b", "sftp://me@example.org:22/a@b"),
+        ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("memory://", "memory://"),
         ("/somewhere/else", "/somewhere/else"),
     ],
@@ -110,7 +112,14 @@ def test_a_url_stays_what_it_is(url, expected):
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://a:secret@b/c", "s3://b/c?key=secret", "s3://b/c#secret", "s3://[b", "a::s3://b", " ", None, 5, "\0"]
+    "url",
+    [
+        *("s3://a:secret@b/c", "s3://b/c?key=secret", "s3://b/c#secret", "s3://[b", "a::s3://b", " ", None, 5, "\0"),
+        *("s3://AKIA:secret/secret@b/c", "s3://AKIA:12/secret@b/c", "s3://a@b:secret/secret@b/c"),
+        *("s3://a:secret/secret?secret@b/c", "s3://a:secret#secret@b/c", "s3://a:secret@secret@b/c"),
+        *("simplecache::s3://a:secret@b/c", "simplecache::s3://a:secret/secret@b/c", "://a:secret@b"),
+        "s3://a:secret\u2100@b/c",
+    ],
 )
 def test_a_url_with_secrets_and_one_that_is_none_are_refused(url):
     with pytest.raises(ConfigError, match="mirror") as caught:
