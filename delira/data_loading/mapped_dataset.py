@@ -11,7 +11,7 @@ import numpy as np
 from delira.data_loading import _content, _exact
 from delira.data_loading.abstract_dataset import AbstractDataset, cut_array
 from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, as_remote_settings
-from delira.data_loading.remote_arrays import RemoteNpy, open_remote_zarr, stamps_of
+from delira.data_loading.remote_arrays import RemoteNpy, open_remote_zarr, stamps_of, without_objects
 from delira.errors import ConfigError, DataError, MissingKeyError, import_optional, noting
 from delira.utils.urls import is_url
 
@@ -349,8 +349,7 @@ def open_rows(key: str, source: object, remote: RemoteSettings) -> Rows:
 def _open_url(key: str, address: Address) -> Rows:
     if not address.path.lower().endswith(".npy"):
         array = open_remote_zarr(address)
-        _refuse_group(key, array)
-        return RemoteZarrRows(array, address.settings)
+        return RemoteZarrRows(_checked_zarr(key, array), address.settings)
     array = RemoteNpy(RemoteFile.open(address, f"which entry {key!r} of a MappedDataset should be read from"))
     if array.is_fortran and len(array.shape) > 1:
         raise DataError(
@@ -401,11 +400,11 @@ def _open_zarr(key: str, path: str) -> ZarrRows:
 
 
 def _of_zarr(key: str, array: object, path: str | None) -> ZarrRows:
-    _refuse_group(key, array)
-    return ZarrRows(array, path)
+    return ZarrRows(_checked_zarr(key, array), path)
 
 
-def _refuse_group(key: str, array: object) -> None:
+def _checked_zarr(key: str, array: object) -> Any:
     if not hasattr(array, "shape"):
         names: Sequence[str] = sorted(array.array_keys()) if hasattr(array, "array_keys") else []
         raise DataError(f"entry {key!r} of a MappedDataset is a group of zarr arrays, {array}; pass one of {names}")
+    return without_objects(array, f"the zarr array {array}, entry {key!r} of a MappedDataset,")

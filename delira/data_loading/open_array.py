@@ -12,7 +12,7 @@ import numpy as np
 
 from delira.data_loading.abstract_dataset import cut_array
 from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, RemoteStream, as_remote_settings
-from delira.data_loading.remote_arrays import HEADERS, RemoteNpy, open_remote_zarr
+from delira.data_loading.remote_arrays import HEADERS, RemoteNpy, open_remote_zarr, without_objects
 from delira.errors import DataError, check_paths, import_optional, listed, noting
 from delira.utils.urls import is_url, shown
 
@@ -111,10 +111,7 @@ def _open_url(url: str, settings: RemoteSettings) -> OpenArray:
 
 def _open_at(address: Address, ending: str, inner: str) -> OpenArray:
     if ending == ".zarr":
-        opened = open_remote_zarr(address)
-        if hasattr(opened, "shape"):
-            return OpenArray(opened)
-        return OpenArray(opened[_only_one(str(address), "", dict.fromkeys(opened.array_keys()))])
+        return _of_zarr(open_remote_zarr(address), str(address), "")
     file = RemoteFile.open(address, "which an array should be read from")
     if ending == ".npy":
         return OpenArray(RemoteNpy(file))
@@ -168,9 +165,13 @@ def _open_zarr(file: str, inner: str) -> OpenArray:
             opened = zarr.open(file, mode="r")
         except Exception as error:
             raise DataError(f"{file!r} is no zarr store: {error}") from error
-    if hasattr(opened, "shape"):
-        return OpenArray(opened)
-    return OpenArray(opened[_only_one(file, inner, dict.fromkeys(opened.array_keys()))])
+    return _of_zarr(opened, file, inner)
+
+
+def _of_zarr(opened: Any, name: str, inner: str) -> OpenArray:
+    is_array = hasattr(opened, "shape")
+    array = opened if is_array else opened[_only_one(name, inner, dict.fromkeys(opened.array_keys()))]
+    return OpenArray(without_objects(array, repr(name)))
 
 
 def _open_hdf5(file: str, inner: str) -> OpenArray:

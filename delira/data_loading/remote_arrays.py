@@ -123,6 +123,41 @@ def open_remote_zarr(address: Address) -> Any:
         ) from error
 
 
+def without_objects(array: Any, where: str) -> Any:
+    """Return an array of a zarr store, here or elsewhere, of which no chunk has been read.
+
+    Parameters
+    ----------
+    array
+        As zarr opened it.
+    where
+        What it is, for the message.
+
+    Raises
+    ------
+    DataError
+        If its metadata say that to read it is to unpickle it, or that it holds other Python objects.
+    """
+    metadata = getattr(array, "metadata", array)  # zarr 2 has all of it at the array
+    found = [*(getattr(metadata, "filters", None) or ()), getattr(metadata, "compressor", None)]
+    unpickling = [name for name in _names_of([*found, *getattr(metadata, "codecs", ())]) if "pickle" in name.lower()]
+    if unpickling or array.dtype.kind == "O":
+        by = f" by the codec {unpickling[0]}" if unpickling else ""
+        raise DataError(
+            f"{where} holds Python objects{by}, which are not read: they may run code; write it anew as numbers, or "
+            "texts as dtype=str"
+        )
+    return array
+
+
+def _names_of(codecs: Iterable[Any]) -> list[str]:
+    names = []
+    for codec in codecs:
+        names += [getattr(codec, "codec_id", None) or getattr(codec, "codec_name", None) or type(codec).__name__]
+        names += _names_of(getattr(codec, "codecs", ()))  # of the chunks in a shard
+    return names
+
+
 def store_at(url: str, settings: RemoteSettings) -> Any:
     """Make a store of zarr of what lies at an address; a copy in another process is made anew."""
     return _store_class()(Address(url, settings))

@@ -2,8 +2,10 @@
 
 import importlib
 import io
+import json
 import logging
 import multiprocessing
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -32,6 +34,7 @@ from delira.data_loading import (
     remote,
 )
 from delira.data_loading.case_hashes import hashes_of, too_far_away
+from delira.data_loading.remote_arrays import without_objects
 from delira.errors import ConfigError, DataError, MissingBackendError, UnreadableError
 from delira.utils import block_cache
 
@@ -369,6 +372,67 @@ def test_what_is_missing_refused_or_no_array_is_said(server, cache, tmp_path):
     with pytest.raises(DataError, match=r"a group of zarr arrays.*pass one of \['images'\]"):
         opened(f"file://{tmp_path / 'g.zarr'}", **cache)
     assert len(opened(f"file://{tmp_path / 'g.zarr'}/images", **cache)) == 3
+
+
+class Bomb:
+    """Unpickled, it writes a file."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return pathlib.Path.touch, (self.mark,)
+
+
+OPENED = {
+    "MappedDataset": lambda source, cache: MappedDataset({"data": source}, cache)[0],
+    "load_array": load_array,
+    "zarr": lambda source, cache: MappedDataset({"data": sys.modules["zarr"].open(source, mode="r")})[0],
+}
+OBJECTS = {
+    "texts that are pickled": {"filters": [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 4}]},
+    "pickles": {"filters": [{"id": "pickle", "protocol": 4}]},
+    "compressed by pickle": {"filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle", "protocol": 4}},
+    "bytes": {"filters": [{"id": "vlen-bytes"}], "fill_value": None},
+}
+
+
+@pytest.mark.parametrize("how", OPENED)
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_objects_in_a_zarr_store_are_refused_and_never_unpickled(kind, place, how, tmp_path, cache, monkeypatch):
+    pytest.importorskip("zarr")
+    # as older numcodecs, which unpickle
+    monkeypatch.setattr(pytest.importorskip("numcodecs.pickles"), "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    about = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "order": "C", "fill_value": ""}
+    folder, mark = tmp_path / "a.zarr", tmp_path / "executed"
+    folder.mkdir()
+    (folder / ".zarray").write_text(json.dumps(about | {"compressor": None} | OBJECTS[kind]))
+    (folder / "0").write_bytes(pickle.dumps(Bomb(mark)))
+    # pickles alone are refused by zarr itself, from version 3 on
+    why = r"holds Python objects.*may run code; write it anew as numbers" + "|No Zarr data type" * (kind == "pickles")
+    with pytest.raises(ValueError if kind == "pickles" else DataError, match=why):
+        OPENED[how](str(folder) if place == "here" else f"file://{folder}", cache)
+    assert not mark.exists()
+
+
+def test_texts_in_a_zarr_store_are_read(tmp_path, cache):
+    texts = np.array(["a", "bcd", ""], dtype="T")
+    for version in (2, 3):
+        folder = zarr_folder(tmp_path / f"{version}.zarr", texts, zarr_format=version)
+        for source in (folder, f"file://{folder}"):
+            assert [sample["data"] for sample in MappedDataset({"data": source}, cache)] == ["a", "bcd", ""]
+
+
+def test_pickles_are_found_in_the_shards_of_a_zarr_store(tmp_path):
+    class PickleCodec:
+        pass
+
+    class Metadata:
+        codecs = (type("ShardingCodec", (), {"codecs": (PickleCodec(),)})(),)
+
+    with pytest.raises(DataError, match=r"a holds Python objects by the codec PickleCodec"):
+        without_objects(type("Array", (), {"metadata": Metadata(), "dtype": np.dtype("f4")})(), "a")
 
 
 def test_a_server_that_recovers_is_asked_again_and_one_that_does_not_is_named(server, cache):
