@@ -26,7 +26,8 @@ _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd"}
 _AT_ONCE = 8  # shards
 _BUFFER = 2**16  # bytes
-_VERSION = 1
+_INDEX = "index 2"
+"""What the index of a shard is kept as: the first kind was also made of shards that are cut off."""
 NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id")
 """Endings of members that are a whole number, which the index holds itself."""
 UNKNOWN = -(2**63)
@@ -132,11 +133,9 @@ def _open(name: str, settings: RemoteSettings) -> Shard:
 
 def _index(shard: Shard) -> dict[str, Any]:
     """The index of one shard, as JSON holds it."""
-    kept = shard.kept("index") if isinstance(shard, RemoteFile) else None
+    kept = shard.kept(_INDEX) if isinstance(shard, RemoteFile) else None
     if kept is not None:
-        found: dict[str, Any] = json.loads(zlib.decompress(kept))
-        if found["version"] == _VERSION:
-            return found
+        return json.loads(zlib.decompress(kept))  # type: ignore[no-any-return]
     if kind := _COMPRESSED.get(shard.read(0, min(2, shard.size))):
         raise DataError(
             f"the shard {str(shard)!r} is compressed ({kind}), and a sample of it cannot be read alone; "
@@ -145,12 +144,35 @@ def _index(shard: Shard) -> dict[str, Any]:
     with io.BufferedReader(RemoteStream(shard), _BUFFER) as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r:") as archive:
-                found = {"version": _VERSION, "samples": _samples(archive, shard)}
+                found = {"samples": _samples(archive, shard)}
+                _check_end(archive, shard)
         except tarfile.TarError as error:
             raise DataError(f"the shard {str(shard)!r} is no whole tar file ({error})") from error
     if isinstance(shard, RemoteFile):
-        shard.keep("index", zlib.compress(json.dumps(found).encode()))
+        shard.keep(_INDEX, zlib.compress(json.dumps(found).encode()))
     return found
+
+
+def _check_end(archive: tarfile.TarFile, shard: Shard) -> None:
+    """Refuse a shard whose members end without the zeros that end a tar file: ``tarfile`` takes it for whole.
+
+    Raises
+    ------
+    DataError
+        If it was cut off between two members, or something else follows.
+    """
+    place = archive.offset
+    block = shard.read(place, min(place + tarfile.BLOCKSIZE, shard.size))
+    if len(block) < tarfile.BLOCKSIZE:
+        raise DataError(
+            f"the shard {str(shard)!r} is cut off: it ends at byte {shard.size} without the zeros that every writer of "
+            "tar files ends them with; copy it again, or write it anew and close what writes it"
+        )
+    if any(block):
+        raise DataError(
+            f"the shard {str(shard)!r} is no whole tar file: at byte {place} there is no header of a member; copy it "
+            "again, or write it anew"
+        )
 
 
 def _samples(archive: tarfile.TarFile, shard: Shard) -> list[tuple[str, dict[str, list[int]]]]:

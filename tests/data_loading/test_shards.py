@@ -3,7 +3,10 @@
 import io
 import json
 import pickle
+import shutil
+import subprocess
 import tarfile
+import zlib
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from served import s3_server, serving
 
 from delira.data_loading import BaseDataManager, CachedDataset, ShardDataset, default_load_fn_2d
 from delira.data_loading.case_hashes import too_far_away
+from delira.data_loading.remote import Address, RemoteFile, RemoteSettings
 from delira.data_loading.shard_index import expanded
 from delira.errors import ConfigError, DataError, MissingKeyError
 
@@ -298,6 +302,48 @@ def test_what_is_wrong_with_a_shard_is_said(tmp_path):
     (tmp_path / "good.tar").write_bytes(whole + bytes(512))
     with pytest.raises(DataError, match="has changed since it was opened"):
         changed[0]
+
+
+def test_a_shard_that_ends_without_the_end_of_a_tar_file_is_refused(tmp_path, server):
+    members = [one for n in range(6) for one in ((f"{n}.npy", npy(ARRAYS[n])), (f"{n}.cls", b"1"))]
+    whole = tar(tmp_path / "a.tar", members).read_bytes()
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        places = [member.offset for member in archive]
+    end = places[-1] + 2 * tarfile.BLOCKSIZE
+    for cut in (places[6], places[7], places[6] + 100, end, end + 100):
+        (tmp_path / "cut.tar").write_bytes(whole[:cut])
+        server.files["cut.tar"] = whole[:cut]
+        for shard in (tmp_path / "cut.tar", f"{server.url}/cut.tar"):
+            with pytest.raises(DataError, match=rf"cut.tar' is cut off: it ends at byte {cut} without the zeros"):
+                ShardDataset(shard)
+    (tmp_path / "cut.tar").write_bytes(whole[: end + tarfile.BLOCKSIZE])  # the second block of zeros tells nothing
+    assert len(ShardDataset(tmp_path / "cut.tar")) == 6
+    for nonsense in (b"x" * 512, bytes(511) + b"x"):
+        (tmp_path / "wrong.tar").write_bytes(whole[: places[6]] + nonsense + whole[places[6] + 512 :])
+        with pytest.raises(
+            DataError, match=rf"wrong.tar' is no whole tar file: at byte {places[6]} there is no header"
+        ):
+            ShardDataset(tmp_path / "wrong.tar")
+
+
+def test_an_index_of_a_shard_that_is_cut_off_is_not_believed_from_before(tmp_path, server):
+    whole = tar(tmp_path / "a.tar", [(f"{number}.cls", b"1") for number in range(3)]).read_bytes()
+    server.files["a.tar"] = whole[: 4 * tarfile.BLOCKSIZE]
+    kept = {"version": 1, "samples": [("0", {"cls": [512, 1, 1]}), ("1", {"cls": [1536, 1, 1]})]}
+    RemoteFile.open(Address(f"{server.url}/a.tar", RemoteSettings())).keep(
+        "index", zlib.compress(json.dumps(kept).encode())
+    )
+    with pytest.raises(DataError, match="is cut off"):
+        ShardDataset(f"{server.url}/a.tar")
+
+
+@pytest.mark.parametrize("format_", ["ustar", "pax", "gnu"])
+def test_what_tar_itself_writes_is_whole(format_, tmp_path):
+    if shutil.which("tar") is None:
+        pytest.skip("there is no tar here")
+    (tmp_path / "0.cls").write_text("7")
+    subprocess.run(["tar", f"--format={format_}", "-cf", "a.tar", "0.cls"], cwd=tmp_path, check=True)
+    assert ShardDataset(tmp_path / "a.tar")[0] == {"cls": 7}
 
 
 def test_arguments_are_checked(tmp_path):
