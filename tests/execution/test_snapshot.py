@@ -114,50 +114,97 @@ def test_two_files_that_belong_together_are_seen_together(folder, has_links, mon
     assert len(numbers) > 3
 
 
-def test_what_a_ledger_names_is_seen_with_it(folder, monkeypatch):
+@pytest.mark.parametrize("part", ["fold_00", "trials/trial_0000", "trials/trial_0000/fold_00"])
+def test_what_a_ledger_names_is_seen_with_it(part, folder, monkeypatch):
     snapshots, names = Snapshots(folder), []
-    look, ledger = snapshots._group, folder / "ledger.jsonl"
+    look, ledger = snapshots._part, folder / "ledger.jsonl"
 
     def train_on(*arguments):
         found = look(*arguments)
-        names.append(f"fold_00/result_{len(names)}")
+        names.append(f"{part}/result_{len(names)}")
         publish_text(folder / names[-1], names[-1])
         publish_text(ledger, "".join(f"{name}\n" for name in names))
         return found
 
-    monkeypatch.setattr(snapshots, "_group", train_on)
+    publish_text(folder / part / "begun", "")
+    monkeypatch.setattr(snapshots, "_part", train_on)
     for _ in range(2):
         found = snapshots.take({})
         told = snapshots.pending[found["ledger.jsonl"].sha256].path.read_text() if "ledger.jsonl" in found else ""
         assert {*told.split()} <= found.keys()
-    assert len(told.split()) == 2
+    assert len(told.split()) > 1
 
 
 def test_a_fold_that_begins_while_the_ledger_is_looked_at_is_seen_with_it(folder, monkeypatch):
     snapshots = Snapshots(folder)
-    look = snapshots._group
+    look = snapshots._part
 
-    def train_on(group, stored):
-        if not group:
+    def train_on(part, stored):
+        if not part:
             publish_text(folder / "fold_07" / "result.zip", "seven")
             publish_text(folder / "ledger.jsonl", "seven\n")
-        return look(group, stored)
+        return look(part, stored)
 
-    monkeypatch.setattr(snapshots, "_group", train_on)
+    monkeypatch.setattr(snapshots, "_part", train_on)
     assert {"ledger.jsonl", "fold_07/result.zip"} <= snapshots.take({}).keys()
 
 
-def test_a_folder_that_never_rests_is_left_for_later(folder, monkeypatch):
-    monkeypatch.setattr(snapshot, "_PAUSE", 0)
+def disturb(monkeypatch, change):
+    """Let something change each time that a file is given a second name."""
     link, numbers = os.link, iter(range(10**6))
 
-    def disturb(source, target):
+    def linked(source, target):
         link(source, target)
-        publish_text(folder / "fold_00" / "busy", str(next(numbers)))
+        change(source, next(numbers))
 
-    monkeypatch.setattr(snapshot.os, "link", disturb)
-    with pytest.raises(Unquiet, match="changed all the time"):
+    monkeypatch.setattr(snapshot.os, "link", linked)
+
+
+def test_what_a_run_resumes_from_is_left_for_later_if_it_never_rests(folder, monkeypatch):
+    monkeypatch.setattr(snapshot, "_LONGEST", 0.2)
+    busy = folder / "fold_00" / "checkpoints" / "checkpoint_last.zip"
+    disturb(monkeypatch, lambda source, number: publish_text(busy, str(number)))
+    with pytest.raises(Unquiet, match=r"fold_00/checkpoints/checkpoint_last\.zip in .* changed all the time"):
         Snapshots(folder).take({})
+
+
+@pytest.mark.parametrize("how", ["appended", "replaced"])
+def test_a_file_of_a_user_that_never_rests_holds_up_nothing_and_is_told(how, folder, monkeypatch, caplog):
+    busy = folder / "fold_00" / "busy"
+
+    def change(source, number):
+        if how == "replaced":
+            publish_text(busy, str(number))
+        else:
+            with open(busy, "a") as file:
+                file.write("x")
+
+    publish_text(busy, "")
+    disturb(monkeypatch, change)
+    snapshots = Snapshots(folder)
+    found = snapshots.take({})
+    assert {name: found[name] for name in found if "busy" not in name} == {
+        name: entry(name) for name in ("manifest.json", "fold_00/result.zip", "fold_00/checkpoints/checkpoint_last.zip")
+    }
+    assert snapshots.pending[found["fold_00/busy"].sha256].is_same()
+    assert "fold_00/busy in" in caplog.text
+    assert "changes all the time" in caplog.text
+    assert snapshots.take({}).keys() == found.keys()
+    assert len(caplog.records) == 1
+
+
+def test_trials_at_work_do_not_hold_up_each_other(folder, monkeypatch):
+    monkeypatch.setattr(snapshot, "_PAUSE", 0)
+    names = [f"trials/trial_{number:04d}/fold_00/checkpoints/checkpoint_last.zip" for number in range(3)]
+    for name in names:
+        publish_text(folder / name, "0")
+
+    def train_on(source, number):
+        other = next(name for name in names if folder / name != source)
+        publish_text(folder / other, str(number))
+
+    disturb(monkeypatch, train_on)
+    assert {*names} < Snapshots(folder).take({}).keys()
 
 
 def test_who_writes_into_a_file_that_was_seen_is_noticed(folder):
