@@ -5,13 +5,13 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from delira.errors import LeaseLostError, MirrorError, check_numbers
 from delira.execution.fetching import needed_of
 from delira.execution.place import Claim, Index, Place
-from delira.execution.snapshot import OWN, Entry, Snapshots, Unquiet
+from delira.execution.snapshot import OWN, Entry, Snapshots, Unquiet, is_stored
 from delira.execution.store import Store, check_url
 from delira.runs.leases import TAKEN_OVER_AFTER, Lease, Leases
 
@@ -23,6 +23,12 @@ _COPIES, _CLAIMS = "copying", "claiming"
 _FIRST_PAUSE, _MOST_PAUSE, _PAUSE_AT_END = 1.0, 60.0, 2.0
 #: seconds between two lines that say how much is left
 _BETWEEN_LINES = 15.0
+#: seconds in which what is copied changes all the time, after which that is said
+_UNQUIET_FOR = 60.0
+#: looks at the end, after which a file that is written into all the time is left out
+_LAST_LOOKS = 3
+#: seconds between two lists of what the store has: usually, and once it did not say whether it had deleted something
+_BETWEEN_LISTS, _BETWEEN_DOUBTS = 600.0, 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +109,17 @@ class Mirror:
             )
 
 
+def _listed(names: Iterable[str]) -> str:
+    first = sorted(names)
+    return ", ".join(first[:3]) + (f" and {len(first) - 3} others" if len(first) > 3 else "")
+
+
 class _TakenOver(Exception):
     """Another machine went on with the run."""
+
+
+class _Refused(Exception):
+    """Another run has the place."""
 
 
 class _Later(Exception):
@@ -140,6 +155,15 @@ class Copying:
         """Whether there is no other copy any more."""
         self._n_failures = 0
         self._failure = ""
+        self._is_told = False
+        """Whether it was said that nothing is copied now."""
+        self._is_refused = False
+        self._unquiet_since: float | None = None
+        self._unknown = ""
+        """A copy that had not said whose it is when it was seen."""
+        self._n_left_out = 0
+        """Looks at the end that did not see all files."""
+        self._listed_at, self._is_in_doubt = time.monotonic(), False
         self._left: tuple[int, int] | None = None
         """Files and bytes to be copied; ``None``: not known yet."""
 
@@ -151,8 +175,9 @@ class Copying:
         Raises
         ------
         ConfigError
-            If another run has the place.
+            If another run has the place, or it is in the folder.
         """
+        place.check_apart(folder)
         self._folder, self._place = folder, place
         self._leases = Leases(folder / OWN, self._asked.takeover_after)
         self._snapshots = Snapshots(folder)
@@ -183,10 +208,11 @@ class Copying:
             self._wake.set()
             thread.join(timeout=_PAUSE_AT_END)
             self._let_go(is_stuck=thread.is_alive())
-        if is_over:
+        if is_over and not self._is_refused:
             return ""
         why = f" ({self._failure})" if self._failure else ""
-        return f"{self._told_left()} not copied from {self._folder} to {self._place.url} in {limit:g} s{why}"
+        long = "" if self._is_refused else f" in {limit:g} s"
+        return f"{self._told_left()} not copied from {self._folder} to {self._place.url}{long}{why}"
 
     def _told_left(self) -> str:
         if self._left is None or not self._left[0]:
@@ -196,8 +222,8 @@ class Copying:
 
     def _let_go(self, *, is_stuck: bool) -> None:
         with contextlib.suppress(OSError):
-            if is_stuck:  # what it writes one day must not count
-                Claim(self._claim.run, fetched=self._claim.copy).write(self._folder)
+            if is_stuck and self._lease is not None:  # what it writes one day must not count
+                dataclasses.replace(self._claim, copy="", fetched=self._claim.copy).write(self._folder)
             else:
                 self._snapshots.forget()
             if self._lease is not None:
@@ -223,7 +249,14 @@ class Copying:
             except _TakenOver as error:
                 _log.warning("%s", error)
                 is_done = is_last = True
-            except (Unquiet, LeaseLostError):
+            except _Refused as error:
+                self._failure, self._is_refused = str(error), True
+                _log.error("%s is not copied: %s", self._folder, error)
+                is_done = is_last = True
+            except Unquiet as error:
+                pause, is_done = self._waiting(error), False
+            except LeaseLostError as error:
+                _log.info("%s", error)
                 pause, is_done = min(self._asked.every, _PAUSE_AT_END), False
             except Exception as error:  # of whatever store
                 pause, is_done = self._failed(error), False
@@ -237,18 +270,30 @@ class Copying:
         """Say, once, that the store refuses; return the seconds until the next try."""
         self._failure = f"{type(error).__name__}: {error}".removesuffix(": ")
         self._n_failures += 1
-        if self._n_failures == 1:
-            _log.warning(
-                "%s is not copied to %s now: %s. The run goes on, its files on this disk are whole, and it is tried "
-                "again; look whether the store can be reached, has room, and lets you write",
-                self._folder, self._place.url, self._failure,
-            )  # fmt: skip
+        self._tell("look whether the store can be reached, has room, and lets you write")
         return min(_MOST_PAUSE, max(self._asked.every, _FIRST_PAUSE * 2.0 ** (self._n_failures - 1)))
 
+    def _waiting(self, error: Unquiet) -> float:
+        """Say, once, that nothing was at rest for long; return the seconds until the next look."""
+        self._failure = str(error)
+        if self._unquiet_since is None:
+            self._unquiet_since = time.monotonic()
+        elif time.monotonic() >= self._unquiet_since + _UNQUIET_FOR:
+            self._tell("what a run resumes from is copied when it rests for a moment")
+        return self._asked.every
+
+    def _tell(self, cure: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            _log.warning(
+                "%s is not copied to %s now: %s. The run goes on, its files on this disk are whole, and it is tried "
+                "again; %s", self._folder, self._place.url, self._failure, cure,
+            )  # fmt: skip
+
     def _tell_recovered(self) -> None:
-        if self._n_failures:
+        if self._is_told:
             _log.warning("%s is copied to %s again", self._folder, self._place.url)
-        self._n_failures, self._failure = 0, ""
+        self._n_failures, self._failure, self._is_told, self._unquiet_since = 0, "", False, None
 
     def _copy_once(self, is_last: bool) -> bool:
         """Copy what is new; return False if somebody else does that, or is about to."""
@@ -260,11 +305,41 @@ class Copying:
         left = {} if self._index is None else {k: e for k, e in self._index.left.items() if k not in files}
         if self._index is None:
             left = self._bring_left(files)
-        self._put_pending(is_last)
+        left_out = self._put_pending(is_last)
+        files = {name: entry for name, entry in files.items() if name not in left_out}
         if self._index is None or (dict(self._index.files), dict(self._index.left)) != (files, left):
             self._write_index(files, left)
         self._tidy()
-        return True
+        has_all = self._has_all(is_last)
+        return not is_last or (has_all and self._is_complete(left_out | self._snapshots.left_out))
+
+    def _is_complete(self, left_out: set[str]) -> bool:
+        """Return True if no file is left out of the last state, or nothing helps; then say so."""
+        self._n_left_out += 1
+        if left_out and self._n_left_out >= _LAST_LOOKS:
+            _log.warning(
+                "%s: %s is not in %s as it is: it is written into still, though the run has ended",
+                self._folder, ", ".join(sorted(left_out)), self._place.url,
+            )  # fmt: skip
+        return not left_out or self._n_left_out >= _LAST_LOOKS
+
+    def _has_all(self, is_last: bool) -> bool:
+        """Return False if the store lacks what the index names: a delete that timed out may come late."""
+        after = _BETWEEN_DOUBTS if self._is_in_doubt else _BETWEEN_LISTS
+        if self._index is None or not (is_last or time.monotonic() >= self._listed_at + after):
+            return True
+        there = self._place.objects(self._claim.copy)
+        self._listed_at = time.monotonic()
+        self._stored = {digest: size for digest, size in self._stored.items() if there.get(digest) == size}
+        lost = {name for name, entry in self._index.files.items() if not is_stored(entry, there)}
+        gone = {name for name, entry in self._index.left.items() if not is_stored(entry, there)}
+        if lost:
+            _log.warning("%s lacks %s, which was copied there and is copied again", self._place.url, _listed(lost))
+        if gone:
+            _log.warning("%s lacks %s, which only the store had", self._place.url, _listed(gone))
+            left = {name: entry for name, entry in self._index.left.items() if name not in gone}
+            self._write_index(self._index.files, left)
+        return not (lost or gone)
 
     def _take_lease(self) -> bool:
         """Become the one who copies, unless another process is; begin where it ended."""
@@ -275,6 +350,7 @@ class Copying:
             return False
         self._lease = lease.__enter__()
         self._claim = Claim.of(self._folder) or self._claim
+        self._snapshots.sweep()
         if lease.taken_from and not is_dead:  # it may be about to write
             self._claim = self._place.renew(self._folder, self._claim.run)
         self._stored = self._place.objects(self._claim.copy)
@@ -294,20 +370,30 @@ class Copying:
             except LeaseLostError:
                 self._lease = None  # who has it copies the rest
                 raise
-        newest = self._place.copies()[-1:]
-        if not newest:  # somebody emptied the store
-            self._claim = self._place.renew(self._folder, self._claim.run)
+        copies, claim = self._place.copies(), self._claim
+        if not copies:  # somebody emptied the store
+            _log.warning("%s was emptied, and what was copied there is copied again", self._place.url)
+            self._claim = self._place.renew(self._folder, claim.run)
             self._stored, self._index, self._serials = {}, None, []
             self._orphans.clear()
-            raise Unquiet(f"{self._place.url} was emptied, and what was copied there is copied again")
-        if newest[0] != self._claim.copy:
+            raise Unquiet(f"{self._place.url} was emptied")
+        newest, serials = copies[-1], self._place.serials(copies[-1])
+        if newest != claim.copy and not self._place.run_of(newest) and not serials and newest != self._unknown:
+            self._unknown = newest
+            raise Unquiet(f"{self._place.url} has a copy that is being made")
+        if newest != claim.copy and self._place.run_of(newest) not in ("", claim.run):
+            if not self._place.serials(claim.copy):
+                self._place.remove(claim.copy)
+            raise _Refused(str(self._place.refusal(self._folder, claim)))
+        if newest != claim.copy or max(serials, default=0) > claim.serial:
             raise _TakenOver(
-                f"{self._place.url} was taken over by {self._place.describe(newest[0])}, which went on with the run; "
+                f"{self._place.url} was taken over by {self._place.describe(newest)}, which went on with the run; "
                 f"this process trains on in {self._folder}, and copies nothing more"
             )
 
-    def _put_pending(self, is_last: bool) -> None:
-        """Copy the contents that the store has not."""
+    def _put_pending(self, is_last: bool) -> set[str]:
+        """Copy the contents that the store has not; return the names of files that were written into meanwhile."""
+        left_out: set[str] = set()
         pending = self._snapshots.pending
         sizes = {digest: staged.mark[2] for digest, staged in pending.items()}
         for digest, staged in sorted(pending.items(), key=lambda item: item[1].mark[2]):
@@ -318,11 +404,14 @@ class Copying:
             self._place.store.put(staged.path, key)
             if not staged.is_same():
                 self._place.store.delete(key)
-                raise Unquiet(f"{staged.path} was written into")
+                left_out |= self._snapshots.give_up(digest)
+                del sizes[digest]
+                continue
             self._stored[digest] = sizes.pop(digest)
             self._orphans.discard(digest)
         self._left = 0, 0
         self._snapshots.forget()
+        return left_out
 
     def _bring_left(self, files: dict[str, Entry]) -> dict[str, Entry]:
         """Copy, within the store, what the copy before has and nobody has fetched."""
@@ -340,9 +429,12 @@ class Copying:
                 self._stored[entry.sha256] = entry.size
         return left
 
-    def _write_index(self, files: dict[str, Entry], left: dict[str, Entry]) -> None:
+    def _write_index(self, files: Mapping[str, Entry], left: Mapping[str, Entry]) -> None:
         self._check()
-        serial = 1 + max(self._serials, default=0)
+        serial = 1 + max(*self._serials, self._claim.serial, 0)
+        # before it: a store that has a later one than its folder knows of has it from somebody else
+        self._claim = dataclasses.replace(self._claim, serial=serial)
+        self._claim.write(self._folder)
         index = Index(copy=self._claim.copy, serial=serial, run=self._claim.run, files=files, left=left)
         self._serials.append(serial)
         self._place.write_index(index)
@@ -361,7 +453,11 @@ class Copying:
             del self._stored[digest]  # first: if it is needed again it is copied again
             self._orphans.add(digest)
         for digest in [*self._orphans]:
-            self._place.store.delete(self._place.object(index.copy, digest))
+            try:
+                self._place.store.delete(self._place.object(index.copy, digest))
+            except Exception:
+                self._is_in_doubt = True
+                raise
             self._orphans.remove(digest)
         if not self._is_tidy:
             for copy in self._place.copies():

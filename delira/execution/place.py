@@ -98,13 +98,15 @@ class Claim:
     """The copy of this folder; empty: it has none yet."""
     fetched: str = ""
     """The newest copy when this folder was fetched."""
+    serial: int = 0
+    """Of the last index that was written for this folder, or that it was fetched by."""
 
     @classmethod
     def of(cls, folder: Path) -> "Claim | None":
         """Read that of a folder; ``None`` if it was never mirrored nor fetched."""
         try:
             told = files.unsealed(files.read_json(folder / OWN / _OWNER))
-            return cls(*(str(told[field.name]) for field in dataclasses.fields(cls)))
+            return cls(str(told["run"]), str(told["copy"]), str(told["fetched"]), int(told.get("serial", 0)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (LookupError, TypeError, ValueError) as error:
@@ -125,7 +127,8 @@ class Place:
     ``objects`` has contents, named by their checksums; ``index-<serial>.json`` says which file has which content. An
     index is written when all that it names is there, and what only the one before named is deleted after that. Nothing
     is ever overwritten. The copy with the greatest name is that of the machine that went on last; its index counts, or,
-    until it has one, that of the copy before.
+    until it has one, that of the copy before. Of two runs that began at once one has the place: that which has an
+    index, or the smaller name.
 
     Parameters
     ----------
@@ -135,6 +138,8 @@ class Place:
 
     def __init__(self, store: Store, key: str):
         self.store, self.key = store, key
+        self._runs: dict[str, str] = {}
+        """Of which run the copies are, as far as that was read."""
 
     @property
     def url(self) -> str:
@@ -142,8 +147,24 @@ class Place:
         return f"{self.store.url.rstrip('/')}/{self.key}"
 
     def copies(self) -> list[str]:
-        """Names of the copies, the newest last."""
+        """Names of the copies of the run that has this place, the newest last."""
+        names = self._copies_of_all()
+        if len(names) < 2:
+            return names
+        runs = {name: self.run_of(name) for name in names}
+        if len({*runs.values()} - {""}) < 2:
+            return names
+        first = min((not self.serials(name), name) for name in names if runs[name])[1]
+        return [name for name in names if runs[name] in ("", runs[first])]
+
+    def _copies_of_all(self) -> list[str]:
         return [name for name in self.store.folders(self.key) if _COPY.fullmatch(name)]
+
+    def run_of(self, copy: str) -> str:
+        """Name of the run that a copy is of; empty if it does not say."""
+        if not self._runs.get(copy):
+            self._runs[copy] = str(self.owner(copy).get("run", ""))
+        return self._runs[copy]
 
     def owner(self, copy: str) -> Mapping[str, Any]:
         """What a copy says of who made it; empty if it does not."""
@@ -156,8 +177,7 @@ class Place:
 
     def run(self) -> str:
         """Name of the run that has this place; empty if none has."""
-        owners = (self.owner(copy) for copy in reversed(self.copies()))
-        return next((str(owner["run"]) for owner in owners if "run" in owner), "")
+        return next((run for copy in reversed(self.copies()) if (run := self.run_of(copy))), "")
 
     def describe(self, copy: str) -> str:
         """Who made a copy, in words."""
@@ -183,25 +203,56 @@ class Place:
         newest = copies[-1] if copies else ""
         run = self.run()
         if run and (claim is None or claim.run != run):
-            own = "is another one" if claim is None else f"is the run {claim.run}"
-            raise ConfigError(
-                f"two runs would be mirrored to {self.url}: there is the run {run}, begun by {self.describe(newest)}, "
-                f"and {str(folder)!r} {own}; mirror it to another place, or continue the run that is there with resume="
-            )
-        if claim is not None and claim.copy and claim.copy >= newest:
-            if claim.copy > newest:  # the store was emptied, or the program ended before it had claimed
-                self._write_owner(claim)
-            return claim
-        if newest and claim is not None and claim.fetched != newest:
+            raise self.refusal(folder, claim)
+        if claim is not None and claim.copy and claim.copy > newest:
+            self._write_owner(claim)  # the store was emptied, or the program ended before it had claimed
+        elif (
+            claim is not None
+            and newest
+            and (newest not in (claim.copy, claim.fetched) or (claim.copy and self.is_ahead(claim)))
+        ):
             raise ConfigError(
                 f"{str(folder)!r} is not the newest state of its run: {self.describe(newest)} went on with it from "
                 f"{self.url}; continue it with resume=, which fetches what is there"
             )
-        return self.renew(folder, run or (uuid.uuid4().hex if claim is None else claim.run))
+        elif claim is None or not claim.copy or claim.copy != newest:
+            claim = self.renew(folder, run or (uuid.uuid4().hex if claim is None else claim.run))
+        if claim.copy not in self.copies():  # another one began between the look and the copy
+            self.remove(claim.copy)
+            raise self.refusal(folder, claim)
+        return claim
+
+    def check_apart(self, folder: Path) -> None:
+        """Refuse a place that lies in the folder of its run, which would be copied into itself again and again.
+
+        Raises
+        ------
+        ConfigError
+            If it does.
+        """
+        here = self.store.on_disk(self.key)
+        if here is not None and here.is_relative_to(folder.resolve()):
+            raise ConfigError(
+                f"mirror={self.store.url!r} would copy the run {str(folder)!r} into itself; name a folder apart from "
+                "where the runs lie, on another disk if it is to outlive this one"
+            )
+
+    def is_ahead(self, claim: Claim) -> bool:
+        """Return True if a copy went on since its folder wrote into it, or fetched it: somebody else did."""
+        return max(self.serials(claim.copy or claim.fetched), default=0) > claim.serial
+
+    def refusal(self, folder: Path, claim: Claim | None) -> ConfigError:
+        """What is said to a folder where another run has the place."""
+        own = "is another one" if claim is None else f"is the run {claim.run}"
+        there = next((self.describe(copy) for copy in reversed(self.copies())), "somebody")
+        return ConfigError(
+            f"two runs would be mirrored to {self.url}: there is the run {self.run()}, begun by {there}, and "
+            f"{str(folder)!r} {own}; mirror it to another place, or continue the run that is there with resume="
+        )
 
     def renew(self, folder: Path, run: str) -> Claim:
         """Begin a new copy of a folder, so that whoever wrote the one before writes nothing that counts any more."""
-        number = 1 + max((int(copy[:5]) for copy in self.copies()), default=0)
+        number = 1 + max((int(copy[:5]) for copy in self._copies_of_all()), default=0)
         claim = Claim(run, f"{number:05d}-{uuid.uuid4().hex[:8]}")
         claim.write(folder)
         self._write_owner(claim)
@@ -210,6 +261,7 @@ class Place:
     def _write_owner(self, claim: Claim) -> None:
         owner = files.sealed({"run": claim.run, "worker": worker(), "at": now()})
         self.store.write(self._at(claim.copy), json.dumps(owner).encode() + b"\n")
+        self._runs[claim.copy] = claim.run
 
     # ------------------------------------------------------------------ what it holds
 

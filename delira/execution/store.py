@@ -1,6 +1,7 @@
 """A place for files at a URL, by fsspec: a file there is whole, or not there."""
 
 import contextlib
+import logging
 import os
 import re
 import tempfile
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 
 from delira.errors import ConfigError, MissingBackendError, import_optional
 from delira.utils import files
+
+_log = logging.getLogger("delira")
 
 #: stores of which a file appears when it is complete; elsewhere one is written under another name and renamed
 _APPEARS_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
@@ -56,6 +59,11 @@ def _has_password(url: str) -> bool:
     return ":" in before and _WITH_PORT.fullmatch(before) is None
 
 
+def is_plain(name: str) -> bool:
+    """Return True if the name of a folder leads nowhere else, on whatever disk, and shows as what it is."""
+    return name.isprintable() and not name.startswith(".") and "\\" not in name and Path(name).name == name != ""
+
+
 class Store:
     """The files below a URL, by their keys: names with ``/`` between them.
 
@@ -76,6 +84,8 @@ class Store:
 
     def __init__(self, url: str, name: str = "mirror"):
         self.url, self._name = url, name
+        self._told: set[tuple[str, str]] = set()
+        """Folders that it was said are passed by."""
         fsspec = import_optional("fsspec", f"{name}={url!r}", "delira[remote]")
         try:
             # of its own: one that is shared keeps the endpoint, and the listings, that it had at first
@@ -186,8 +196,20 @@ class Store:
         return {name: about["size"] or 0 for name, about in self._listed(key) if about["type"] == "file"}
 
     def folders(self, key: str) -> list[str]:
-        """Names of the folders in a folder."""
-        return sorted(name for name, about in self._listed(key) if about["type"] == "directory")
+        """Names of the folders in a folder; those that would lead out of one on a disk are left out, and told."""
+        names = {name for name, about in self._listed(key) if about["type"] == "directory"}
+        for name in sorted(name for name in names if not is_plain(name)):
+            names.remove(name)
+            if (key, name) not in self._told:
+                self._told.add((key, name))
+                _log.warning("%s has a folder %r, which no run has for its name; it is passed by", self.url, name)
+        return sorted(names)
+
+    def on_disk(self, key: str) -> Path | None:
+        """Return where a file is on this disk; ``None`` if the store is elsewhere."""
+        protocol = self._fs.protocol
+        is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+        return Path(self._path(key)).resolve() if is_local else None
 
     def _listed(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         self._fs.invalidate_cache()

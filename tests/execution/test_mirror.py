@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import shutil
 import threading
 import time
 
@@ -12,9 +13,10 @@ pytest.importorskip("fsspec", reason="mirrors need fsspec, see requirements/remo
 from mirror_stores import check_equal, check_whole
 
 from delira.errors import ConfigError, MirrorError
-from delira.execution import Mirror, mirror
+from delira.execution import Mirror, mirror, snapshot
 from delira.execution.mirror import Copying
-from delira.execution.place import Place
+from delira.execution.place import Claim, Place
+from delira.execution.snapshot import Snapshots, Unquiet
 from delira.execution.store import Store
 from delira.utils.files import publish_text
 
@@ -129,6 +131,71 @@ def test_what_is_written_into_while_it_is_copied_is_not_stored_as_what_it_was(fo
     assert not caplog.records  # what is not whole is told there
 
 
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_file_that_is_written_into_all_the_time_is_left_out_and_the_rest_is_copied(
+    is_torn, folder, place, monkeypatch, caplog
+):
+    events, put = folder / "fold_00" / "events", place.store.put
+    publish_text(folder / "fold_00" / "result.zip", "result")
+    publish_text(events, "0")
+
+    def write_into(file, key):
+        put(file, key)
+        with open(events, "a") as opened:
+            opened.write("1")
+
+    monkeypatch.setattr(place.store, "put", write_into)
+    if is_torn:  # it does not grow alone
+        monkeypatch.setattr(snapshot, "_copy_whole", lambda path, staged: False)
+    with copied(place, folder, patience=5):
+        wait_for_index(place)
+    index = check_whole(place)
+    assert index.files.keys() - {"fold_00/events"} == {"manifest.json", "fold_00/result.zip"}
+    assert ("fold_00/events" in index.files) != is_torn
+    assert ("fold_00/events is not in" in caplog.text) == is_torn
+
+
+def test_a_checkpoint_that_is_written_into_is_not_parted_from_its_ledger(folder, place, monkeypatch):
+    put, checkpoint = place.store.put, folder / "fold_00" / "checkpoints" / "checkpoint_last.zip"
+    publish_text(checkpoint, "0")
+    publish_text(folder / "ledger.jsonl", "{}\n")
+
+    def write_into(file, key):
+        if file.stat().st_ino == checkpoint.stat().st_ino:
+            with open(checkpoint, "a") as opened:
+                opened.write("1")
+        put(file, key)
+
+    monkeypatch.setattr(place.store, "put", write_into)
+    with (
+        pytest.raises(MirrorError, match=r"checkpoint_last\.zip in .* was written into while it was copied"),
+        copied(place, folder, patience=0.5),
+    ):
+        pass
+    assert place.newest() is None
+
+
+def test_a_folder_that_never_rests_is_told_once_and_when_it_is_over(folder, place, monkeypatch, caplog):
+    monkeypatch.setattr(mirror, "_UNQUIET_FOR", 0)
+    monkeypatch.setattr(mirror, "_PAUSE_AT_END", 0.01)
+    take, n_looks = Snapshots.take, []
+
+    def never(self, *arguments, **more):
+        n_looks.append(1)
+        if len(n_looks) < 6:
+            raise Unquiet("it changed all the time")
+        return take(self, *arguments, **more)
+
+    monkeypatch.setattr(Snapshots, "take", never)
+    with copied(place, folder):
+        pass
+    told = [each.getMessage() for each in caplog.records]
+    assert len(told) == 2
+    assert "is not copied to" in told[0]
+    assert "it changed all the time" in told[0]
+    assert "again" in told[1]
+
+
 def test_what_is_missing_at_the_end_is_named(folder, place, monkeypatch):
     publish_text(folder / "fold_00" / "result.zip", "x" * 2_000_000)
     watch(place, monkeypatch, lambda number, name: name == "put")
@@ -187,7 +254,53 @@ def test_what_another_one_copied_meanwhile_is_not_deleted(folder, place, monkeyp
     check_equal(place, folder)
 
 
-def test_a_store_that_is_emptied_while_the_last_state_is_copied_has_all_of_it(folder, place, monkeypatch):
+def test_what_a_delete_took_that_was_given_up_and_came_late_is_there_at_the_end(folder, place, monkeypatch, caplog):
+    def refuse(key):
+        raise TimeoutError("no answer")
+
+    publish_text(folder / "first", "the same")
+    with copied(place, folder, every=60) as copying:
+        wait_for_index(place)
+        key = place.object(place.newest().copy, place.newest().files["first"].sha256)
+        (folder / "first").unlink()
+        with monkeypatch.context() as changed:
+            changed.setattr(place.store, "delete", refuse)
+            with pytest.raises(TimeoutError):
+                copying._copy_once(False)
+        publish_text(folder / "second", "the same")
+        assert copying._copy_once(False)
+        place.store.delete(key)
+    assert "lacks second, which was copied there and is copied again" in caplog.text
+    check_equal(place, folder)
+
+
+def test_who_ends_leaves_what_another_one_is_about_to_copy(folder, place, monkeypatch, caplog):
+    is_putting, go_on, put = threading.Event(), threading.Event(), place.store.put
+
+    def wait(*arguments):
+        is_putting.set()
+        go_on.wait(20)
+        put(*arguments)
+
+    monkeypatch.setattr(place.store, "put", wait)
+    publish_text(folder / "a", "a")
+    first, second = (Copying(asked(place, takeover_after=1)) for _ in range(2))
+    first.begin(folder, place)
+    is_putting.wait(20)
+    second.begin(folder, Place(Store(place.store.url), place.key))
+    assert second.end(20) == ""
+    monkeypatch.setattr(mirror, "_PAUSE_AT_END", 0.1)
+    third = Copying(asked(place))  # which has no time to see whether the first one is alive
+    third.begin(folder, Place(Store(place.store.url), place.key))
+    assert "not copied" in third.end(0.1)
+    assert Claim.of(folder).copy == place.copies()[0]
+    go_on.set()
+    assert first.end(20) == ""
+    check_equal(place, folder)
+    assert not caplog.records
+
+
+def test_a_store_that_is_emptied_while_the_last_state_is_copied_has_all_of_it(folder, place, monkeypatch, caplog):
     put, emptied = place.store.put, []
 
     def putting(path, key):
@@ -201,6 +314,7 @@ def test_a_store_that_is_emptied_while_the_last_state_is_copied_has_all_of_it(fo
         publish_text(folder / "result", "important")
         monkeypatch.setattr(place.store, "put", putting)
     assert emptied
+    assert "was emptied, and what was copied there is copied again" in caplog.text
     check_equal(place, folder)
 
 
@@ -212,6 +326,56 @@ def test_a_copy_that_is_no_longer_the_last_is_left_alone(folder, place, caplog):
         publish_text(folder / "later", "later")
     assert "was taken over by another process" in caplog.text
     assert place.newest() == before
+
+
+def test_a_copy_of_a_folder_that_goes_on_into_the_same_copy_is_stopped(folder, place, tmp_path, caplog):
+    with copied(place, folder):
+        pass
+    other = tmp_path / "other" / "run"
+    shutil.copytree(folder, other)
+    elsewhere = Place(Store(place.store.url), place.key)
+    with copied(place, folder), copied(elsewhere, other, every=60) as copying:
+        publish_text(folder / "fold_00" / "checkpoints" / "checkpoint_epoch_2", "2")
+        wait_for_index(place, 2)
+        publish_text(other / "result", "of the copy")
+        with pytest.raises(mirror._TakenOver, match="was taken over by"):
+            copying._copy_once(False)
+    check_equal(place, folder)
+    with pytest.raises(ConfigError, match="is not the newest state of its run"):
+        place.claim(other)
+
+
+def test_of_two_runs_that_begin_at_once_one_has_the_place_and_the_other_an_error(tmp_path):
+    begin, url, errors = threading.Barrier(2), f"memory://{tmp_path.name}", {}
+
+    class Meeting(Place):
+        has_met = False
+
+        def run(self):
+            found = super().run()
+            if not self.has_met:
+                self.has_met = True
+                begin.wait(10)
+            return found
+
+    def work(number):
+        folder = tmp_path / str(number) / "run"
+        publish_text(folder / "manifest.json", f"{number}")
+        try:
+            with copied(Meeting(Store(url), "name/run"), folder):
+                publish_text(folder / "result", f"of {number}")
+                time.sleep(0.1)
+        except (ConfigError, MirrorError) as error:
+            errors[number] = str(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (lost,) = errors
+    assert "two runs would be mirrored" in errors[lost]
+    check_equal(Place(Store(url), "name/run"), tmp_path / str(1 - lost) / "run")
 
 
 def test_a_thread_that_hangs_is_left_and_what_it_writes_one_day_does_not_count(folder, place, monkeypatch):
