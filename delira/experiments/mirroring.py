@@ -83,9 +83,12 @@ def _mirrored(
     from delira.execution.fetching import Fetching
 
     fetching = Fetching(asked.connected(), str(facts["name"]), parent)
+    fetching.place("run").check_apart(parent / "run")  # as it would be for any name, before anything is written
     if resume == "auto":
-        fetching.bring_newest(lambda folder: folder.is_meant(facts))
-    elif resume is not None and not isinstance(resume, At):
+        fetching.bring_newest(facts)
+    elif resume is None:
+        fetching.wait_for_a_name()
+    elif not isinstance(resume, At):
         resume = fetching.located(Path(resume))
     # outside: the last line of the ledger is copied, too
     with asked.following() as copying, begin(resume) as folder:

@@ -297,13 +297,16 @@ class RunFolder:
                 warnings.warn(told, stacklevel=5 + is_shared)
             else:
                 return folder
-        asked = facts["fingerprint"]
         for folder in folders:
-            found = folder.read_manifest().get("fingerprint") or {}
-            if folder.events() and all(found.get(part, asked[part]) == asked[part] for part in ("kind", "fold")):
+            if folder.is_alike(facts):
                 folder.tell_if_passed_by(facts)
                 break
         return None
+
+    def is_alike(self, facts: Mapping[str, Any]) -> bool:
+        """Return True if this is a run of the same kind, whatever its settings and data are."""
+        found, asked = self.read_manifest().get("fingerprint") or {}, facts["fingerprint"]
+        return bool(self.events()) and all(found.get(part, asked[part]) == asked[part] for part in ("kind", "fold"))
 
     def is_meant(self, facts: Mapping[str, Any]) -> bool:
         """Return True if this is the run of ``facts``, and was not trained for more epochs than are asked for."""
@@ -329,8 +332,16 @@ class RunFolder:
         told = {"num_epochs": None if asked == self._epochs() else asked, "changes": changes, "remarks": remarks}
         return {name: value for name, value in told.items() if value not in (None, [])}
 
-    def tell_if_passed_by(self, facts: Mapping[str, Any]) -> None:
-        """Say why this run is not continued by ``resume="auto"``, if it did not end and nobody is at work on it."""
+    def tell_if_passed_by(self, facts: Mapping[str, Any], where: str = "") -> None:
+        """Say why this run is not continued by ``resume="auto"``, if it did not end and nobody is at work on it.
+
+        Parameters
+        ----------
+        facts
+            Those of the run that is asked for.
+        where
+            What the run is called, if it is a copy; else its path.
+        """
         if not self.is_unfinished() or lock.owner_of(self.path) is not None:
             return
         manifest = self.read_manifest()
@@ -340,7 +351,9 @@ class RunFolder:
             why = summarise(different) if manifest else "its manifest.json cannot be read"
         else:
             return
-        _log.warning("resume='auto' begins a new run; %s did not end, but is not continued: %s", self.path, why)
+        _log.warning(
+            "resume='auto' begins a new run; %s did not end, but is not continued: %s", where or self.path, why
+        )
 
     def fold(self, number: int) -> Path:
         """Folder of a fold; a single run is fold 0."""

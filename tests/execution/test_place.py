@@ -8,13 +8,14 @@ import pytest
 
 pytest.importorskip("fsspec", reason="stores need fsspec, see requirements/remote.txt")
 
-from delira.errors import ConfigError, MirrorError
-from delira.execution import fetch
+from delira.errors import ConfigError, FolderInUseError, MirrorError
+from delira.execution import fetch, fetching
 from delira.execution.fetching import fetch_whole
 from delira.execution.place import Claim, Index, Place
 from delira.execution.snapshot import OWN, Entry
 from delira.execution.store import Store
-from delira.utils import files
+from delira.utils import files, lock
+from delira.utils.time import now
 
 ONE = Entry("0" * 64, 5)
 
@@ -109,6 +110,32 @@ def test_who_fetched_the_newest_state_takes_over_and_nobody_else(place, tmp_path
             place.claim(tmp_path / late)
 
 
+def test_of_two_runs_at_one_place_it_is_that_of_one_whoever_looks(place):
+    for name in ("a", "b"):
+        place._write_owner(Claim(name, f"00001-{name * 8}"))
+    fresh = lambda: Place(place.store, place.key)  # noqa: E731
+    assert (fresh().run(), fresh().copies()) == ("a", ["00001-aaaaaaaa"])
+    place.write_index(index(copy="00001-bbbbbbbb", run="b"))
+    assert (fresh().run(), fresh().copies()) == ("b", ["00001-bbbbbbbb"])
+
+
+def test_a_folder_that_was_restored_is_not_the_newest_state(place, tmp_path):
+    claim = place.claim(tmp_path)
+    place.write_index(index(copy=claim.copy, serial=2, run=claim.run))
+    dataclasses.replace(claim, serial=1).write(tmp_path)
+    with pytest.raises(ConfigError, match="is not the newest state of its run"):
+        place.claim(tmp_path)
+    dataclasses.replace(claim, serial=2).write(tmp_path)
+    assert place.claim(tmp_path).copy == claim.copy
+
+
+def test_a_mirror_in_the_folder_of_the_run_is_refused(tmp_path):
+    publish = Place(Store(str(tmp_path / "run" / "mirror")), "name/run")
+    with pytest.raises(ConfigError, match="into itself; name a folder apart"):
+        publish.check_apart(tmp_path / "run")
+    publish.check_apart(tmp_path / "ru")
+
+
 def test_a_claim_that_cannot_be_read_is_said(tmp_path):
     assert Claim.of(tmp_path) is None
     Claim("r", "c").write(tmp_path)
@@ -148,3 +175,49 @@ def test_checkpoints_of_another_state_are_set_aside(place, tmp_path):
     assert {path.name: path.read_bytes() for path in checkpoints.iterdir()} == {
         "checkpoint_last.zip": b"new", "checkpoint_epoch_9.zip.superseded": b"old",
     }  # fmt: skip
+
+
+def test_names_that_lead_elsewhere_are_not_followed(tmp_path, monkeypatch, caplog):
+    store = Store(f"memory://{tmp_path.name}")
+    for name in ("..", "a\\b", ".hidden", "a\x1b[2J"):
+        store.write(f"{name}/00001-aaaaaaaa/index-00000001.json", index(files={}).to_bytes())
+        store.write(f"name/{name}/00001-aaaaaaaa/index-00000001.json", index(files={}).to_bytes())
+    store.write("name/run/00001-aaaaaaaa/index-00000001.json", index(files={}).to_bytes())
+    assert store.folders("") == ["name"]
+    assert store.folders("name") == ["run"]
+    assert "has a folder '..', which no run has for its name" in caplog.text
+    assert "\x1b" not in caplog.text
+    assert fetch(store.url, tmp_path / "out") == tmp_path / "out" / "name" / "run"
+    monkeypatch.setattr(fetching, "_found", lambda url: (Place(store, "../name"), "..", "name"))
+    with pytest.raises(ConfigError, match=r"'\.\.' is no name of a run"):
+        fetch(store.url, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_what_is_missing_of_a_run_that_is_here_is_brought_unless_somebody_is_at_work(place, tmp_path, monkeypatch):
+    store(place, {"manifest.json": b"{}", "a": b"a"})
+    place._write_owner(Claim(index().run, index().copy))
+    run = fetch(place.url, tmp_path)
+    (run / "a").unlink()
+    with lock.locked(run), pytest.raises(FolderInUseError, match="is in use by"):
+        fetch(place.url, tmp_path)
+    bring, went_on = Place.fetch, []
+
+    def go_on(self, newest, name, folder):
+        if not went_on:
+            went_on.append(name)
+            place.write_index(dataclasses.replace(newest, serial=4))
+            raise FileNotFoundError(name)
+        bring(self, newest, name, folder)
+
+    monkeypatch.setattr(Place, "fetch", go_on)
+    fetch(place.url, tmp_path)
+    assert went_on
+    assert (run / "a").read_bytes() == b"a"
+
+
+def test_a_new_run_waits_until_its_name_is_taken_by_none(tmp_path):
+    store = Store(f"memory://{tmp_path.name}")
+    store.write(f"name/{now()}-1/00001-aaaaaaaa/owner.json", b"{}")
+    fetching.Fetching(store, "name", tmp_path).wait_for_a_name()
+    assert not [name for name in store.folders("name") if name.startswith(now())]

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from small_backends import toy_kit
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, MirrorError, TrainingInterrupted
 from delira.execution import Mirror, fetch, fetching
+from delira.execution.mirror import Copying
 from delira.execution.place import Place
 from delira.execution.store import Store
 from delira.runs.folder import RunFolder
@@ -207,6 +209,38 @@ def test_a_mirror_is_no_part_of_what_a_run_is(tmp_path, alone):
         assert "memory://" not in (result.path / name).read_text()
 
 
+def test_a_run_that_does_not_go_on_from_its_mirror_is_told_and_why(tmp_path, caplog):
+    mirror = f"memory://{tmp_path.name}"
+    caplog.set_level(logging.INFO, "delira")
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kfold(tmp_path / "first", AtEpoch(stop), mirror=mirror)
+    name = only_folder(tmp_path / "first").name
+    kfold(tmp_path / "second", mirror=mirror, resume="auto", random_seed=6)
+    assert "found no run to continue in memory://" in caplog.text
+    assert f"UnnamedExperiment/{name} did not end, but is not continued: " in caplog.text
+
+
+def test_no_store_is_asked_by_the_thread_that_trains(tmp_path, monkeypatch):
+    asked, trains = [], threading.Event()
+
+    def heard(ask):
+        def listened(self, *arguments):
+            if trains.is_set():
+                asked.append(threading.current_thread().name)
+            return ask(self, *arguments)
+
+        return listened
+
+    for name in ("write", "put", "copy", "read", "opened", "sizes", "folders", "delete", "remove"):
+        monkeypatch.setattr(Store, name, heard(getattr(Store, name)))
+    kfold(tmp_path, AtEpoch(trains.set), Slow(0.1), mirror=f"memory://{tmp_path.name}")
+    assert {*asked} == {"delira-mirror"}
+
+
 def test_a_single_training_comes_back_as_well(tmp_path):
     mirror = Mirror(f"memory://{tmp_path.name}", every=0.05)
     quiet = experiment(tmp_path / "quiet").run(manager(), manager(8))
@@ -226,6 +260,22 @@ def test_a_single_training_comes_back_as_well(tmp_path):
     assert np.array_equal(kit.read(third), kit.read(quiet))
     with pytest.raises(ConfigError, match="there are no checkpoints to resume from in 'nowhere'"):
         experiment(tmp_path / "c").run(manager(), manager(8), mirror=mirror, resume="nowhere")
+
+
+def test_a_search_goes_on_from_its_mirror_on_an_empty_disk(tmp_path):
+    pytest.importorskip("optuna", reason="searches need optuna")
+    from test_searches_continued import Break
+    from test_tuning import rows, tune
+
+    mirror = Mirror(f"memory://{tmp_path.name}", every=0.05)
+    with pytest.raises(KeyboardInterrupt):
+        tune(toy_kit(), tmp_path / "first", asked={"callbacks": [Break("trial_0002", 2)], "mirror": mirror})
+    moved = tune(toy_kit(), tmp_path / "second", asked={"resume": "auto", "mirror": mirror})
+    assert [each["event"] for each in RunFolder(moved.path).events()].count("trial_started") > len(moved.trials)
+    assert rows(moved) == rows(tune(toy_kit(), tmp_path / "whole"))
+    index = check_whole(Place(Store(mirror.url), f"{moved.path.parent.name}/{moved.path.name}"))
+    assert "study.journal" in index.files
+    assert any(name.startswith("trials/trial_0002/fold_01/") for name in index.files)
 
 
 @pytest.mark.slow
@@ -255,6 +305,22 @@ def test_files_that_nobody_needs_to_go_on_come_by_hand(tmp_path, alone):
     assert stamp(kfold(tmp_path / "third", mirror=mirror, resume="auto")) == alone
     check_equal(place_of(mirror), third)
     assert not (tmp_path / "third" / "UnnamedExperiment" / fetching.FETCHING).exists()
+
+
+def test_what_only_a_store_had_and_lost_is_told_at_the_end(tmp_path, monkeypatch, caplog):
+    mirror, end = f"file://{tmp_path}/store", Copying.end
+    kfold(tmp_path / "first", mirror=mirror)
+
+    def lose(self, limit):
+        wait_for(lambda: place_of(mirror).newest().left)
+        place, index = place_of(mirror), place_of(mirror).newest()
+        place.store.delete(place.object(index.copy, next(iter(index.left.values())).sha256))
+        return end(self, limit)
+
+    monkeypatch.setattr(Copying, "end", lose)
+    kfold(tmp_path / "second", mirror=mirror, resume="auto")
+    assert "which only the store had" in caplog.text
+    check_whole(place_of(mirror))
 
 
 # ---- what is between a run and its store
@@ -398,6 +464,12 @@ def test_a_wrong_mirror_is_refused_before_the_training(url, text, tmp_path):
         experiment(tmp_path).run(manager(), mirror=url)
 
 
+def test_a_mirror_that_would_be_in_the_run_is_refused_before_the_training(tmp_path):
+    with pytest.raises(ConfigError, match=r"would copy the run .* into itself"):
+        kfold(tmp_path, mirror=str(tmp_path))
+    assert not list(tmp_path.rglob("manifest.json"))
+
+
 def test_a_missing_bucket_a_missing_permission_and_nobody_there_are_refused(tmp_path, proxy, server):
     with pytest.raises(ConfigError, match=r"bucket does not exist; look at the URL.*AWS_ENDPOINT_URL"):
         kfold(tmp_path, mirror="s3://no-such-bucket/folder")
@@ -456,6 +528,45 @@ def test_a_folder_that_is_not_the_newest_state_is_not_mirrored_over_it(tmp_path)
     place = place_of(mirror)
     with pytest.raises(ConfigError, match="is not the newest state of its run"):
         place.claim(first)
+
+
+def test_a_folder_that_was_restored_is_brought_to_the_newest_state(tmp_path, alone, caplog):
+    mirror, restored, trained = f"file://{tmp_path}/store", tmp_path / "restored", []
+
+    def keep():
+        wait_for(lambda: place_of(mirror).newest() is not None)
+        hidden = shutil.ignore_patterns("staged", ".leases", ".lock*")
+        shutil.copytree(tmp_path / "first", restored, ignore=hidden)
+
+    kfold(tmp_path / "first", AtEpoch(keep, epoch=1, fold=1), mirror=mirror)
+    result = kfold(restored, AtEpoch(lambda: trained.append(1), epoch=3, fold=1), mirror=mirror, resume="auto")
+    assert trained == []
+    assert stamp(result) == alone
+    assert "is brought to its newest state" in caplog.text
+    assert check_whole(place_of(mirror)).copy.startswith("00002-")
+
+
+def test_a_run_that_is_further_here_than_where_it_went_on_is_kept(tmp_path, alone, caplog):
+    mirror, trained = f"file://{tmp_path}/store", []
+
+    def stop():
+        raise KeyboardInterrupt
+
+    def elsewhere():
+        wait_for(lambda: place_of(mirror).newest() is not None)
+        with pytest.raises(KeyboardInterrupt):
+            kfold(tmp_path / "second", AtEpoch(stop, epoch=1, fold=0), mirror=mirror, resume="auto")
+
+    with pytest.raises(KeyboardInterrupt):
+        kfold(tmp_path / "first", AtEpoch(elsewhere, 1, 0), AtEpoch(stop, 3, 0), mirror=mirror)
+    first = only_folder(tmp_path / "first")
+    epochs = [AtEpoch(lambda epoch=epoch: trained.append(epoch), epoch, 0) for epoch in (1, 2, 3)]
+    result = kfold(tmp_path / "first", *epochs, mirror=mirror, resume="auto")
+    assert trained == [3]
+    assert "but less far than here (0 finished, 3 epochs" in caplog.text
+    assert stamp(result) == alone
+    assert not list(first.rglob("*.superseded"))
+    assert check_whole(place_of(mirror)).copy.startswith("00003-")
 
 
 # ---- ends that nobody plans
