@@ -188,11 +188,9 @@ class Fetching:
     def _renew(self, folder: Path) -> None:
         """Bring a run that went on elsewhere to its newest state, unless somebody is at work on it here."""
         place, claim = self.place(folder.name), Claim.of(folder)
-        if claim is None or place.run() != claim.run or not _is_behind(place, claim):
-            return
-        if lock.owner_of(folder) is not None or RunFolder(folder).workers() is not None:
-            return
-        _bring_up_to_date(place, folder, needed_of)
+        is_behind = claim is not None and place.run() == claim.run and _is_behind(place, claim)
+        if is_behind and _user_of(folder) is None:
+            _bring_up_to_date(place, folder, needed_of)
 
 
 def _is_behind(place: Place, claim: Claim) -> bool:

@@ -33,6 +33,7 @@ from delira.execution.place import Place
 from delira.execution.store import Store
 from delira.runs.folder import RunFolder
 from delira.training.callbacks import AbstractCallback
+from delira.utils.files import publish_text
 
 TESTS = Path(__file__).resolve().parents[1]
 MODULES = os.pathsep.join([str(TESTS), str(TESTS.parent)])
@@ -537,6 +538,10 @@ def test_a_folder_that_was_restored_is_brought_to_the_newest_state(tmp_path, alo
         wait_for(lambda: place_of(mirror).newest() is not None)
         hidden = shutil.ignore_patterns("staged", ".leases", ".lock*")
         shutil.copytree(tmp_path / "first", restored, ignore=hidden)
+        # of a machine that is gone, with what this one had of it
+        dead = {"number": 1, "token": "t", "worker": "process 1 on another machine", "machine": "another", "pid": 1}
+        told = json.dumps({**dead, "began": "1", "expires_after": 0.3, "beat": "1"})
+        publish_text(only_folder(restored) / ".leases" / "fold_01.1.lease", told)
 
     kfold(tmp_path / "first", AtEpoch(keep, epoch=1, fold=1), mirror=mirror)
     result = kfold(restored, AtEpoch(lambda: trained.append(1), epoch=3, fold=1), mirror=mirror, resume="auto")
