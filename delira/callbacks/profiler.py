@@ -110,6 +110,9 @@ class Profiler(Callback):
 
     phases: tuple[str, ...] = ("fit",)
     traceable = True  # it looks at the clock only, which a compiled step leaves out
+    _attached: Callable[[], Any]
+    _clock: _Clock
+    _traces: contextlib.ExitStack
 
     def __init__(self, wait: bool = False, trace_dir: str | Path | None = None, trace_steps: tuple[int, int] = (2, 4)):
         check_flags(self, wait=wait)
@@ -124,9 +127,13 @@ class Profiler(Callback):
         #: seconds by part, for each epoch of the fit
         self.epochs: list[dict[str, float]] = []
         self._n_steps, self._has_marks = 0, False
-        self._attached: Callable[[], Any] = _nothing
-        self._clock = _Clock()
-        self._traces = contextlib.ExitStack()
+        vars(self).update(self._of_this_process())
+
+    def _of_this_process(self) -> dict[str, Any]:
+        return {"_attached": _nothing, "_clock": _Clock(), "_traces": contextlib.ExitStack()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | self._of_this_process()
 
     def attach(self, trainer: Trainer) -> None:
         """Measure what this trainer does from now on."""

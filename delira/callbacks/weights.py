@@ -371,6 +371,10 @@ class WeightAverage(AbstractCallback):
         trainer.averages.use(self)
         self._trainer = trainer
 
+    def __getstate__(self) -> dict[str, Any]:
+        # a copy is attached to a trainer of its own, which has the average of the checkpoint that it goes on from
+        return {name: value for name, value in vars(self).items() if name not in ("_trainer", "_average")}
+
     def take(self, network: object) -> None:
         """Let the weights of ``network``, which a checkpoint held, be the average so far."""
         self._average = self._trainer.backend.weights.average(None, network, 0.0)

@@ -125,7 +125,7 @@ def refusing_what_cannot_travel(value: object, what: str) -> Iterator[None]:
         place, reason = find_unpicklable(value, dumps_task({})) or (what, error)
         raise ExecutorError(
             f"tasks are sent to other processes, but {place} cannot be pickled: {reason}; open it when it is first "
-            "used and leave it out of __getstate__, or leave executor and n_jobs out"
+            "used and leave it out of __getstate__, or leave executor, n_jobs and devices out"
         ) from error
 
 

@@ -216,7 +216,7 @@ def test_what_cannot_be_sent_is_named_with_its_cure(tmp_path, manager):
         def __deepcopy__(self, memo):
             return self
 
-    with pytest.raises(ConfigError, match=r"callbacks.* cannot be pickled: .*leave executor and n_jobs out"):
+    with pytest.raises(ConfigError, match=r"callbacks.* cannot be pickled: .*leave executor, n_jobs and devices out"):
         kfold(toy_kit(), tmp_path, manager(24), Opened(), n_jobs=2)
     assert not [*tmp_path.rglob("history.jsonl")]
 
