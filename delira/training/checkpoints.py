@@ -322,7 +322,10 @@ class Checkpoints:
             checks.refuse_weights(self._run)
             return
         with self._times.phase("checkpoint"), self.filled_state():
-            self.saver.save({**self.tree(), "names": names}, names)
+            tree = {**self.tree(), "names": names}
+            if self._run.ranks.group is not None and self._run.config.guards.nonfinite == "rollback":
+                checks.refuse_nonfinite(self._run, tree)  # who does not write, or writes later, goes back, too
+            self.saver.save(tree, names)
         if self.saver.writes:
             self.save_others(names)
 
@@ -335,7 +338,8 @@ class Checkpoints:
             names.append(f"epoch_{epoch}")
         is_done = plan is not None and epoch == plan.num_epochs
         is_end = is_done or run.state.stop_training or run.stop_signals.received is not None
-        if is_end or (run.save_path is not None and (names or self.saver.is_late)):
+        is_late = self.saver.config.minutes is not None and run.ranks.agree(self.saver.is_late)
+        if is_end or (run.save_path is not None and (names or is_late)):
             self._averages.renew(run.train_data, epoch)
             self.save([*names, "last"])
 
@@ -350,7 +354,8 @@ class Checkpoints:
         if self._run.stop_signals.received is not None:
             self.stop()
         self.saver.check()
-        if names := self.saver.due(self._run.state):
+        names, has_clock = self.saver.due(self._run.state), self.saver.config.minutes is not None
+        if names := self._run.ranks.agree(names) if has_clock else names:
             self._save_inside_epoch(names)
 
     def _save_inside_epoch(self, names: list[str]) -> bool:

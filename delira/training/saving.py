@@ -77,9 +77,9 @@ class Saver:
 
     @property
     def watches_steps(self) -> bool:
-        """Return True if there may be something to do after a step."""
+        """Return True if there may be something to do after a step: of checkpoints all processes have a part."""
         config = self.config
-        return self.writes and (config.background or config.steps is not None or config.minutes is not None)
+        return config.steps is not None or config.minutes is not None or (self.writes and config.background)
 
     @property
     def is_late(self) -> bool:

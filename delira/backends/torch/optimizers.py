@@ -78,6 +78,8 @@ class TorchOptimizer:
     def join(self, group: Any) -> None:
         """Add the gradients of several processes up from now on; of this one alone if ``group`` is ``None``."""
         self.group, self.is_plain = group, group is None and self.update == UpdateConfig()
+        if group is not None:  # the weights that it was made of may have been on the host
+            self.device_type = group.device.type
         if self._counting is not None:
             self._counting.remove()
         # where it is plain :meth:`step` counts; loss scaling leaves updates out
@@ -99,9 +101,12 @@ class TorchOptimizer:
     def _prepared(self, loss: torch.Tensor) -> Iterator[torch.Tensor]:
         """The loss, scaled and weighted, outside of autocast."""
         with torch.autocast(self.device_type, enabled=False):
-            if self.update.skip_nonfinite and not bool(torch.isfinite(loss).all()):
-                self._is_bad = True
-                loss = torch.zeros_like(loss, requires_grad=True)
+            if self.update.skip_nonfinite:
+                is_bad = not bool(torch.isfinite(loss).all())
+                # all or none go back through the network: those with parts of weights meet there
+                if is_bad if self.group is None else self.group.any(is_bad):
+                    self._is_bad = True
+                    loss = torch.zeros_like(loss, requires_grad=True)
             if self._accumulates or self._is_part or self._parts or self.group is not None:
                 loss = loss * self._share()
                 self._is_scaled = True
