@@ -1,6 +1,7 @@
 """What is written for TensorBoard or visdom: the base of callbacks, numbers as scalars and as tables, and the graph."""
 
 import contextlib
+import dataclasses
 import functools
 import html
 import logging
@@ -299,6 +300,9 @@ def write_graph(writer: object, state: keys.State, is_asked_for: bool) -> None:
             why = "visdom shows none" if writer is None else f"the backend {trainer.backend.name!r} has none"
             _log.warning("no graph of the network was written: %s", why)
         return
+    if trainer.run.config.shard and trainer.run.ranks.group is not None:
+        _log.warning("no graph of the network was written: its weights are spread over processes (shard=True)")
+        return
     leaves = [leaf for _, leaf in arrays.iterate_leaves(state[keys.X]) if leaf is not None]
     try:
         with _untouched(trainer, state):
@@ -319,11 +323,13 @@ def _call(trainer: Trainer, state: keys.State, leaves: Sequence[Any]) -> list[An
 @contextlib.contextmanager
 def _untouched(trainer: Trainer, state: keys.State) -> Iterator[None]:
     """Scope in which the network predicts; the state and the generators of random numbers are as before after it."""
-    before, generators = dict(state), trainer.backend.generators.state()
+    before, generators, run = dict(state), trainer.backend.generators.state(), trainer.run
+    ranks, run.ranks = run.ranks, dataclasses.replace(run.ranks, group=None)  # other processes take no part in it
     try:
         with trainer.backend.calls.evaluating(trainer.module):
             yield
     finally:
+        run.ranks = ranks
         state.clear()
         state.update(before)
         trainer.backend.generators.set_state(generators)

@@ -475,6 +475,7 @@ def rehearsing(trainer: Trainer, data: Data) -> Iterator[Rehearsal]:
     backend, config, hook_state, state = trainer.backend, trainer.config, trainer.hook_state, trainer.state
     exact = backend.devices.deterministic() if config.guards.deterministic else contextlib.nullcontext()
     position = copy.deepcopy(data.state_dict()) if is_foreign_loader(data) else None
+    trainer.run.bring_network()
     with backend.devices.threads(config.num_threads), run.own_generators(backend), exact:
         run.seed_generators(backend, trainer.seed, trainer.fold, state.epoch + 1, stream="framework")
         known, phase, inputs = dict(hook_state), trainer.run.phase, dict(trainer.run.inputs)

@@ -137,6 +137,22 @@ def number_of_processes(config: Any, devices: DevicesRole) -> int:
     return launch.size
 
 
+def at_rest(config: Any, devices: DevicesRole, own: Devices) -> Devices:
+    """Return where a network lies outside of a training: on the host if its weights are spread over processes in it.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    devices
+        Of the backend.
+    own
+        Those that this process computes on.
+    """
+    is_spread = config.shard and number_of_processes(config, devices) > 1
+    return Devices(devices.resolve([], "cpu").input, own.output) if is_spread else own
+
+
 def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     """Return the devices that one of several processes computes on.
 
@@ -157,6 +173,8 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
     if not devices.in_processes and (config.shard or config.shard_transforms or config.sync_batchnorm):
         raise devices.lacking("has one process for all devices; leave shard, shard_transforms and sync_batchnorm out")
     number, ids, device, launch = config.devices, [*config.gpu_ids], config.device, launched(devices)
+    if len({*ids}) < len(ids):
+        raise ConfigError(f"gpu_ids={ids} names a GPU twice; name each once, or say how many with devices")
     if launch is not None:
         number, rank = launch.local_size, launch.local_rank
         if ids and len(ids) != number:
@@ -173,16 +191,20 @@ def resolve_devices(config: Any, devices: DevicesRole, rank: int) -> Devices:
         if config.sync_batchnorm:
             raise ConfigError("sync_batchnorm=True needs GPUs: PyTorch has no such layer for the CPU")
         return devices.resolve([], "cpu")
+    if devices.in_processes:
+        return [_gpu(devices, each, asked, max(number, len(ids))) for each in ids or range(number)][rank]
     try:
-        if devices.in_processes:
-            ids = ids or [*range(number)]
-            for each in ids:
-                devices.resolve([each], None)
-            return devices.resolve([ids[rank]], None)
         if ids:
             return devices.resolve(ids, None)
         return devices.resolve([], f"{'cpu' if kind == 'cpu' else 'gpu'}:{','.join(map(str, range(number)))}")
     except ConfigError as error:
-        is_cured = devices.in_processes and kind != "cpu"
-        cure = f"; device='cpu' with devices={max(number, len(ids))} trains on the CPU" if is_cured else ""
-        raise ConfigError(f"{asked}: {error}{cure}") from error
+        raise ConfigError(f"{asked}: {error}") from error
+
+
+def _gpu(devices: DevicesRole, number: int, asked: str, size: int) -> Devices:
+    """Return a GPU as the device of a process; if it is not there, say so of what was asked for."""
+    try:
+        return devices.resolve([number], None)
+    except ConfigError as error:
+        reason = str(error).partition("; ")[0].replace(asked_for([number], None), asked)  # what follows cures another
+        raise ConfigError(f"{reason}; device='cpu' with devices={size} trains on the CPU") from error

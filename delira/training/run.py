@@ -347,6 +347,11 @@ class Run:
         if signals.is_shared:
             signals.received = number
 
+    def bring_network(self) -> None:
+        """Bring a network to its device that lies on the host between trainings, as those with spread weights do."""
+        if self.config.shard and self.ranks.group is None:
+            self.backend.devices.place(self.network, {}, self.devices)
+
     def learning_rates(self) -> list[float]:
         """Return the learning rates of every group of parameters, as far as the optimizers tell them."""
         made = [getattr(optimizer, "optimizer", optimizer) for optimizer in self.optimizers.values()]

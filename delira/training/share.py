@@ -1,7 +1,9 @@
 """A step of a training that several processes take together: each computes its share of the batch."""
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from delira.errors import DataError
@@ -38,6 +40,12 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
             "number of samples"
         )
     n_samples = ranks.group.n_samples = n_samples if whole is None else whole
+    if n_samples < ranks.size and run.config.sync_batchnorm:
+        run.warn_once(
+            f"a batch of {n_samples} samples has none for some of the {ranks.size} processes; they normalise its first "
+            "one once more, which counts as often in the statistics of sync_batchnorm: choose a batch_size that leaves "
+            "no such rest"
+        )
     if not ranks.is_first:
         counters = run.fold, state.epoch + 1, state.step_in_epoch, ranks.rank
         seed_generators(run.backend, run.seed, *counters, stream="framework of a rank")
@@ -77,6 +85,8 @@ def join_shares(
     ranks, config, running = run.ranks, run.config, run.running
     n_own, own = ranks.count(n_samples), weights or {}
     values = [*losses.values(), *metrics.values()]
+    if wrong := [one for one in values if not _is_real_number(one)]:
+        run.backend.arrays.read_scalars(wrong)  # refuses them in the words of one process
     counts = [own.get(name, n_own) if n_own else 0 for name in losses] + [n_own] * len(metrics)
     numbers, run.stop_signals.received = ranks.group.means(values, counts, run.stop_signals.arrived)
     totals = dict(zip(losses, ranks.group.totals, strict=False))
@@ -95,6 +105,12 @@ def join_shares(
             whole = {**prepared, **joined["targets"]}
             metrics |= run.backend.step.measure(config.train_metrics, config.metric_keys, predictions, whole)
     return (metrics, losses, predictions), batch, {name: totals[name] for name in own if name in totals}
+
+
+def _is_real_number(value: Any) -> bool:
+    """Return True if a value is one, whatever it is: nobody waits for the device."""
+    kind = getattr(value, "dtype", None)
+    return isinstance(value, Real) if kind is None else math.prod(value.shape) == 1 and "complex" not in str(kind)
 
 
 def _entries(batch: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

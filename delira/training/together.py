@@ -166,7 +166,8 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
         size=size, meeting=meeting.port if launch is None else meeting, seconds=seconds,
     ))  # fmt: skip
     with contextlib.ExitStack() as stack:
-        others = stack.enter_context(_others(launch, shared, threads))
+        with _on_host(trainer):  # what is sent arrives where it lies: all would take memory of one GPU
+            others = stack.enter_context(_others(launch, shared, threads))
         stack.enter_context(devices.threads(threads))
         place = meeting if launch is None else launch.meeting(meeting)
 
@@ -187,6 +188,21 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
             raise
         for other in others:
             other.result()
+
+
+@contextlib.contextmanager
+def _on_host(trainer: "BaseNetworkTrainer") -> Iterator[None]:
+    """Scope in which the network, its losses and metrics lie on the host."""
+    run, devices, functions = trainer.run, trainer.run.backend.devices, trainer.objective.functions()
+    host, before = devices.resolve([], "cpu"), devices.of(run.network)
+    if run.devices == host:
+        yield
+        return
+    devices.place(run.network, functions, host)
+    try:
+        yield
+    finally:
+        devices.place(run.network, functions, before._replace(output=run.devices.output))
 
 
 @contextlib.contextmanager

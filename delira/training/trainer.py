@@ -28,7 +28,7 @@ from delira.training.evaluation import AveragedWeights, Evaluator, LossesOf, Sto
 from delira.training.objective import Events, Objective, checked_objective
 from delira.training.outputs import OutputReadings
 from delira.training.predictor import Predictor, part_of
-from delira.training.ranks import Ranks, resolve_devices
+from delira.training.ranks import Ranks, at_rest, resolve_devices
 from delira.training.run import (
     Run,
     Scopes,
@@ -222,7 +222,7 @@ class BaseNetworkTrainer(Predictor):
         run.devices = devices = resolve_devices(config, backend.devices, run.ranks.rank)
         prepare, run.closure = objective.methods_of(network)
         prepare = functools.partial(prepare, input_device=devices.input, output_device=devices.output)
-        placed = backend.devices.place(network, objective.functions(), devices)
+        placed = backend.devices.place(network, objective.functions(), at_rest(config, backend.devices, devices))
         super().__init__(placed, self.asked_mapping, config.convert_batch_to_npy_fn, prepare, backend=backend)
         # without preprocessing: a training gets its data behind it, and says what else is to go through it
         self.feed = Feed(backend, prepare, "Validate", objective.may_look_ahead)
@@ -338,6 +338,7 @@ class BaseNetworkTrainer(Predictor):
                         files.saver.finish()
                         break
                     except NonFiniteLossError as error:  # of the last checkpoint too
+                        files.saver.finish(quietly=True)  # before others look for what to go back to
                         checks.roll_back(run, files.guard_log, error, self.saving.return_to_last)
                 # else done before that checkpoint, unless a signal came
                 if self.averages.renew(plan.train_data, run.state.epoch) and not has_work:
@@ -465,6 +466,7 @@ class BaseNetworkTrainer(Predictor):
     def forward(self, prepared: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call the network on a prepared batch; the predictions stay on the device."""
         plain, objective = super().forward, self.objective
+        self.run.bring_network()
         return self.run.ranks.predict(
             lambda own: plain(own) if (given := objective.forward(own)) is None else given, prepared, self.network
         )

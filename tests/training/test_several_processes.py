@@ -3,10 +3,13 @@
 import contextlib
 import os
 import random
+import re
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -242,24 +245,82 @@ def test_a_process_that_is_killed_ends_all_and_the_run_goes_on(tmp_path):
     assert values_of(again) == values_of(whole)
 
 
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+from problems import linear_problem
+from trained_in_processes import Sleepy, train
+from delira.data_loading import BaseDataManager
+
+arrays = {name: array.astype(np.float32) for name, array in linear_problem(43).items()}
+how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq_steps": 2, "keep_last_checkpoints": 3}
+train(Path(sys.argv[1]), BaseDataManager(arrays, 8), epochs=120, callbacks=[Sleepy(float(sys.argv[2]))], **how)
+"""
+
+
+@contextlib.contextmanager
+def started(run, seconds, log):
+    """A program that trains, or goes on, with pauses of so many seconds; it is the first of the processes."""
+    tests = Path(__file__).parents[1]
+    paths = [tests, Path(__file__).parent, tests.parent, os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    with log.open("w") as file:
+        command = [sys.executable, "-c", PROGRAM, run, str(seconds)]
+        program = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
+    try:
+        yield program
+    finally:
+        program.kill()
+        program.wait()
+
+
+def progress(run):
+    """Epoch and step of the newest checkpoint."""
+    names = [re.findall(r"\d+", path.name) for path in (run / "checkpoints").glob("checkpoint_epoch_*_step_*.pt")]
+    return max((tuple(map(int, numbers)) for numbers in names), default=(0, 0))
+
+
+def kill_one(program, rank):
+    """Kill the first process, or the other one; none of them may be left."""
+    first = psutil.Process(program.pid)
+    group = [first, *first.children(recursive=True)]
+    other = next(child for child in first.children() if os.getsid(child.pid) == child.pid)
+    (first, other)[rank].kill()
+    code = program.wait(60)
+    assert not psutil.wait_procs(group, timeout=20)[1]
+    return code
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_a_process_that_is_killed_forty_times_at_random(tmp_path):
-    how = {"devices": 2, "device": "cpu", "dropout": 0.4, "save_freq": 1, "save_freq_steps": 2}
-    whole = train(tmp_path / "whole", data(), epochs=40, callbacks=[Sleepy(0.0)], **how)
-    rng, kills = random.Random(0), 0
-    run = tmp_path / "killed"
-    while kills < 40:
-        kill_when(torch.distributed.is_initialized, lambda: (time.sleep(rng.uniform(0, 1)), kill_others()))
-        try:
-            train(run, data(), epochs=40, callbacks=[Sleepy(0.01)], **how)
-            break
-        except WorkerLostError:
-            kills += 1
-    again = train(run, data(), epochs=40, callbacks=[Sleepy(0.0)], **how)
-    assert values_of(again) == values_of(whole)
-    for name, weight in weights_of(whole).items():
-        np.testing.assert_array_equal(weights_of(again)[name], weight)
+def test_processes_that_are_killed_forty_times_at_random(tmp_path):
+    """Each time the run got on before; the first process is killed as well as the other one."""
+    rng, log, kills = random.Random(0), tmp_path / "log.txt", []
+    whole, run = tmp_path / "whole", tmp_path / "killed"
+    with started(whole, 0.0, log) as program:
+        assert program.wait(300) == 0, log.read_text()
+    while len(kills) < 40:
+        before, rank = progress(run), rng.randrange(2)
+        with started(run, 0.04, log) as program:
+            while progress(run) == before and program.poll() is None:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.3))
+            assert program.poll() is None, log.read_text()
+            assert kill_one(program, rank) == (1 if rank else -signal.SIGKILL)
+        assert not rank or "WorkerLostError" in log.read_text()
+        kills.append((rank, progress(run)))
+    assert {rank for rank, _ in kills} == {0, 1}
+    assert (0, 0) < kills[0][1] < kills[-1][1] < (119, 0)
+    with started(run, 0.0, log) as program:
+        assert program.wait(300) == 0, log.read_text()
+    expected, found = (
+        torch.load(one / "checkpoints" / "checkpoint_last.pt", weights_only=True) for one in (whole, run)
+    )
+    assert found["epoch"] == expected["epoch"] == 120
+    assert found["state"]["history"] == expected["state"]["history"]
+    for name, weight in expected["model"].items():
+        np.testing.assert_array_equal(found["model"][name], weight)
 
 
 @pytest.mark.slow
@@ -302,8 +363,9 @@ def test_two_gpus_learn_what_one_does(tmp_path, how):
 
 
 REFUSED = [
-    ({"devices": 2}, "asked for, but PyTorch sees no GPU.*device='cpu' with devices=2"),
-    ({"gpu_ids": [0, 1]}, "PyTorch sees no GPU"),
+    ({"devices": 2}, "^devices=2 was asked for, but PyTorch sees no GPU; device='cpu' with devices=2"),
+    ({"gpu_ids": [0, 1]}, r"^gpu_ids=\[0, 1\] was asked for, but PyTorch sees no GPU; device='cpu' with devices=2"),
+    ({"gpu_ids": [0, 0]}, r"gpu_ids=\[0, 0\] names a GPU twice"),
     ({"devices": 9, "device": "cpu"}, "a batch of 8 samples cannot be shared out to 9 processes"),
     ({"devices": 2, "device": "cpu", "optimizer_cls": "LBFGS"}, "evaluates the loss itself"),
     ({"devices": 2, "device": "cpu", "micro_batches": 2}, "micro_batches=2 is for one process"),
@@ -311,7 +373,10 @@ REFUSED = [
     ({"devices": 2, "gpu_ids": [0, 1, 2]}, "different numbers of devices"),
     ({"devices": 0, "device": "cpu"}, "devices"),
     ({"devices": "2", "device": "cpu"}, "devices"),
-    ({"devices": 2, "device": "cpu", "callbacks": [NoTravel()]}, "cannot be pickled"),
+    (
+        {"devices": 2, "device": "cpu", "callbacks": [NoTravel()]},
+        "cannot be pickled.*leave executor, n_jobs and devices out",
+    ),
 ]
 
 

@@ -150,7 +150,7 @@ def values_of(trainer):
 
 
 def weights_of(trainer):
-    return {name: weight.detach().numpy() for name, weight in trainer.network.state_dict().items()}
+    return {name: weight.detach().cpu().numpy() for name, weight in trainer.network.state_dict().items()}
 
 
 class Clip(AbstractCallback):

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import functools
 import os
+import re
 import socket
 import stat
 import sys
@@ -26,7 +27,16 @@ _HERE = "127.0.0.1"
 _BUCKET = 1 << 23
 #: seconds between two looks
 _LOOK = 0.02
+#: what collectives say when another process is gone or does not answer
+_LOST = re.compile(r"\bgloo/|NCCL|Connection (closed|reset) by peer")
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def tells_loss(error: BaseException) -> bool:
+    """Return True if an error of a collective says that another process is gone, or does not answer."""
+    # a line: what follows may be a stack of functions of any name
+    is_told = isinstance(error, RuntimeError) and _LOST.search(str(error).split("\n", 1)[0]) is not None
+    return isinstance(error, distributed.DistError) or is_told
 
 
 def _telling_loss(verb: _Verb) -> _Verb:
@@ -36,10 +46,12 @@ def _telling_loss(verb: _Verb) -> _Verb:
     def called(self: "TorchGroup", *args: Any) -> Any:
         try:
             return verb(self, *args)
-        except (RuntimeError, distributed.DistError) as error:
+        except RuntimeError as error:
+            if not tells_loss(error):
+                raise
             raise WorkerLostError(
                 f"another of the {self.size} processes that train the network has ended, or has not answered for "
-                f"{self._seconds:g} s: {str(error).splitlines()[0]}"
+                f"{self.seconds:g} s: {str(error).splitlines()[0]}"
             ) from error
 
     return called  # type: ignore[return-value]
@@ -68,7 +80,7 @@ class TorchGroup:
 
     def __init__(self, rank: int, size: int, device: torch.device, seconds: float):
         self.rank, self.size = rank, size
-        self._device, self._seconds = device, seconds
+        self.device, self.seconds = device, seconds
         self._told: torch.Tensor | None = None
         self._factors: dict[str, torch.Tensor] = {}
 
@@ -91,7 +103,7 @@ class TorchGroup:
     @_telling_loss
     def any(self, flag: bool) -> bool:
         """Return True if one of them says so."""
-        found = torch.tensor([float(flag)], device=self._device)
+        found = torch.tensor([float(flag)], device=self.device)
         distributed.all_reduce(found, distributed.ReduceOp.MAX)
         return bool(found)
 
@@ -115,7 +127,7 @@ class TorchGroup:
         told
             A positive number, or ``None``.
         """
-        number = functools.partial(torch.as_tensor, dtype=torch.float64, device=self._device)
+        number = functools.partial(torch.as_tensor, dtype=torch.float64, device=self.device)
         numbers, counts = [number(one).detach().reshape(()) for one in values], [*map(number, weights)]
         # of what counts nothing the value does not count either, though it may be no number
         products = [torch.where(count > 0, number * count, 0.0) for number, count in zip(numbers, counts, strict=True)]
@@ -141,7 +153,7 @@ class TorchGroup:
         if not weights:
             return
         counts = torch.stack([
-            torch.as_tensor(one, dtype=torch.float64, device=self._device).detach().reshape(())
+            torch.as_tensor(one, dtype=torch.float64, device=self.device).detach().reshape(())
             for one in weights.values()
         ])  # fmt: skip
         if not n_own:  # the first sample of the batch, which is another one's, too
@@ -190,7 +202,9 @@ class TorchGroup:
             Naming the weight.
         """
         for buffer in network.buffers():
-            distributed.broadcast(buffer, src=0)
+            one = buffer.detach().clone(memory_format=torch.contiguous_format)
+            distributed.broadcast(_as_bytes(one), src=0)
+            buffer.detach().copy_(one)
         named = [(name, one.detach()) for name, one in network.named_parameters() if not isinstance(one, DTensor)]
         if not named:
             return
@@ -234,7 +248,7 @@ class TorchGroup:
         """Scope in which each process has a part of the weights; it gives the network to train."""
         from delira.backends.torch import sharding
 
-        return sharding.spread(network, optimizers, self._device)
+        return sharding.spread(network, optimizers, self.device.type)
 
     @_telling_loss
     def gather(self, tree: Mapping[str, Any]) -> list[Any]:
@@ -272,14 +286,12 @@ class TorchGroup:
                     return gathered(torch.from_numpy(leaf.copy())).numpy()
                 told = self.exchange(leaf)  # such as names
                 return np.concatenate([part[start:stop] for part, (start, stop) in zip(told, wanted, strict=True)])
-            own = leaf.detach().contiguous()
+            own = leaf.detach().resolve_conj().resolve_neg().contiguous()
             if n_rows < n_most:
                 own = torch.cat([own, own.new_zeros((n_most - n_rows, *own.shape[1:]))])
-            own = own.to(torch.uint8) if leaf.dtype is torch.bool else own
-            parts = [torch.empty_like(own) for _ in range(self.size)]
-            distributed.all_gather(parts, own)
-            found = torch.cat([part[start:stop] for part, (start, stop) in zip(parts, wanted, strict=True)])
-            return found.to(leaf.dtype)
+            parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(self.size)]
+            distributed.all_gather([*map(_as_bytes, parts)], _as_bytes(own))
+            return torch.cat([part[start:stop] for part, (start, stop) in zip(parts, wanted, strict=True)])
 
         return map_leaves(gathered, tree)
 
@@ -297,6 +309,11 @@ def _buckets(parameters: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]
         yield bucket
 
 
+def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the memory of a contiguous tensor, which all backends can send, whatever types of numbers they know."""
+    return tensor.view(-1).view(torch.uint8)
+
+
 def _dense(parameter: torch.Tensor) -> torch.Tensor:
     if parameter.grad is None:
         return torch.zeros_like(parameter)
@@ -308,7 +325,11 @@ def _dense(parameter: torch.Tensor) -> torch.Tensor:
 def meeting(size: int, seconds: float) -> distributed.TCPStore:
     """Open a place on the loopback of this machine where processes meet; others need its ``port``."""
     wait = datetime.timedelta(seconds=seconds)
-    return distributed.TCPStore(_HERE, 0, size, is_master=True, timeout=wait, wait_for_workers=False)
+    with socket.create_server((_HERE, 0)) as server:  # the store's own would listen to all machines
+        port, listening = server.getsockname()[1], server.detach()
+    return distributed.TCPStore(
+        _HERE, port, size, is_master=True, timeout=wait, wait_for_workers=False, master_listen_fd=listening
+    )
 
 
 def launch_store(prefix: str, process: int) -> distributed.Store:
@@ -348,16 +369,37 @@ def entered(
     WorkerLostError
         If the others do not come.
     """
-    wait = datetime.timedelta(seconds=seconds)
     if distributed.is_initialized():
         raise ConfigError("delira brings the processes of a training together itself; leave init_process_group() out")
-    group, before, hook = TorchGroup(rank, size, devices.input, seconds), _connections(), sys.excepthook
+    group, before, device = TorchGroup(rank, size, devices.input, seconds), _connections(), devices.input
+    # FSDP2 takes the memory of the current GPU, wherever the weights are
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        try:
+            _meet(group, place, look)
+            connections = _connections() - before
+            try:
+                yield group
+            except BaseException:
+                # torch keeps them open as long as anything holds the group, and others would wait
+                for descriptor in connections:
+                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+                        connection.shutdown(socket.SHUT_RDWR)
+                raise
+        finally:
+            if distributed.is_initialized():
+                distributed.destroy_process_group()
+
+
+def _meet(group: TorchGroup, place: Any, look: Callable[[], object]) -> None:
+    """Bring the processes together; arguments as of :func:`entered`."""
+    rank, size, seconds, hook = group.rank, group.size, group.seconds, sys.excepthook
+    wait = datetime.timedelta(seconds=seconds)
     try:
         store = distributed.TCPStore(_HERE, place, size, timeout=wait) if isinstance(place, int) else place
         _wait_for_others(store, rank, size, seconds, look)
         with _on_loopback(size):
             distributed.init_process_group(
-                "gloo" if devices.input.type == "cpu" else "cpu:gloo,cuda:nccl",
+                "gloo" if group.device.type == "cpu" else "cpu:gloo,cuda:nccl",
                 store=store, rank=rank, world_size=size, timeout=wait,
             )  # fmt: skip
             group.exchange(None)
@@ -367,17 +409,6 @@ def entered(
         ) from error
     finally:
         sys.excepthook = hook  # torch has put one of its own around it, which would stay
-    connections = _connections() - before
-    try:
-        yield group
-    except BaseException:
-        # torch keeps them open as long as anything holds the group, and others would wait
-        for descriptor in connections:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-                connection.shutdown(socket.SHUT_RDWR)
-        raise
-    finally:
-        distributed.destroy_process_group()
 
 
 def _wait_for_others(

@@ -4,7 +4,6 @@ import collections
 import contextlib
 import copy
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,30 +13,29 @@ from torch.distributed import fsdp
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parameter import is_lazy
 
+from delira.backends.torch.group import tells_loss
 from delira.contract import ByName, Tree
 from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError
 from delira.io.shards import Shards
 from delira.utils.arrays import map_leaves
 
 _log = logging.getLogger("delira")
-#: what collectives say when another process is gone or does not answer, inside of layers
-_LOST = re.compile(r"gloo|NCCL|Connection (closed|reset)|[Tt]imed? ?out")
 _CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 @contextlib.contextmanager
-def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -> Iterator[torch.nn.Module]:
+def spread(network: torch.nn.Module, optimizers: ByName, device_type: str) -> Iterator[torch.nn.Module]:
     """Scope in which each process has a part of the weights, and of what optimizers keep of them.
 
     Parameters
     ----------
     network
-        It lies on the host meanwhile, and has the trained weights afterwards; those of before if an error ends the
-        scope, since the other processes may be gone.
+        It lies on the host, and has the trained weights afterwards; those of before if an error ends the scope, since
+        the other processes may be gone.
     optimizers
         They change the weights of the network that is given.
-    device
-        Of this process.
+    device_type
+        Of this process; of several devices the current one is taken.
 
     Raises
     ------
@@ -56,7 +54,8 @@ def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -
         raise ConfigError(f"shard=True cannot spread weights that have two names: {', '.join(tied)}; leave it out")
     if lazy := [name for name, weight in network.named_parameters() if is_lazy(weight)]:
         raise ConfigError(f"{', '.join(lazy)} have no shape yet; call the network once with a batch before shard=True")
-    mesh = distributed.device_mesh.init_device_mesh(device.type, (distributed.get_world_size(),))
+    mesh = distributed.device_mesh.init_device_mesh(device_type, (distributed.get_world_size(),))
+    network.to("cpu")  # it may have predicted
     made = copy.deepcopy(network)
     for layer in _blocks(made):
         fsdp.fully_shard(layer, mesh=mesh)
@@ -69,25 +68,23 @@ def spread(network: torch.nn.Module, optimizers: ByName, device: torch.device) -
     own, parts = dict(network.named_parameters()), dict(made.named_parameters())
     pairs: dict[torch.Tensor, torch.Tensor] = {weight: parts[name] for name, weight in own.items()}
     _exchange(optimizers, pairs, lambda value, weight: _part(value, pairs[weight]))
-    network.to("cpu")
     try:
         yield made
     except (KeyboardInterrupt, TrainingInterrupted):  # all of them stop after the same step
-        _take_back(network, made, optimizers, pairs, device)
+        _take_back(network, made, optimizers, pairs)
         raise
     except BaseException as error:
         for optimizer in optimizers.values():
             optimizer.optimizer.state.clear()
         _exchange(optimizers, {part: weight for weight, part in pairs.items()}, lambda value, part: value)
-        network.to(device)
         _log.warning(
             "the training ended by an error while its weights were spread over processes: the network has those from "
             "before this training; its last checkpoint has later ones"
         )
-        if isinstance(error, distributed.DistError) or (isinstance(error, RuntimeError) and _LOST.search(str(error))):
+        if tells_loss(error) and not isinstance(error, WorkerLostError):
             raise WorkerLostError(f"another of the processes that train the network has ended: {error}") from error
         raise
-    _take_back(network, made, optimizers, pairs, device)
+    _take_back(network, made, optimizers, pairs)
 
 
 def gathered(tree: Tree) -> Any:
@@ -160,10 +157,8 @@ def _take_back(
     made: torch.nn.Module,
     optimizers: ByName,
     pairs: Mapping[torch.Tensor, torch.Tensor],
-    device: torch.device,
 ) -> None:
     """Give a network the weights that were trained, and optimizers what they keep of it; all processes call it."""
-    network.to(device)
     with torch.no_grad():
         for weight, part in pairs.items():
             weight.copy_(_whole(part))
@@ -176,4 +171,4 @@ def _take_back(
 
 
 def _whole(value: Any) -> Any:
-    return value.full_tensor() if isinstance(value, DTensor) else value
+    return value.full_tensor().cpu() if isinstance(value, DTensor) else value

@@ -26,6 +26,8 @@ class TorchScriptDevices(TorchDevices):
     in_processes = False
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
+        if device is not None and "," in device:
+            raise self.lacking("trains on one device; leave devices out, or use the PyTorch backend")
         if len(gpu_ids) > 1:
             _log.warning("a TorchScript network trains on one GPU: of gpu_ids=%s only the first is used", list(gpu_ids))
         return super().resolve(list(gpu_ids)[:1], device)
