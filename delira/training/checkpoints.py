@@ -77,6 +77,7 @@ class Checkpoints:
     def tree(self) -> dict[str, Any]:
         """Collect a checkpoint; it shares its arrays with the run."""
         run = self._run
+        run.ranks.confirm()
         run.state.callbacks = run.callbacks.state_dict()
         own = {
             **run.backend.checkpoints.state_tree(run.network, run.optimizers),

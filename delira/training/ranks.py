@@ -72,6 +72,11 @@ class Ranks:
         if self.group is not None:
             self.group.settle(network)
 
+    def confirm(self) -> None:
+        """Return when all is computed that is under way; raise if that rests on a process that was lost."""
+        if self.group is not None:
+            self.group.confirm()
+
     def predict(self, forward: Callable[[Tree], Tree], batch: Tree, network: Any) -> Tree:
         """Predict a batch that all of them have, each a part of it; all of them get all predictions.
 

@@ -1,6 +1,7 @@
 """What several processes that train one network do alike: save, leave out, go back, and tell errors by their names."""
 
 import contextlib
+import os
 import sys
 import types
 
@@ -241,4 +242,6 @@ def test_the_gpu_of_a_process_is_the_current_one_meanwhile(monkeypatch):
     gpu = torch.device("cuda:1")
     with group.entered(1, 2, 0, 1.0, Devices(gpu, gpu), int):
         assert current[-1] == "cuda:1"
+        assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0"  # else it ends the program
     assert current == ["cuda:0"]
+    assert "TORCH_NCCL_ASYNC_ERROR_HANDLING" not in os.environ

@@ -18,6 +18,7 @@ from torch import distributed
 from torch.distributed.tensor import DTensor
 from torch.nn.modules import batchnorm
 
+from delira.backends.torch import watching
 from delira.contract import Devices
 from delira.errors import ConfigError, NetworkError, WorkerLostError
 from delira.utils.arrays import map_leaves
@@ -44,8 +45,9 @@ def _telling_loss(verb: _Verb) -> _Verb:
 
     @functools.wraps(verb)
     def called(self: "TorchGroup", *args: Any) -> Any:
+        self.check()
         try:
-            return verb(self, *args)
+            found = verb(self, *args)
         except RuntimeError as error:
             if not tells_loss(error):
                 raise
@@ -53,6 +55,10 @@ def _telling_loss(verb: _Verb) -> _Verb:
                 f"another of the {self.size} processes that train the network has ended, or has not answered for "
                 f"{self.seconds:g} s: {str(error).splitlines()[0]}"
             ) from error
+        if self.watch is not None:
+            self.watch.note()
+        self.check()  # what was broken off has left no numbers
+        return found
 
     return called  # type: ignore[return-value]
 
@@ -75,6 +81,8 @@ class TorchGroup:
 
     #: samples of the whole batch at hand
     n_samples = 1
+    #: looks after the others where GPUs add up, as those wait without end
+    watch: watching.Watch | None = None
     #: what values counted together whose means were made last
     totals: torch.Tensor
 
@@ -83,6 +91,17 @@ class TorchGroup:
         self.device, self.seconds = device, seconds
         self._told: torch.Tensor | None = None
         self._factors: dict[str, torch.Tensor] = {}
+
+    def check(self) -> None:
+        """Raise if another process is known to be lost."""
+        if self.watch is not None:
+            self.watch.check()
+
+    def confirm(self) -> None:
+        """Return when all is computed that the device was given, with all processes there."""
+        if self.watch is not None:
+            torch.cuda.synchronize(self.device)
+            self.watch.check()
 
     # ------------------------------------------------------------------ objects
 
@@ -372,13 +391,13 @@ def entered(
     if distributed.is_initialized():
         raise ConfigError("delira brings the processes of a training together itself; leave init_process_group() out")
     group, before, device = TorchGroup(rank, size, devices.input, seconds), _connections(), devices.input
-    # FSDP2 takes the memory of the current GPU, wherever the weights are
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+    with _on_gpu(device) if device.type == "cuda" else contextlib.nullcontext():
         try:
             _meet(group, place, look)
             connections = _connections() - before
             try:
-                yield group
+                with contextlib.nullcontext() if group.watch is None else group.watch.entered():
+                    yield group
             except BaseException:
                 # torch keeps them open as long as anything holds the group, and others would wait
                 for descriptor in connections:
@@ -388,6 +407,13 @@ def entered(
         finally:
             if distributed.is_initialized():
                 distributed.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _on_gpu(device: torch.device) -> Iterator[None]:
+    # FSDP2 takes the memory of the current one, wherever the weights are
+    with torch.cuda.device(device), watching.left_to_us():
+        yield
 
 
 def _meet(group: TorchGroup, place: Any, look: Callable[[], object]) -> None:
@@ -403,6 +429,9 @@ def _meet(group: TorchGroup, place: Any, look: Callable[[], object]) -> None:
                 store=store, rank=rank, world_size=size, timeout=wait,
             )  # fmt: skip
             group.exchange(None)
+        if group.device.type == "cuda":
+            group.any(False)  # by GPUs, which make their connections now
+            group.watch = watching.Watch(store.clone(), look, seconds)  # type: ignore[union-attr]
     except RuntimeError as error:
         raise WorkerLostError(
             f"the {size} processes of a training did not find each other within {seconds:g} s: {error}"
