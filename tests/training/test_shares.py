@@ -1,6 +1,7 @@
 """Processes that make their shares of batches alone, and normalise by whole ones."""
 
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from delira.data_loading import AbstractDataset, BaseDataManager
 from delira.errors import ConfigError, DataError
 from delira.runs.stored_run import read_run
 from delira.training.ranks import Ranks
+from delira.training.share import begin_share
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import kfold, rmse_of_step, train, values_of, weights_of  # noqa: E402
@@ -149,6 +151,19 @@ def test_layers_normalise_together_in_a_scope_and_are_themselves_again():
     assert (network[1], network[2][0]) == own
     assert own[0].running_mean.tolist() == [1, 1, 1]
     assert not own[0].training
+
+
+@pytest.mark.parametrize(("n_samples", "n_told"), [(1, 1), (2, 0)])
+def test_statistics_in_which_a_sample_counts_twice_are_told(n_samples, n_told):
+    """Who has no share of a batch computes with its first sample."""
+    told = []
+    run = types.SimpleNamespace(
+        ranks=Ranks(0, 2, group=types.SimpleNamespace()), state=types.SimpleNamespace(step_in_epoch=0), epoch_data=None,
+        config=types.SimpleNamespace(sync_batchnorm=True), warn_once=told.append,
+    )  # fmt: skip
+    begin_share(run, {"x": np.zeros((n_samples, 3))}, n_samples)
+    assert len(told) == n_told
+    assert all("a batch of 1 samples has none for some of the 2 processes" in text for text in told)
 
 
 @pytest.mark.gpu
