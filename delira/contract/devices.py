@@ -1,10 +1,11 @@
 """The role of a backend that knows where it computes, and with what."""
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from delira.contract.kinds import ByName, Devices, Network, Role, Scope
+from delira.contract.process_settings import Setting
 from delira.errors import ConfigError
 
 
@@ -14,6 +15,8 @@ class DevicesRole(Role):
     role = "devices"
     #: whether each of several devices has a process of its own, which :meth:`group` brings together
     in_processes = False
+    #: by name, settings of the framework for the whole process that change numbers: other processes compute by the same
+    process_settings: ClassVar[Mapping[str, Setting]] = {}
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Resolve the historic ``gpu_ids`` or the modern ``device``; an absent GPU is an error."""

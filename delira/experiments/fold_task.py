@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_view import FoldTable, NoTable
+from delira.contract.process_settings import SettingsOfProcess
 from delira.errors import ConfigError, LeaseLostError
 from delira.experiments.kept_hashes import keep_of_folds
 from delira.experiments.selection import other_weights
@@ -47,6 +48,10 @@ class Work:
     """Whether each part is leased by itself; False: who asks for them has leased all of them, and runs them here."""
     what: str = "fold"
     """What the parts are, in a word that events of the ledger begin with: ``"fold"`` or ``"trial"``."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As it goes to another process, which first of all computes by the settings of this one."""
+        return {"process": SettingsOfProcess(self.validation.experiment.backend.devices), **vars(self)}
 
     def part_of(self, number: int) -> str:
         """Name of a part among the leases of a run."""

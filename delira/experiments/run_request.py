@@ -13,6 +13,7 @@ from typing import Any
 
 from delira.callbacks.abstract_callback import IN_STEP, CallbackList
 from delira.contract import Backend, Data
+from delira.contract.process_settings import unusual_settings
 from delira.errors import ConfigError, NetworkError, check_known, did_you_mean, expect, positive
 from delira.experiments import variable
 from delira.experiments.parameters import Parameters
@@ -103,6 +104,7 @@ class RunRequest:
         return {
             "room": backend.name,
             "num_threads": self.settings.get("num_threads") or backend.devices.thread_count(),
+            "process_settings": unusual_settings(backend.devices.process_settings),
             "seed": self.seed,
             "num_epochs": self.num_epochs,
             "settings": self._encoded["training"],

@@ -57,6 +57,7 @@ def find_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
         "functions": _lines_of_functions,
         "validation": _lines_of_validation,
         "callbacks": _lines_of_callbacks,
+        "process_settings": _lines_of_process,
     }
     for part, compare in further.items():
         if part in then and part in now and (lines := [*compare(then[part], now[part])]):
@@ -138,6 +139,15 @@ def _lines_of_callbacks(old: object, new: object, must_be_same: bool = True) -> 
             yield f"callbacks: {as_text(one)} in the run, {as_text(other)} now"
     yield from (f"callbacks: {as_text(one)} in the run, not now" for one in gone)
     yield from (f"callbacks: {as_text(one)} now, not in the run" for one in come)
+
+
+def _lines_of_process(old: object, new: object) -> Iterator[str]:
+    """What a program has set of the framework for the whole process: what is not named is as it usually is."""
+    old, new = mapping(old), mapping(new)
+    for name in sorted({*old, *new}):
+        then, now = (as_text(each[name]) if name in each else "as usual" for each in (old, new))
+        if then != now:
+            yield f"setting of the framework {name}: {then} in the run, {now} now"
 
 
 def _type_of(described: object) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira import state as keys
+from delira.contract.process_settings import SettingsOfProcess
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, TrainingInterrupted, TrialPruned, WorkerLostError, listed
 from delira.settings.config import TrainerConfig
@@ -46,6 +47,10 @@ class _Training:
     meeting: int
     """Port where they meet; of a launcher the number of their meeting."""
     seconds: float
+
+    def __getstate__(self) -> dict[str, Any]:  # first of all the other process computes by the settings of this one
+        backend = self.trainer_cls.backend  # type: ignore[attr-defined]
+        return {"process": SettingsOfProcess(backend.devices), **vars(self)}
 
 
 def _take_part(shared: "Shared[_Training]", rank: int) -> None:

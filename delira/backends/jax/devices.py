@@ -1,10 +1,12 @@
 """Devices of JAX: one, or several that share the samples of a batch."""
 
 import contextlib
+import enum
+import functools
 import gc
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +17,37 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from delira.backends.jax import graph
 from delira.contract import ByName, Devices, DevicesRole, Scope
 from delira.contract.devices import asked_for
+from delira.contract.process_settings import Setting
 from delira.errors import ConfigError
+
+#: what JAX has in a process that nobody has set anything in
+_USUAL = {
+    "jax_enable_x64": False,
+    "jax_explicit_x64_dtypes": "warn",
+    "jax_default_matmul_precision": None,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+    "jax_random_seed_offset": 0,
+    "jax_high_dynamic_range_gumbel": False,
+    "jax_softmax_custom_jvp": False,
+    "jax_allow_f16_reductions": True,
+    "jax_disable_jit": False,
+}
+
+
+def _setting(name: str) -> Setting:
+    def read() -> Any:
+        found = getattr(jax.config, name)
+        return found.name.lower() if isinstance(found, enum.Enum) else found
+
+    return Setting(read, functools.partial(jax.config.update, name), _USUAL[name])
 
 
 class JaxDevices(DevicesRole):
     """Devices of JAX."""
+
+    process_settings: ClassVar[Mapping[str, Setting]] = {name: _setting(name) for name in _USUAL}
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Devices of inputs and targets.

@@ -28,13 +28,36 @@ from delira.backends.tensorflow.runtime import (
 )
 from delira.contract import TARGET_FIRST, Array, ByName, Devices, DevicesRole, Tree
 from delira.contract.devices import asked_for
+from delira.contract.process_settings import Setting
 from delira.errors import ConfigError
 
 _NAME = re.compile(r"/?(?:device:)?(cpu|gpu|cuda)(?::(\d+(?:,\d+)*))?", re.IGNORECASE)
 
 
+def _write_determinism(is_on: bool) -> None:
+    tf.config.experimental.enable_op_determinism() if is_on else settings.disable_op_determinism()
+
+
+_SETTINGS = {
+    "floatx": Setting(keras.config.floatx, keras.config.set_floatx, "float32"),
+    "dtype_policy": Setting(lambda: keras.config.dtype_policy().name, keras.config.set_dtype_policy, "float32"),
+    "image_data_format": Setting(keras.config.image_data_format, keras.config.set_image_data_format, "channels_last"),
+    "epsilon": Setting(keras.config.epsilon, keras.config.set_epsilon, 1e-7),
+    "tensor_float_32": Setting(
+        tf.config.experimental.tensor_float_32_execution_enabled,
+        tf.config.experimental.enable_tensor_float_32_execution,
+        True,
+    ),
+    "op_determinism": Setting(settings.is_op_determinism_enabled, _write_determinism, False),
+    "run_functions_eagerly": Setting(tf.config.functions_run_eagerly, tf.config.run_functions_eagerly, False),
+    "jit": Setting(tf.config.optimizer.get_jit, lambda value: tf.config.optimizer.set_jit(value or False), ""),
+}
+
+
 class TfDevices(DevicesRole):
     """Devices of TensorFlow."""
+
+    process_settings = _SETTINGS
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Devices of inputs and targets; memory of GPUs is taken as it is needed, not all at once.

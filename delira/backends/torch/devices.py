@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from delira.backends.torch.process_settings import SETTINGS
 from delira.contract import ByName, Devices, DevicesRole, Network
 from delira.contract.devices import asked_for
 from delira.errors import ConfigError
@@ -22,6 +23,7 @@ class TorchDevices(DevicesRole):
     """Devices of PyTorch: the CPU, a GPU, or Apple's; of several each has a process of its own."""
 
     in_processes = True
+    process_settings = SETTINGS
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Devices of inputs and targets.
