@@ -12,11 +12,12 @@ from delira.data_loading._exact import Indices, check_count, collate, from_the_f
 from delira.data_loading.abstract_dataset import AbstractDataset, Batch, name_sample, numbers_of, times_set
 from delira.data_loading.array_dataset import as_dataset
 from delira.data_loading.sampler import AbstractSampler, SequentialSampler
-from delira.data_loading.transforms import FittedPreprocessing, TransformCall, single_threaded
+from delira.data_loading.transforms import FittedPreprocessing, TransformCall
 from delira.errors import ConfigError, DataError, did_you_mean, expect
 from delira.utils.arrays import map_leaves
 from delira.utils.lazy import for_old_scripts
 from delira.utils.seeding import can_seed_torch, check_seed, counted, derive, seeded_globals
+from delira.utils.threads import single_threaded
 
 #: arguments of samplers that have a value for each sample
 _PER_SAMPLE = {"weights", "labels", "groups"}

@@ -1,11 +1,9 @@
 """What is done to batches: transforms, called as their signatures ask for, and fitted preprocessing; on one thread."""
 
 import contextlib
-import functools
 import inspect
 import random
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from delira.data_loading._exact import as_rows, check_mapping, common_dtype, par
 from delira.data_loading.abstract_dataset import Batch
 from delira.errors import ConfigError, DataError, MissingKeyError, check_flags, did_you_mean, expect, noting
 from delira.utils.references import safe_repr
+from delira.utils.threads import single_threaded
 
 Transform = Callable[..., Mapping[str, Any]]
 
@@ -406,41 +405,3 @@ def _state(value: object) -> Any:
     if not hasattr(value, "get_params") or isinstance(value, type):
         return value
     return (type(value).__qualname__, {name: _state(item) for name, item in vars(value).items()})
-
-
-#: packages that bring thread pools
-_WITH_POOLS = ("cv2", "scipy", "sklearn", "torch")
-
-
-@contextlib.contextmanager
-def single_threaded() -> Iterator[None]:
-    """Scope in which numpy's algebra, OpenMP and torch (CPU) use one thread; about 15 us."""
-    torch = sys.modules.get("torch")
-    set_threads = getattr(torch, "set_num_threads", None)
-    before = None if set_threads is None else torch.get_num_threads()  # type: ignore[union-attr]
-    with _pools(tuple(name in sys.modules for name in _WITH_POOLS)).limit(limits=1):
-        if set_threads is not None:
-            set_threads(1)
-        try:
-            yield
-        finally:
-            if set_threads is not None:
-                set_threads(before)
-
-
-def use_one_thread() -> None:
-    """Let numpy's algebra, OpenMP and torch (CPU) use one thread for good, in a process that was forked."""
-    with contextlib.suppress(ImportError):
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1)
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(1)  # else torch waits for ever for threads that were not forked
-
-
-@functools.cache
-def _pools(imported: tuple[bool, ...]) -> Any:
-    """Return the thread pools of this process; looked for anew when a package with pools was imported."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

@@ -20,6 +20,7 @@ from delira.runs.results import PREPROCESSING as FILE
 from delira.training.run import own_generators
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, seeding
+from delira.utils.threads import single_threaded
 
 FORMAT = 1
 #: 2 GiB
@@ -205,7 +206,8 @@ class _Fit:
 
     def _learn(self, rows: np.ndarray, method: Callable[[np.ndarray], Any]) -> None:
         what = f"preprocessing[{self.entry!r}] ({type(self.transformer).__name__})"
-        with noting(f"while {what} was fitted on training rows of shape {rows.shape}, {rows.dtype}"):
+        where = f"while {what} was fitted on training rows of shape {rows.shape}, {rows.dtype}"
+        with noting(where), single_threaded():  # the same bits wherever the fold is
             method(rows)
 
     def _choose_size(self, rows: np.ndarray) -> int | None:

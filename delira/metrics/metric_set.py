@@ -35,6 +35,7 @@ from delira.metrics.tree.metric_list import LR, Epoch, Loss, MetricList
 from delira.state import CRITERION, EPOCH, MODEL, VALIDATION_DATA, Y_PRED, Y_TRUE, State, X
 from delira.utils.arrays import Array, iterate_leaves, map_leaves, ops_of
 from delira.utils.binding import tell_order
+from delira.utils.threads import single_threaded
 
 
 class MetricSet:
@@ -180,7 +181,7 @@ class MetricSet:
             if self._kinds[name] == "dataset":
                 gathered.update(zip(keys, arrays, strict=True))
                 continue
-            with _told(name, keys, arrays):
+            with _told(name, keys, arrays), single_threaded():  # the same bits wherever it is computed
                 if self._kinds[name] == "stream":
                     feed(metric, arrays)
                 elif name in self._together:
@@ -224,7 +225,7 @@ class MetricSet:
         if self._kinds[name] == "sample":
             return np.array(self._values[name], dtype=np.float64)
         arrays = [data[key] for key in keys] if self._kinds[name] == "dataset" else []
-        with _told(name, keys, arrays):
+        with _told(name, keys, arrays), single_threaded():
             if name in self._streams:
                 return np.array([as_only_number(metric.compute(), name)])
             return np.array([as_number(metric(*arrays), name)])

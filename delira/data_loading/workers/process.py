@@ -28,10 +28,10 @@ import numpy as np
 
 from delira.data_loading.abstract_dataset import numbers_of
 from delira.data_loading.data_loader import BatchRecipe, BatchTask, Made, describe_task
-from delira.data_loading.transforms import use_one_thread
 from delira.data_loading.workers.outline import generators_in, own_state
 from delira.errors import ConfigError, DataError
 from delira.utils.signals import DUMP_SIGNAL, STOP_SIGNALS, of_submitit
+from delira.utils.threads import use_one_thread
 
 #: seconds that a worker has to end by itself
 GRACE = 0.2
