@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import dataclasses
+import itertools
 import math
 import numbers
 import os
@@ -15,6 +16,7 @@ from delira.errors import expect
 
 T = TypeVar("T")
 C = TypeVar("C")
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,10 @@ class Executor(abc.ABC):
             If the task cannot be sent, naming what is in its way, or needs more than there is.
         """
 
+    def n_gpus(self) -> float | None:
+        """Return how many GPUs there are where tasks run; ``None``: nobody knows. Of this machine unless overridden."""
+        return len(visible_gpus())
+
     @abc.abstractmethod
     def shutdown(self) -> None:
         """End at once what still runs, and give everything back. Does nothing the second time."""
@@ -178,3 +184,13 @@ def usable_cores(root: str | Path = "/") -> int:
         quota, period = (Path(root) / "sys/fs/cgroup/cpu.max").read_text().split()
         own = min(own, math.ceil(int(quota) / int(period)))
     return own
+
+
+def visible_gpus() -> list[str]:
+    """Names of the GPUs of this machine that a program may use, as ``CUDA_VISIBLE_DEVICES`` has them."""
+    if (told := os.environ.get(VISIBLE_GPUS)) is not None:
+        names = [name.strip() for name in told.split(",")]
+        return [*itertools.takewhile(lambda name: name not in ("", "-1"), names)]
+    with contextlib.suppress(OSError):
+        return [str(number) for number, _ in enumerate(sorted(Path("/proc/driver/nvidia/gpus").iterdir()))]
+    return []

@@ -14,13 +14,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from multiprocessing import connection as connections
 from multiprocessing import util
-from pathlib import Path
 from typing import Any
 
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure, Packed, Unreadable, receive
 from delira.errors import ConfigError, ExecutorError, WorkerLostError, expect
-from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
+from delira.execution.executor import (
+    VISIBLE_GPUS,
+    Copies,
+    Executor,
+    Handle,
+    Resources,
+    Shared,
+    T,
+    is_job_count,
+    usable_cores,
+    visible_gpus,
+)
 from delira.execution.worker import (
     FORGET,
     RECORD,
@@ -42,7 +52,6 @@ _log = logging.getLogger("delira")
 _LOOK = 0.5
 #: seconds that an idle process has to end by itself
 _GRACE = 2.0
-_VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 class ProcessExecutor(Executor):
@@ -80,6 +89,7 @@ class ProcessExecutor(Executor):
         """A key, and what is shared as it is sent."""
         self._keys = itertools.count()
         self._warned: dict[Any, Any] = {}
+        self._has_told = False
         # at the exit of a program that does not shut it down
         self._end = util.Finalize(self, _end_all, args=(self._workers, self._shared), exitpriority=100)
 
@@ -88,7 +98,13 @@ class ProcessExecutor(Executor):
         if not self._end.still_active():
             raise ExecutorError("this executor was shut down; make a new one")
         if resources.gpus > len(self._gpus):
-            raise ExecutorError(f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here")
+            raise ExecutorError(
+                f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here; ask for as many in "
+                f"resources={{'gpus': …}}, train on the CPU, or see that {VISIBLE_GPUS} names those that are there"
+            )
+        if resources.cpus > (cores := usable_cores()) and not self._has_told:
+            self._has_told = True
+            _log.warning("a task asks for %d cores, and this machine has %d: it takes longer", resources.cpus, cores)
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
             keys = {id(each): self._shared.of(each, self._packed)[0] for each in shared}
@@ -97,6 +113,10 @@ class ProcessExecutor(Executor):
         self._waiting.append(handle)
         self.poll(0)
         return handle
+
+    def n_gpus(self) -> int:
+        """Return how many GPUs are dealt out."""
+        return len(self._gpus)
 
     def shutdown(self) -> None:
         """End all processes at once."""
@@ -291,7 +311,7 @@ class _Process:
         self.has: set[int] = set()
         environment = {**os.environ, **dict.fromkeys(THREADS, str(cpus))}
         if gpus:
-            environment[_VISIBLE_GPUS] = ",".join(gpus)
+            environment[VISIBLE_GPUS] = ",".join(gpus)
         self.tasks, tasks = socket.socketpair()
         self.orders, orders = socket.socketpair()
         with tasks, orders, contextlib.ExitStack() as if_it_fails:
@@ -340,13 +360,3 @@ def _are_gpus(gpus: object) -> bool:
         return False
     names = [gpu for gpu in gpus if (isinstance(gpu, str) and gpu) or (type(gpu) is int and gpu >= 0)]
     return len(names) == len(gpus) == len({*map(str, gpus)})
-
-
-def visible_gpus() -> list[str]:
-    """Names of the GPUs of this machine that a program may use, as ``CUDA_VISIBLE_DEVICES`` has them."""
-    if (told := os.environ.get(_VISIBLE_GPUS)) is not None:
-        names = [name.strip() for name in told.split(",")]
-        return [*itertools.takewhile(lambda name: name not in ("", "-1"), names)]
-    with contextlib.suppress(OSError):
-        return [str(number) for number, _ in enumerate(sorted(Path("/proc/driver/nvidia/gpus").iterdir()))]
-    return []

@@ -75,7 +75,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
             outcomes = _run_here(work, waiting, table, _Elsewhere(work, folder, table))
         else:
             device, n_processes = work.validation.request.settings.get("device"), work.validation.n_processes
-            needs = placement.needs(work.threads, device, n_processes)
+            needs = placement.needs(work.threads, device, n_processes, executor)
             outcomes = _HandedOut(work, folder, table, executor, needs).run(waiting)
         failed: dict[int, Exception] = {}
         tell = work.validation.after_fold or (lambda fold: None)

@@ -133,35 +133,56 @@ class Placement:
         Raises
         ------
         ConfigError
-            If folds are to run elsewhere than in processes that a launcher has started.
+            If folds are to run elsewhere than in processes that a launcher has started, or here by GPUs that are not.
         """
         from delira.execution import Resources
-        from delira.execution.executor import usable_cores
+        from delira.execution.executor import usable_cores, visible_gpus
 
         if not self.is_here and launched(backend.devices) is not None:
             raise ConfigError(
                 f"torchrun's processes train one {self.part} after the other; leave executor and n_jobs out"
             )
+        given = vars(self.resources) if isinstance(self.resources, Resources) else self.resources or {}
+        if self.is_here and (gpus := given.get("gpus", 0)) > (n_gpus := len(visible_gpus())):
+            raise ConfigError(
+                f"resources asks for {gpus:g} GPUs, and {n_gpus} can be seen here; ask for as many, leave 'gpus' out, "
+                "or see that CUDA_VISIBLE_DEVICES names those that are there"
+            )
         have = backend.devices.thread_count()
-        if stated is not None or (self.is_here and n_processes == 1):
-            return stated or have
-        if self.resources is not None:
-            given = (self.resources if isinstance(self.resources, Resources) else Resources(**self.resources)).cpus
-            return max(1, given // n_processes)
+        if stated is not None:
+            return stated
+        if "cpus" in given:
+            return max(1, given["cpus"] // n_processes)
+        if self.is_here and n_processes == 1:
+            return have
         if self.executor == "slurm":  # nobody knows how many cores its machines have
             return 1
         return max(1, (have or usable_cores()) // (self.at_once(n_folds) * n_processes))
 
-    def needs(self, threads: int | None, device: Any, n_processes: int = 1) -> "Resources":
-        """What a fold needs that computes with so many processes, each with so many threads, on a device."""
+    def needs(self, threads: int | None, device: Any, n_processes: int, executor: "Executor") -> "Resources":
+        """What a fold needs that computes with so many processes, each with so many threads, on a device, there."""
         from delira.execution import Resources
-        from delira.execution.processes import visible_gpus
 
         if isinstance(self.resources, Resources):
             return self.resources
-        is_any = device in _ANY_GPU or (device is None and n_processes > 1)
-        gpus = n_processes if is_any and visible_gpus() else 0
-        return Resources(**{"cpus": (threads or 1) * n_processes, "gpus": gpus, **(self.resources or {})})
+        given = dict(self.resources or {})
+        if "gpus" not in given:
+            given["gpus"] = self._gpus_of(device, n_processes, executor)
+        return Resources(**{"cpus": (threads or 1) * n_processes, **given})
+
+    def _gpus_of(self, device: Any, n_processes: int, executor: "Executor") -> int:
+        """How many GPUs a fold needs of which nobody said it."""
+        name = str(device).lower().removeprefix("/").removeprefix("device:")  # of a framework, too
+        if name not in _ANY_GPU and (device is not None or n_processes == 1):
+            return 0
+        there = executor.n_gpus()
+        if there is None and name == "auto":
+            _log.warning(
+                "device='auto': nobody here knows what GPUs there are where each %s runs, so that it gets none; say "
+                "resources={'gpus': 1}, or 0", self.part,
+            )  # fmt: skip
+            return 0
+        return n_processes if there is None or there else 0
 
 
 @dataclasses.dataclass(frozen=True)

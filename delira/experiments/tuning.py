@@ -334,9 +334,11 @@ class Search:
             yield placement, Placement()
             return
         threads = folder.read_manifest().get("num_threads")
-        needs = placement.needs(threads, self.request.settings.get("device"), self.n_processes)
+        device, needs = self.request.settings.get("device"), placement.resources
         tell_of_callbacks(self.request.callbacks)
         with placement.opened(n_parts, folder.path) as executor:
+            if executor is not None:
+                needs = placement.needs(threads, device, self.n_processes, executor)
             folds = dataclasses.replace(placement, executor=executor, n_jobs=None, resources=needs, mirror=None)
             yield dataclasses.replace(placement, executor="here", n_jobs=None, resources=None), folds
 
