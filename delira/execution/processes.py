@@ -199,7 +199,13 @@ class ProcessExecutor(Executor):
                 logger.handle(value)
         elif kind == WARNING:
             message, category, file, line = value
-            warnings.warn_explicit(message, category, file, line, registry=self._warned)
+            try:
+                warnings.warn_explicit(message, category, file, line, registry=self._warned)
+            except Warning as error:  # the filters of this program make it an error: that of the task, as it is here
+                error.add_note(f"warned by {file}:{line} in process {worker.process.pid}, which was ended")
+                if (handle := self._let_go(worker)) is not None:
+                    handle.fail(error)
+                self._drop(worker)
         else:
             self._finish(worker, value)
             if kind == UNREADABLE:  # what it was sent before the task, perhaps: it lacks that for the next one, too

@@ -137,6 +137,21 @@ def test_a_value_that_cannot_be_sent_is_an_error_and_no_silence(executor):
     assert "while the answer of a task was sent" in caught.value.__notes__
 
 
+def test_a_warning_that_the_program_makes_an_error_is_that_of_its_task_alone(executor, tmp_path):
+    def warn():
+        warnings.warn("it rains", UserWarning, stacklevel=1)
+        wait_for(lambda: False)
+
+    quiet, loud = executor.submit(lambda: (time.sleep(0.5), 5)[1], ONE), executor.submit(warn, ONE)
+    with warnings.catch_warnings(action="error"):
+        with pytest.raises(UserWarning, match="it rains") as caught:
+            loud.result()
+        assert quiet.result() == 5
+        assert executor.submit(lambda: 7, ONE).result() == 7
+    (note,) = caught.value.__notes__
+    assert "test_processes.py:" in note
+
+
 def test_log_records_and_warnings_are_those_of_the_program(executor, caplog):
     def talk():
         logging.getLogger("delira").info("all is %s", "well")

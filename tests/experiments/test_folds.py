@@ -194,6 +194,23 @@ def test_the_others_finish_when_one_fails_and_a_second_call_runs_what_is_missing
     assert [fold.callbacks[0].epochs for fold in result.folds] == [[(n, e) for e in (1, 2, 3)] for n in range(4)]
 
 
+def test_a_warning_that_is_an_error_here_fails_its_fold_and_the_others_finish(tmp_path, manager):
+    class Warns(AbstractCallback):
+        def at_epoch_end(self, trainer, **facts):
+            if trainer.fold == 1:
+                warnings.warn("the shelf is nearly full", UserWarning, stacklevel=1)
+                time.sleep(20)
+
+    is_error = warnings.catch_warnings(action="error", category=UserWarning)
+    with is_error, pytest.raises(UserWarning, match="nearly full"):
+        kfold(toy_kit(), tmp_path, manager(24), Warns(), n_jobs=2)
+    folder = only_folder(tmp_path)
+    assert sorted(event["fold"] for event in named(folder, "fold_finished")) == [0, 2, 3]
+    assert [event["error"] for event in named(folder, "fold_failed")] == ["UserWarning: the shelf is nearly full"]
+    again = kfold(toy_kit(), tmp_path, manager(24), resume=folder)
+    assert digest(again) == digest(kfold(toy_kit(), tmp_path / "quiet", manager(24)))
+
+
 def test_where_nothing_works_nothing_more_is_begun(tmp_path, manager):
     with pytest.raises(Full, match="is full"):
         kfold(toy_kit(), tmp_path, manager(24), Fail(tmp_path, *range(12)), n_jobs=2, num_splits=12)
