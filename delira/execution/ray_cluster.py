@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import logging
 import os
 import pickle
 import shutil
@@ -20,8 +21,17 @@ import numpy as np
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
 from delira.errors import ConfigError, ExecutorError, TrainingInterrupted, WorkerLostError, expect, import_optional
-from delira.execution.executor import Copies, Executor, Handle, Resources, Shared, T, is_job_count, usable_cores
-from delira.execution.processes import visible_gpus
+from delira.execution.executor import (
+    Copies,
+    Executor,
+    Handle,
+    Resources,
+    Shared,
+    T,
+    is_job_count,
+    usable_cores,
+    visible_gpus,
+)
 from delira.execution.worker import (
     THREADS,
     Setup,
@@ -32,6 +42,8 @@ from delira.execution.worker import (
     shared_in,
 )
 
+_log = logging.getLogger("delira")
+
 #: what Ray reads when it is imported or starts. The name of the last one is of another system; without it nothing
 #: listens on this machine's own address alone
 _QUIET = {
@@ -41,6 +53,9 @@ _QUIET = {
 }
 #: seconds for a cluster to answer
 _PATIENCE = 10.0
+#: how HTTP/2, in which all of Ray speaks, begins: an empty frame of settings, of the kind that the answer begins with
+_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 #: characters of a folder in which Ray has place for the paths of its sockets
 _SHORT = 30
 
@@ -56,7 +71,7 @@ class RayExecutor(Executor):
     ----------
     address
         Of a cluster that is there, ``"192.0.2.1:6379"`` or ``"auto"``; ``None``: the one that the program is connected
-        to, or else one of its own.
+        to, else that of the environment variable ``RAY_ADDRESS``, else one of its own.
     n_jobs
         Tasks at the same time; ``None`` or -1: as many as the cluster has place for.
     allow_network
@@ -87,6 +102,11 @@ class RayExecutor(Executor):
         self._shared = Copies[Any](lambda reference: None)
         """References in the cluster, which keeps what is referred to."""
         self._is_open = True
+        if address is None and not self._ray.is_initialized():
+            told = os.environ.get("RAY_ADDRESS")
+            if told and told != "local":  # as Ray understands it
+                _log.info("executor='ray' connects to the cluster that RAY_ADDRESS names: %s", told)
+                address = told
         if address is not None:
             self._connect(address)
         elif not self._ray.is_initialized():
@@ -99,10 +119,7 @@ class RayExecutor(Executor):
         """Take a task; see :meth:`Executor.submit`."""
         if not self._is_open:
             raise ExecutorError("this executor was shut down; make a new one")
-        there = self._ray.cluster_resources()
-        for name, wanted, kind in (("CPU", resources.cpus, "cores"), ("GPU", resources.gpus, "GPUs")):
-            if wanted > there.get(name, 0):
-                raise ExecutorError(f"a task needs {wanted:g} {kind}, and the cluster has {there.get(name, 0):g}")
+        self._check_fits(resources)
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
             references = [self._shared.of(each, lambda value: self._ray.put(_packed(value))) for each in shared]
@@ -112,6 +129,10 @@ class RayExecutor(Executor):
         self._waiting.append(handle)
         self.poll()
         return handle
+
+    def n_gpus(self) -> float:
+        """Return how many GPUs the cluster has."""
+        return float(self._ray.cluster_resources().get("GPU", 0))
 
     def shutdown(self) -> None:
         """Stop all tasks at once, and end the cluster if it is its own."""
@@ -150,6 +171,17 @@ class RayExecutor(Executor):
             self._ray.cancel(handle.ref, force=False)
 
     # ------------------------------------------------------------------ the cluster
+
+    def _check_fits(self, needs: Resources) -> None:
+        """Refuse a task that no machine of the cluster could ever take: Ray would wait for one."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        has = [(node.get("CPU", 0), node.get("GPU", 0)) for node in nodes]
+        if not any(cpus >= needs.cpus and gpus >= needs.gpus for cpus, gpus in has):
+            machines = ", ".join(f"{cpus:g} and {gpus:g}" for cpus, gpus in sorted(set(has), reverse=True))
+            raise ExecutorError(
+                f"a task needs {needs.cpus} cores and {needs.gpus:g} GPUs, and no machine of the cluster has as many "
+                f"(they have {machines}); ask for less in resources={{'cpus': …, 'gpus': …}}, or add a machine"
+            )
 
     def _connect(self, address: str) -> None:
         if self._ray.is_initialized():
@@ -285,7 +317,7 @@ def _keeping_signals() -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """See that somebody listens: Ray itself tries for many minutes.
+    """See that somebody listens who speaks as Ray does: Ray itself tries for many minutes, or for ever.
 
     Raises
     ------
@@ -293,8 +325,18 @@ def _knock(address: str) -> None:
         If nobody does.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    if not (colon and port.isdecimal()):
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as knock:
+        if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+            return
+        knock.sendall(_GREETING)
+        try:
+            answer = knock.recv(len(_SETTINGS))
+        except TimeoutError as error:
+            raise OSError(f"something listens there, and says nothing for {_PATIENCE:g} s") from error
+        if answer[3:4] != _SETTINGS[3:4]:
+            raise OSError("something else listens there")
 
 
 def _imported() -> Any:

@@ -44,10 +44,14 @@ CLUSTER = ("raylet", "gcs_server", "ray::", "log_monitor", "monitor.py", "dashbo
 @pytest.fixture(scope="module")
 def cluster():
     """One for most tests: it takes ten seconds to begin."""
+    shared, before = {*os.listdir("/dev/shm")}, {*psutil.Process().children(recursive=True)}
     made = RayExecutor(n_jobs=2)
     yield made
+    processes = {*psutil.Process().children(recursive=True)} - before
     made.shutdown()
     assert not ray.is_initialized()
+    assert not psutil.wait_procs(of_ray(processes), timeout=60)[1]
+    assert {*os.listdir("/dev/shm")} <= shared
 
 
 def wait_for(condition, seconds=60.0):
@@ -132,9 +136,11 @@ def test_what_cannot_be_sent_or_had_is_refused_in_words(cluster):
     lock = threading.Lock()
     with pytest.raises(ConfigError, match=r"cannot be pickled.*__getstate__"):
         cluster.submit(lambda: lock, ONE)
-    with pytest.raises(ConfigError, match=r"a task needs 1000 cores, and the cluster has \d"):
+    with pytest.raises(
+        ConfigError, match=r"needs 1000 cores and 0 GPUs, and no machine of the cluster has as m.* \(they"
+    ):
         cluster.submit(time.time, Resources(cpus=1000))
-    with pytest.raises(ConfigError, match="a task needs 7 GPUs, and the cluster has"):
+    with pytest.raises(ConfigError, match=r"a task needs 1 cores and 7 GPUs, .*ask for less in resources="):
         cluster.submit(time.time, Resources(gpus=7))
 
 
@@ -204,8 +210,17 @@ class Slow(AbstractCallback):
         time.sleep(self.seconds)
 
 
+def is_at_work(pid):
+    """Whether a worker of Ray does something; those that do not stay until the cluster ends."""
+    try:
+        return "IDLE" not in " ".join(psutil.Process(pid).cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_twenty_folds_whose_workers_are_killed_at_random_arrive_bit_for_bit(cluster, tmp_path, manager):
     options = {"num_splits": 20, "num_epochs": 4}
+    shared = {*os.listdir("/dev/shm")}
     quiet = kfold(toy_kit(), tmp_path / "quiet", manager(60), **options)
     seen, stop, killed, draw = tmp_path / "seen", threading.Event(), [], random.Random(7)
     seen.mkdir()
@@ -228,6 +243,8 @@ def test_twenty_folds_whose_workers_are_killed_at_random_arrive_bit_for_bit(clus
     assert digest(found) == digest(quiet)
     assert sorted(event["fold"] for event in named(found, "fold_finished")) == [*range(20)]
     assert not (found.path / ".leases").exists()
+    wait_for(lambda: not [mark for mark in seen.iterdir() if is_at_work(int(mark.name))], 20)
+    assert {*os.listdir("/dev/shm")} <= shared  # what is left of the cluster itself its end tells
 
 
 # ---- the cluster
@@ -281,6 +298,60 @@ def test_an_address_that_does_not_answer_is_refused_in_words():
     _, complained = process.communicate(timeout=200)
     assert process.returncode == 1
     assert "ConfigError: no cluster of Ray answers at '127.0.0.1:9'" in complained
+
+
+SILENT = """
+import socket
+from delira.execution import RayExecutor, ray_cluster
+ray_cluster._PATIENCE = 1.0
+with socket.socket() as silent:
+    silent.bind(("127.0.0.1", 0))
+    silent.listen()
+    RayExecutor(f"127.0.0.1:{silent.getsockname()[1]}")
+"""
+
+
+def test_an_address_where_something_else_listens_is_refused_after_a_stated_time():
+    process = run(SILENT)
+    try:
+        _, complained = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "something listens there, and says nothing for 1 s" in complained
+
+
+SCATTERED = """
+import os, ray
+from ray.cluster_utils import Cluster
+from delira.execution import RayExecutor, Resources
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+os.environ["RAY_ADDRESS"] = cluster.address
+executor = RayExecutor()
+cluster.add_node(num_cpus=2)
+print(executor.n_jobs, ray.cluster_resources()["CPU"], executor.n_gpus())
+try:
+    executor.submit(int, Resources(cpus=3))
+except Exception as error:
+    print(error)
+print(executor.submit(int, Resources(cpus=2)).result())
+executor.shutdown()
+cluster.shutdown()
+"""
+
+
+def test_the_cluster_that_the_environment_names_is_used_and_what_fits_into_no_machine_of_it_is_refused():
+    process = run(SCATTERED)
+    try:
+        said, complained = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    lines = [line for line in said.splitlines() if not line.startswith("(")]
+    assert lines[-3:-1] == [
+        "None 3.0 0.0",
+        "a task needs 3 cores and 0 GPUs, and no machine of the cluster has as many (they have 2 and 0, 1 and 0); ask "
+        "for less in resources={'cpus': …, 'gpus': …}, or add a machine",
+    ], complained[-3000:]
+    assert lines[-1] == "0"
 
 
 SCRIPT = """
