@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import importlib
 import itertools
+import logging
 import math
 import os
 import pickle
@@ -39,11 +40,18 @@ from delira.execution.worker import (
     shared_in,
 )
 from delira.utils.files import publish
+from delira.utils.threads import threads_limited
+
+_log = logging.getLogger("delira")
 
 #: seconds between two looks at a job
 _LOOK = 0.5
 #: seconds between two looks at the queue
 _QUEUE = 5.0
+#: seconds between two tries to submit a job while others run, and for which it is tried when none does
+_AGAIN, _PATIENCE = 30.0, 600.0
+#: options that a task decides by its resources -> what these call them
+_OF_TASKS = {"cpus_per_task": "cpus", "gpus_per_node": "gpus"}
 #: how often a job may run out of its time: each time it goes on from its checkpoint
 _MOST_TIMEOUTS = 10_000
 
@@ -66,7 +74,8 @@ class SlurmExecutor(Executor):
     signal_delay_s
         Seconds that it has to write its checkpoint.
     options
-        Further ones of ``submitit.SlurmExecutor``: ``{"partition": "gpu", "mem": "16GB"}``.
+        Further ones of ``submitit.SlurmExecutor``: ``{"partition": "gpu", "mem": "16GB"}``. Cores and GPUs are what
+        each task needs: ``kfold(…, resources={"cpus": 8, "gpus": 1})``.
     cluster
         ``"slurm"``; ``"local"``: processes of this machine, and ``"debug"``: this process, to try it.
 
@@ -102,6 +111,12 @@ class SlurmExecutor(Executor):
             ("options", options, is_mapping, "a dict of options of submitit"),
             ("cluster", cluster, is_known, "'slurm', 'local' or 'debug'"),
         )
+        if asked := [name for name in _OF_TASKS if name in (options or {})]:
+            instead = ", ".join(f"'{_OF_TASKS[name]}': {options[name]!r}" for name in asked)  # type: ignore[index]
+            raise ConfigError(
+                f"options has {' and '.join(asked)}, which each task says by itself; leave them out, and say "
+                f"resources={{{instead}}} where the executor is used, e.g. in kfold"
+            )
         submitit = import_optional("submitit", "executor='slurm'", "delira[slurm]")
         self._errors = importlib.import_module("submitit.core.utils")
         self.folder = Path(folder).absolute()
@@ -120,6 +135,9 @@ class SlurmExecutor(Executor):
         except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
             raise ConfigError(f"executor='slurm' cannot be used here: {error}") from error
         self._is_slurm = cluster == "slurm"
+        self._has_submitted, self._again_at = False, 0.0
+        self._refused_at: float | None = None
+        """Since when the scheduler refuses jobs."""
         self._looked_at = 0.0
         self._queued: set[str] = set()
         """What the queue had when it was last looked at."""
@@ -158,9 +176,21 @@ class SlurmExecutor(Executor):
             with contextlib.suppress(OSError):
                 pickled.unlink()
 
+    def n_gpus(self) -> float | None:
+        """Return None: nobody here knows what GPUs the machines of SLURM have."""
+        return None if self._is_slurm else super().n_gpus()
+
     def poll(self) -> None:
-        """Submit what waits, what needs the same as one array."""
+        """Submit what waits, what needs the same as one array.
+
+        Raises
+        ------
+        ExecutorError
+            If the scheduler does not take it, and no job has been taken yet, or none has run for some time.
+        """
         self._running = [handle for handle in self._running if not handle.has_ended()]
+        if time.monotonic() < self._again_at:
+            return
         place = len(self._waiting)
         if not self._is_slurm and self.n_jobs is not None:
             place = self.n_jobs - len(self._running)
@@ -170,11 +200,32 @@ class SlurmExecutor(Executor):
             self._executor.parameters.pop("gpus_per_node", None)
             gpus = {"gpus_per_node": math.ceil(needs.gpus)} if needs.gpus else {}
             self._executor.update_parameters(cpus_per_task=needs.cpus, **gpus)
-            for handle, job in zip(together, self._executor.submit_array([each.job for each in together]), strict=True):
+            try:
+                jobs = self._executor.submit_array([each.job for each in together])
+            except (self._errors.FailedJobError, subprocess.SubprocessError, OSError) as error:
+                self._put_off(error)
+                return
+            self._refused_at = None
+            self._has_submitted = True
+            for handle, job in zip(together, jobs, strict=True):
                 handle.submitted = job
                 self._waiting.remove(handle)
                 self._running.append(handle)
             place -= len(together)
+
+    def _put_off(self, error: Exception) -> None:
+        """Try again later while jobs run that a refusal does not concern; they must not be cancelled for it."""
+        now = time.monotonic()
+        if self._refused_at is None:
+            self._refused_at = now
+        if not self._has_submitted or (not self._running and now > self._refused_at + _PATIENCE):
+            raise ExecutorError(
+                f"SLURM does not take the job: {error}; see options= of the SlurmExecutor (partition, account, memory, "
+                "timeout_min), resources= (cores and GPUs of a task), and what sinfo says of the partition"
+            ) from error
+        if now == self._refused_at:
+            _log.warning("SLURM does not take a job, which is tried again every %g s: %s", _AGAIN, error)
+        self._again_at = now + _AGAIN
 
     def has_ended(self, job: Any) -> bool:
         """Return True if a job has an answer, or is in the queue no more.
@@ -325,8 +376,9 @@ class _Job:
         os.environ.update(dict.fromkeys(THREADS, str(self.cpus)))
         answer: Any
         try:
-            shared = {number: Shared(file.read()) for number, file in enumerate(self.shared)}
-            answer = self.task.read(loads_task(shared))()
+            with threads_limited(self.cpus):  # numpy was loaded before the environment was that
+                shared = {number: Shared(file.read()) for number, file in enumerate(self.shared)}
+                answer = self.task.read(loads_task(shared))()
         except TrainingInterrupted as error:
             answer = Failure.of(error, dumps_answer)
         except SystemExit:  # it was queued again

@@ -10,15 +10,20 @@ from typing import Any
 _WITH_POOLS = ("cv2", "scipy", "sklearn", "torch")
 
 
-@contextlib.contextmanager
-def single_threaded() -> Iterator[None]:
+def single_threaded() -> contextlib.AbstractContextManager[None]:
     """Scope in which numpy's algebra, OpenMP and torch (CPU) use one thread; about 15 us."""
+    return threads_limited(1)
+
+
+@contextlib.contextmanager
+def threads_limited(number: int) -> Iterator[None]:
+    """Scope in which numpy's algebra, OpenMP and torch (CPU), as far as they are loaded, use so many threads."""
     torch = sys.modules.get("torch")
     set_threads = getattr(torch, "set_num_threads", None)
     before = None if set_threads is None else torch.get_num_threads()  # type: ignore[union-attr]
-    with _pools(tuple(name in sys.modules for name in _WITH_POOLS)).limit(limits=1):
+    with _pools(tuple(name in sys.modules for name in _WITH_POOLS)).limit(limits=number):
         if set_threads is not None:
-            set_threads(1)
+            set_threads(number)
         try:
             yield
         finally:

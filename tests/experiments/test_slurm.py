@@ -54,8 +54,11 @@ def test_a_task_has_its_threads_and_shared_data_of_its_own(jobs):
     shared = Shared(np.arange(10.0))
 
     def look(shared):
+        from threadpoolctl import threadpool_info
+
         shared.value[:] *= 2
-        return os.environ["OMP_NUM_THREADS"], shared.value.tolist(), sys.argv, os.getpid()
+        algebra = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+        return os.environ["OMP_NUM_THREADS"], shared.value.tolist(), sys.argv, os.getpid(), algebra
 
     class Task:
         def __init__(self):
@@ -66,6 +69,7 @@ def test_a_task_has_its_threads_and_shared_data_of_its_own(jobs):
 
     answers = [handle.result() for handle in [jobs.submit(Task(), Resources(cpus=n)) for n in (2, 1)]]
     assert [answer[0] for answer in answers] == ["2", "1"]
+    assert [answer[4] for answer in answers] == [{2}, {1}]
     assert all(answer[1] == (np.arange(10.0) * 2).tolist() and answer[2] == sys.argv for answer in answers)
     assert os.getpid() not in {answer[3] for answer in answers}
     (tasks,) = jobs.folder.glob("tasks-*")

@@ -44,7 +44,9 @@ class Told(AbstractCallback):
 
     def at_training_begin(self, trainer, **facts):
         torch = pytest.importorskip("torch")
-        text = f"{torch.get_default_dtype()} {torch.get_float32_matmul_precision()} {torch.get_deterministic_debug_mode()}"
+        text = (
+            f"{torch.get_default_dtype()} {torch.get_float32_matmul_precision()} {torch.get_deterministic_debug_mode()}"
+        )
         (self.folder / f"{os.getpid()}").write_text(text)
 
 
