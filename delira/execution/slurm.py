@@ -111,12 +111,7 @@ class SlurmExecutor(Executor):
             ("options", options, is_mapping, "a dict of options of submitit"),
             ("cluster", cluster, is_known, "'slurm', 'local' or 'debug'"),
         )
-        if asked := [name for name in _OF_TASKS if name in (options or {})]:
-            instead = ", ".join(f"'{_OF_TASKS[name]}': {options[name]!r}" for name in asked)  # type: ignore[index]
-            raise ConfigError(
-                f"options has {' and '.join(asked)}, which each task says by itself; leave them out, and say "
-                f"resources={{{instead}}} where the executor is used, e.g. in kfold"
-            )
+        _refuse_those_of_tasks(options or {})
         submitit = import_optional("submitit", "executor='slurm'", "delira[slurm]")
         self._errors = importlib.import_module("submitit.core.utils")
         self.folder = Path(folder).absolute()
@@ -359,6 +354,15 @@ class _File:
         if hashlib.sha256(body).hexdigest() != self.sha256:
             raise WorkerError(f"{self.path} is not what was written for this job")
         return loads(body)
+
+
+def _refuse_those_of_tasks(options: Mapping[str, Any]) -> None:
+    if asked := [name for name in _OF_TASKS if name in options]:
+        instead = ", ".join(f"'{_OF_TASKS[name]}': {options[name]!r}" for name in asked)
+        raise ConfigError(
+            f"options has {' and '.join(asked)}, which each task says by itself; leave them out, and say "
+            f"resources={{{instead}}} where the executor is used, e.g. in kfold"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
