@@ -378,6 +378,25 @@ def test_of_two_runs_that_begin_at_once_one_has_the_place_and_the_other_an_error
     check_equal(Place(Store(url), "name/run"), tmp_path / str(1 - lost) / "run")
 
 
+def test_who_loses_the_place_once_it_has_begun_ends_with_an_error_at_once(folder, place, monkeypatch, caplog):
+    put, rival = place.store.put, "00001-00000000"
+
+    def begin_elsewhere(*arguments):
+        Place(place.store, place.key)._write_owner(Claim("another run", rival))
+        put(*arguments)
+
+    monkeypatch.setattr(place.store, "put", begin_elsewhere)
+    began = time.monotonic()
+    with (
+        pytest.raises(MirrorError, match=r"two runs would be mirrored .* there is the run another run"),
+        copied(place, folder),
+    ):
+        pass
+    assert time.monotonic() < began + 10
+    assert "is not copied: two runs would be mirrored" in caplog.text
+    assert place.store.folders(place.key) == [rival]
+
+
 def test_a_thread_that_hangs_is_left_and_what_it_writes_one_day_does_not_count(folder, place, monkeypatch):
     monkeypatch.setattr(mirror, "_PAUSE_AT_END", 0.1)
     go_on, put = threading.Event(), place.store.put
