@@ -62,10 +62,10 @@ def test_who_waits_for_a_lost_process_is_woken(given, name):
     look, is_told, seconds, text = LOSSES[name]
     store = torch.distributed.HashStore()
     if is_told:
-        store.set("lost", "")
+        store.set("ended", "")
     with pytest.raises(WorkerLostError, match=f"another of the processes .* is lost: {text}"):
         waits(watching.Watch(store, look, seconds))
-    assert store.check(["lost"])  # so that all others are woken, too
+    assert store.check(["ended"])  # so that all others are woken, too
 
 
 def divides(watch, is_void):
@@ -82,7 +82,7 @@ def test_what_follows_from_numbers_that_are_void_is_told_as_the_loss(given):
     store = torch.distributed.HashStore()
     with pytest.raises(ZeroDivisionError):
         divides(watching.Watch(store, quiet, 60.0), is_void=False)
-    assert store.check(["lost"])
+    assert store.check(["ended"])
 
 
 def test_what_is_done_in_time_is_left_alone(given):
@@ -92,4 +92,4 @@ def test_what_is_done_in_time_is_left_alone(given):
         watch.note()
         time.sleep(0.2)
         watch.check()
-    assert not store.check(["lost"])
+    assert not store.check(["ended"])

@@ -4,7 +4,6 @@ import contextlib
 import datetime
 import functools
 import os
-import re
 import socket
 import stat
 import sys
@@ -28,16 +27,7 @@ _HERE = "127.0.0.1"
 _BUCKET = 1 << 23
 #: seconds between two looks
 _LOOK = 0.02
-#: what collectives say when another process is gone or does not answer
-_LOST = re.compile(r"\bgloo/|NCCL|Connection (closed|reset) by peer")
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
-
-
-def tells_loss(error: BaseException) -> bool:
-    """Return True if an error of a collective says that another process is gone, or does not answer."""
-    # a line: what follows may be a stack of functions of any name
-    is_told = isinstance(error, RuntimeError) and _LOST.search(str(error).split("\n", 1)[0]) is not None
-    return isinstance(error, distributed.DistError) or is_told
 
 
 def _telling_loss(verb: _Verb) -> _Verb:
@@ -49,7 +39,7 @@ def _telling_loss(verb: _Verb) -> _Verb:
         try:
             found = verb(self, *args)
         except RuntimeError as error:
-            if not tells_loss(error):
+            if not watching.tells_loss(error):
                 raise
             raise WorkerLostError(
                 f"another of the {self.size} processes that train the network has ended, or has not answered for "

@@ -13,7 +13,7 @@ from torch.distributed import fsdp
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parameter import is_lazy
 
-from delira.backends.torch.group import tells_loss
+from delira.backends.torch.watching import tells_loss
 from delira.contract import ByName, Tree
 from delira.errors import ConfigError, TrainingInterrupted, WorkerLostError
 from delira.io.shards import Shards

@@ -1,8 +1,9 @@
-"""What wakes a process whose GPU waits for that of another: NCCL waits without end, or ends the whole program."""
+"""How a lost process is told: by errors; and to GPUs, which wait for it without end unless they are woken."""
 
 import contextlib
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +16,20 @@ from delira.errors import WorkerLostError
 
 #: seconds between two looks
 _LOOK = 0.5
-_LOST = "lost"
+_ENDED = "ended"
+#: what collectives say when another process is gone or does not answer
+_LOST = re.compile(r"\bgloo/|NCCL|Connection (closed|reset) by peer")
 #: of NCCL in PyTorch: its own threads end the program where a process is lost, unless they are told to leave it alone
 _SETTINGS = dict.fromkeys(
     ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT"), "0"
 )
+
+
+def tells_loss(error: BaseException) -> bool:
+    """Return True if an error of a collective says that another process is gone, or does not answer."""
+    # a line: what follows may be a stack of functions of any name
+    is_told = isinstance(error, RuntimeError) and _LOST.search(str(error).split("\n", 1)[0]) is not None
+    return isinstance(error, distributed.DistError) or is_told
 
 
 @contextlib.contextmanager
@@ -91,7 +101,7 @@ class Watch:
         while not self._ends.wait(_LOOK):
             try:
                 self._look()
-                if self._store.check([_LOST]):
+                if self._store.check([_ENDED]):
                     raise WorkerLostError("it has ended by an error")
                 given, since = self._given
                 if time.monotonic() - since > self._seconds and not _is_done(given):
@@ -104,7 +114,7 @@ class Watch:
 
     def _tell(self) -> None:
         with contextlib.suppress(Exception):  # the process with the store may be the one that is lost
-            self._store.set(_LOST, "")
+            self._store.set(_ENDED, "")
 
     def _stop(self) -> None:
         self._ends.set()

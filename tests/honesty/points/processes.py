@@ -41,7 +41,7 @@ POINTS = [
         point="processes",
         what="running statistics that are validated are those of each process",
         file="delira/backends/torch/group.py",
-        old="            distributed.broadcast(buffer, src=0)",
+        old="            distributed.broadcast(_as_bytes(one), src=0)",
         new="            pass",
         test=f"{TESTS}::test_statistics_of_the_first_are_kept_and_validated",
     ),
