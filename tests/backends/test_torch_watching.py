@@ -18,15 +18,13 @@ class Given:
     def __init__(self):
         self.broken_off = threading.Event()
 
-    def query(self):
-        return self.broken_off.is_set()
-
 
 @pytest.fixture
 def given(monkeypatch):
     found = Given()
     monkeypatch.setattr(watching, "_LOOK", 0.01)
     monkeypatch.setattr(watching, "_marked", lambda: found)
+    monkeypatch.setattr(watching, "_is_done", lambda event: event.broken_off.is_set())
     monkeypatch.setattr(watching, "_break_off", found.broken_off.set)
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda *args: found.broken_off.wait(20))
     yield found

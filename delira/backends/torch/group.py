@@ -386,7 +386,7 @@ def entered(
             _meet(group, place, look)
             connections = _connections() - before
             try:
-                with contextlib.nullcontext() if group.watch is None else group.watch.entered():
+                with _watched(group):
                     yield group
             except BaseException:
                 # torch keeps them open as long as anything holds the group, and others would wait
@@ -406,6 +406,16 @@ def _on_gpu(device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _watched(group: TorchGroup) -> Iterator[None]:
+    if group.watch is None:
+        yield
+        return
+    with group.watch.entered():
+        group.any(False)  # GPUs make their connections now
+        yield
+
+
 def _meet(group: TorchGroup, place: Any, look: Callable[[], object]) -> None:
     """Bring the processes together; arguments as of :func:`entered`."""
     rank, size, seconds, hook = group.rank, group.size, group.seconds, sys.excepthook
@@ -420,7 +430,6 @@ def _meet(group: TorchGroup, place: Any, look: Callable[[], object]) -> None:
             )  # fmt: skip
             group.exchange(None)
         if group.device.type == "cuda":
-            group.any(False)  # by GPUs, which make their connections now
             group.watch = watching.Watch(store.clone(), look, seconds)  # type: ignore[union-attr]
     except RuntimeError as error:
         raise WorkerLostError(

@@ -129,7 +129,8 @@ def _marked() -> Any:
 
 def _is_done(event: Any) -> bool:
     try:
-        return bool(event.query())
+        with torch.cuda.device(event.device):  # this thread has another current one, whose memory it would take
+            return bool(event.query())
     except RuntimeError:  # of the device: the main thread gets it, too
         return True
 
