@@ -40,8 +40,8 @@ class _Training:
     """As they were given."""
     fold: int
     callbacks: Sequence[Any]
-    state: Mapping[str, Any] | None
-    """A checkpoint, if it goes on from one."""
+    state: Mapping[str, Any]
+    """A checkpoint of now: also the first epoch and the rates of what is new may be others than settings say."""
     plan: "TrainingPlan"
     size: int
     meeting: int
@@ -66,8 +66,7 @@ def _take_part(shared: "Shared[_Training]", rank: int) -> None:
             callbacks=training.callbacks, ranks=_ranks(group, training.config), config=training.config,
             **training.settings,
         )  # fmt: skip
-        if training.state is not None:
-            trainer.saving.take(training.state)
+        trainer.saving.take(training.state)
         plan = training.plan
         with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted, TrialPruned), _joined(trainer.run, group):
             trainer.train(
@@ -167,7 +166,7 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     shared = Shared(_Training(
         trainer_cls=type(trainer), network=run.network, save_path=run.save_path, key_mapping=trainer.asked_mapping,
         config=dataclasses.replace(run.config, num_threads=threads), settings=trainer.given_settings, fold=run.fold,
-        callbacks=trainer.given_callbacks, state=None if run.state.is_new else trainer.saving.copy(), plan=plan,
+        callbacks=trainer.given_callbacks, state=trainer.saving.copy(), plan=plan,
         size=size, meeting=meeting.port if launch is None else meeting, seconds=seconds,
     ))  # fmt: skip
     with contextlib.ExitStack() as stack:

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import numpy as np
 import torch
 
 from delira import state as keys
@@ -35,6 +36,41 @@ class Classes(AbstractPyTorchNetwork):
 
     def forward(self, x):
         return {"pred": self.linear(x)}
+
+
+class Fixed(Net):
+    """It also tells what belongs to no sample, and what it keeps and tells in a type that gloo does not take."""
+
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout, batchnorm)
+        self.register_buffer("table", torch.ones(3, dtype=torch.int16))
+
+    def forward(self, x):
+        pred = super().forward(x)["pred"]
+        return {"pred": pred, "centres": torch.ones(4, 3), "sign": (pred > 0).to(torch.int16)}
+
+
+class Noisy(Net):
+    """It prepares its batches with noise."""
+
+    @staticmethod
+    def prepare_batch(batch, input_device, output_device):
+        prepared = AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device)
+        return {**prepared, "data": prepared["data"] + torch.randn_like(prepared["data"])}
+
+
+class Following(Net):
+    """It learns what differs from a mean that it follows."""
+
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout, batchnorm)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.mean.mul_(0.9).add_(0.1 * x.mean(0))
+        return super().forward(x - self.mean)
 
 
 class Deep(AbstractPyTorchNetwork):
@@ -118,8 +154,11 @@ def of_gan(model, cls, **params):
     return {name: cls(getattr(model, name).parameters(), **params) for name in ("gen", "discr")}
 
 
-def train(path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Net, dropout=0.0, batchnorm=False, **how):
-    """Train in a folder, or go on there; the trainer."""
+def train(
+    path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Net, dropout=0.0, batchnorm=False, before=None,
+    **how,
+):  # fmt: skip
+    """Train in a folder, or go on there; the trainer, with which ``before`` was called."""
     params = {"SGD": {"lr": 0.01, "momentum": 0.9}}.get(optimizer_cls, {"lr": 0.01})
     made = network(dropout=dropout, batchnorm=batchnorm)
     if closure is not None:
@@ -130,6 +169,8 @@ def train(path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Ne
         made, path, {"x": "data"}, optimizer_cls=getattr(torch.optim, optimizer_cls), optimizer_params=params,
         num_threads=1, verbose=0, logging_type=None, **{"save_freq": None, **settings, **how},
     )  # fmt: skip
+    if before is not None:
+        before(trainer)
     trainer.train(epochs, manager, manager)
     return trainer
 
@@ -210,6 +251,33 @@ class Raises(AbstractCallback):
     def at_iter_begin(self, trainer, *, iter_num, **facts):
         if torch.distributed.get_rank() == self.rank and iter_num == 2:
             raise ZeroDivisionError("of the user's")
+
+
+class Broken(AbstractCallback):
+    """Ends a training after a step of an epoch."""
+
+    def __init__(self, epoch, step):
+        self.when = epoch, step
+
+    def at_iter_end(self, trainer, *, curr_epoch, iter_num, **facts):
+        if (curr_epoch, iter_num) == self.when:
+            raise ZeroDivisionError("of the user's")
+
+
+class Drawn:
+    """Batches with noise of the global generator, or of one that nobody seeds."""
+
+    def __init__(self, is_seeded=True):
+        self.is_seeded, rng = is_seeded, np.random.default_rng(0)
+        self.data = rng.normal(size=(5, 8, 3)).astype(np.float32)
+
+    def __len__(self):
+        return 5
+
+    def __iter__(self):
+        for data in self.data:
+            noise = np.random.randn(8, 3) if self.is_seeded else np.random.default_rng().normal(size=(8, 3))
+            yield {"data": data + 0.1 * noise.astype(np.float32), "label": data.sum(1, keepdims=True)}
 
 
 class NoTravel(AbstractCallback):

@@ -3,6 +3,7 @@
 from put_back import PutBack
 
 TESTS = "tests/training/test_several_processes.py"
+AGREED = "tests/training/test_processes_agree.py"
 
 POINTS = [
     PutBack(
@@ -41,8 +42,8 @@ POINTS = [
         point="processes",
         what="running statistics that are validated are those of each process",
         file="delira/backends/torch/group.py",
-        old="            distributed.broadcast(_as_bytes(one), src=0)",
-        new="            pass",
+        old="        self._copy_first([*network.buffers()])",
+        new="        pass",
         test=f"{TESTS}::test_statistics_of_the_first_are_kept_and_validated",
     ),
     PutBack(
@@ -84,5 +85,13 @@ POINTS = [
         old="if done != name:",
         new="if False:",
         test="tests/training/test_torchrun.py::test_processes_that_run_different_scripts_do_not_wait_for_ever",
+    ),
+    PutBack(
+        point="processes",
+        what="the other processes begin at epoch 1, with the learning rates of the settings",
+        file="delira/training/together.py",
+        old="        trainer.saving.take(training.state)\n",
+        new="",
+        test=f"{AGREED}::test_what_was_changed_before_the_training_counts_in_all_processes",
     ),
 ]
