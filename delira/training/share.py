@@ -6,16 +6,62 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
+from delira.data_loading._content import fingerprint_of
 from delira.errors import DataError
 from delira.metrics import scoring
 from delira.training.objective import Result
-from delira.training.run import Run, seed_generators
+from delira.training.run import Run, generators_state, seed_generators, set_generators
+from delira.utils.arrays import map_leaves
+
+
+def begin_step(run: Run, batch: Mapping[str, Any]) -> None:
+    """Let all processes begin a step with the same batch and the same buffers.
+
+    Parameters
+    ----------
+    run
+        The run.
+    batch
+        As it was loaded; that of an epoch's first step is compared.
+
+    Raises
+    ------
+    DataError
+        If another process has loaded another batch.
+    """
+    ranks, state = run.ranks, run.state
+    ranks.group.follow(run.network)
+    if run.makes_shares:
+        _draw_apart(run)
+    if state.step_in_epoch or run.makes_shares:
+        return
+    told = ranks.group.exchange(fingerprint_of(map_leaves(_comparable, run.backend.arrays.to_numpy(dict(batch)))))
+    if others := [rank for rank, one in enumerate(told) if one != told[0]]:
+        raise DataError(
+            f"the first batch of epoch {state.epoch + 1} is another one in process {others[0]} than in the first one: "
+            f"each of the {ranks.size} processes goes through all of the training data and learns its share of every "
+            "batch; have the data draw by a seed, as numpy.random.default_rng(0), or give a BaseDataManager"
+        )
+
+
+def _draw_apart(run: Run) -> None:
+    """Have each process draw numbers of its own, by the step, so that nothing of them has to be in a checkpoint.
+
+    Between the shares all draw the same ones, those of one process: iterables make batches of them, networks prepare
+    them, and callbacks draw.
+    """
+    ranks, counters = run.ranks, (run.fold, run.state.epoch + 1, run.state.step_in_epoch)
+    ranks.group.generators = generators_state(run.backend)
+    seed_generators(run.backend, run.seed, *counters, ranks.rank, stream="framework of a rank")
+
+
+def _comparable(leaf: object) -> object:
+    is_plain = hasattr(leaf, "__array__") or isinstance(leaf, (str, bytes, int, float, complex))
+    return leaf if is_plain else type(leaf).__name__
 
 
 def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[dict[str, Any], int, int]:
     """Return what this process learns of a batch, how many samples that are, and how many the whole batch has.
-
-    The others draw random numbers of their own, by the step: nothing of them has to be kept in a checkpoint.
 
     Parameters
     ----------
@@ -46,9 +92,8 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
             "one once more, which counts as often in the statistics of sync_batchnorm: choose a batch_size that leaves "
             "no such rest"
         )
-    if not ranks.is_first:
-        counters = run.fold, state.epoch + 1, state.step_in_epoch, ranks.rank
-        seed_generators(run.backend, run.seed, *counters, stream="framework of a rank")
+    if not run.makes_shares:
+        _draw_apart(run)
     if whole is not None:
         return dict(prepared), ranks.count(whole), whole
     return *ranks.share(prepared, n_samples), n_samples
@@ -81,6 +126,7 @@ def join_shares(
     weights
         What the losses count in the share, where that is not its samples.
     """
+    set_generators(run.backend, run.ranks.group.generators)
     metrics, losses, predictions = result
     ranks, config, running = run.ranks, run.config, run.running
     n_own, own = ranks.count(n_samples), weights or {}

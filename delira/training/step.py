@@ -22,7 +22,7 @@ from delira.training.epoch import Feed, RunningEpoch, batch_length, map_samples
 from delira.training.objective import CARRIED, Events, Objective, Result
 from delira.training.run import Run
 from delira.training.saving import PhaseTimes
-from delira.training.share import begin_share, join_shares
+from delira.training.share import begin_share, begin_step, join_shares
 from delira.utils.arrays import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -100,6 +100,8 @@ class TrainingStep:
         run, state, callbacks = self._run, self._run.state, self._run.callbacks
         n_samples, run.begun_step = batch_length(batch), state.global_step + 1
         counters = {"iter_num": state.step_in_epoch, "global_iter_num": state.global_step}
+        if run.ranks.group is not None:
+            begin_step(run, batch)
         if callbacks.hears("at_iter_begin"):
             self._events.notify("at_iter_begin", data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
         prepared = self._feed.prepare(batch) if ready is None else ready
@@ -253,11 +255,8 @@ class TrainingStep:
             found = {name: weigh(loss) for name, loss in config.losses.items() if self._run.has_default_closure}
             entries = {name: config.loss_keys.get(name, DEFAULT_LOSS_KEYS)[-1] for name in found}
             self._weighed = (config.losses, [(n, one, entries[n]) for n, one in found.items() if one is not None])
-        weights: dict[str, Any] = {}
-        for name, count, key in self._weighed[1]:
-            if (weight := count(prepared.get(key))) is not None:
-                weights[name] = weight
-        return weights or None
+        found = {name: count(prepared.get(key)) for name, count, key in self._weighed[1]}
+        return {name: weight for name, weight in found.items() if weight is not None} or None
 
     # ------------------------------------------------------------------ the closure, bound
 

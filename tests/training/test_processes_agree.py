@@ -7,9 +7,16 @@ import pytest
 from problems import linear_problem
 
 from delira.data_loading import BaseDataManager
+from delira.errors import DataError
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import (  # noqa: E402
+    Broken,
+    Drawn,
+    Fixed,
+    Following,
+    Noisy,
+    rmse_of_step,
     train,
     values_of,
     weights_of,
@@ -45,3 +52,34 @@ def test_what_was_changed_before_the_training_counts_in_all_processes(tmp_path):
     assert [epoch["epoch"] for epoch in values_of(two)] == [3, 4]
     assert values_of(two)[0]["lr"] == pytest.approx(0.001)
     check_same(one, two)
+
+
+def test_outputs_without_samples_stay_what_they_are(tmp_path):
+    """One of four rows, in shares of four and three samples; of types that processes do not exchange as such."""
+    how = {"network": Fixed, "train_metrics": {"rmse": rmse_of_step}, "epochs": 2}
+    one = train(tmp_path / "one", data(43, 7), **how)
+    two = train(tmp_path / "two", data(43, 7), **how, **TWO)
+    check_same(one, two)
+
+
+def test_batches_that_are_drawn_and_prepared_at_random_are_those_of_one_process(tmp_path):
+    one = train(tmp_path / "one", Drawn(), network=Noisy, epochs=3)
+    two = train(tmp_path / "two", Drawn(), network=Noisy, epochs=3, **TWO)
+    check_same(one, two)
+
+
+def test_a_network_that_reads_its_buffers_goes_on_inside_an_epoch_with_the_same_bits(tmp_path):
+    """Each process follows its own shares, and the checkpoint has the buffers of the first alone."""
+    how = {"network": Following, "save_freq_steps": 3, "epochs": 2, **TWO}
+    whole = train(tmp_path / "whole", data(), **how)
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path / "broken", data(), callbacks=[Broken(2, 4)], **how)
+    again = train(tmp_path / "broken", data(), **how)
+    assert values_of(again) == values_of(whole)
+    for name, weight in weights_of(whole).items():
+        np.testing.assert_array_equal(weights_of(again)[name], weight)
+
+
+def test_data_that_differ_between_processes_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"the first batch of epoch 1 is another one in process 1 .* draw by a seed"):
+        train(tmp_path, Drawn(is_seeded=False), **TWO)

@@ -20,7 +20,7 @@ from torch.nn.modules import batchnorm
 from delira.backends.torch import watching
 from delira.contract import Devices
 from delira.errors import ConfigError, NetworkError, WorkerLostError
-from delira.utils.arrays import map_leaves
+from delira.utils.arrays import iterate_leaves, map_leaves
 
 _HERE = "127.0.0.1"
 #: of an all-reduce at a time, in elements: so much memory is needed beside the gradients
@@ -75,12 +75,15 @@ class TorchGroup:
     watch: watching.Watch | None = None
     #: what values counted together whose means were made last
     totals: torch.Tensor
+    #: of random numbers, as they were before the share at hand
+    generators: Mapping[str, Any]
 
     def __init__(self, rank: int, size: int, device: torch.device, seconds: float):
         self.rank, self.size = rank, size
         self.device, self.seconds = device, seconds
         self._told: torch.Tensor | None = None
         self._factors: dict[str, torch.Tensor] = {}
+        self._watched: tuple[Any, list[torch.nn.Module], list[Any]] = (None, [], [])
 
     def check(self) -> None:
         """Raise if another process is known to be lost."""
@@ -210,10 +213,8 @@ class TorchGroup:
         NetworkError
             Naming the weight.
         """
-        for buffer in network.buffers():
-            one = buffer.detach().clone(memory_format=torch.contiguous_format)
-            distributed.broadcast(_as_bytes(one), src=0)
-            buffer.detach().copy_(one)
+        self._copy_first([*network.buffers()])
+        self._watched = (None, [], [])  # it may have other layers by now
         named = [(name, one.detach()) for name, one in network.named_parameters() if not isinstance(one, DTensor)]
         if not named:
             return
@@ -229,6 +230,38 @@ class TorchGroup:
                     "more: something changes weights or gradients by what only one process knows, such as random "
                     "numbers in on_backward; do it before the backward pass, or derive it from the epoch and the batch"
                 )
+
+    @_telling_loss
+    def follow(self, network: torch.nn.Module) -> None:
+        """Give all of them the first one's buffers that have changed, as what a network computes may depend on them.
+
+        Running statistics wait for the end of the epoch: no layer that learns reads them.
+        """
+        known, layers, before = self._watched
+        if known is not network:
+            holding = [(layer, dict(layer.named_buffers(recurse=False))) for layer in network.modules()]
+            layers, before = [layer for layer, own in holding if own and "running_mean" not in own], []
+        buffers = [buffer for layer in layers for _, buffer in layer.named_buffers(recurse=False)]
+        if not buffers:
+            self._watched = (network, layers, [])
+            return
+        before = before if len(before) == len(buffers) else [None] * len(buffers)
+        # what changes in one of them may stay in another; on the host, where nobody waits for a device
+        changed = torch.tensor([_version(one) != last for one, last in zip(buffers, before, strict=True)]).byte()
+        distributed.all_reduce(changed, distributed.ReduceOp.MAX)
+        self._copy_first([buffer for buffer, is_other in zip(buffers, changed.tolist(), strict=True) if is_other])
+        self._watched = (network, layers, [*map(_version, buffers)])
+
+    def _copy_first(self, buffers: Sequence[torch.Tensor]) -> None:
+        """Give all of them the values of the first, as bytes: gloo does not take every type."""
+        if not buffers:
+            return
+        raw = torch.cat([_bytes(one).to(self.device) for one in buffers])
+        distributed.broadcast(raw, src=0)
+        if self.rank:
+            parts = raw.split([one.numel() * one.element_size() for one in buffers])
+            for one, part in zip(buffers, parts, strict=True):
+                one.detach().copy_(_of_bytes(part, one))
 
     @contextlib.contextmanager
     def normalising(self, network: torch.nn.Module) -> Iterator[None]:
@@ -285,24 +318,56 @@ class TorchGroup:
         wanted
             By process: the first of its rows that is wanted, and the one after the last.
         """
+        own = {path: kind for path, leaf in iterate_leaves(tree) if (kind := _kind_of_rows(leaf, n_rows)) is not None}
+        told = self.exchange(own)
+        # one that has as many rows by chance has not as many everywhere
+        agreed = {path for path in own if all(path in other for other in told)}
+        for path in agreed:
+            if len(kinds := {other[path] for other in told}) > 1:
+                raise NetworkError(
+                    f"{'.'.join(map(str, path))!r} has samples of {' and '.join(map(str, sorted(kinds)))} in processes "
+                    "that train the network together; let those of a batch have one shape and type"
+                )
         n_most = max(max(stop for _, stop in wanted), 1)
+        have_rows = iter([path in agreed for path, _ in iterate_leaves(tree)])
+        return map_leaves(lambda leaf: self._all_rows(leaf, wanted, n_most) if next(have_rows) else leaf, tree)
 
-        def gathered(leaf: Any) -> Any:
-            if not isinstance(leaf, (torch.Tensor, np.ndarray)) or leaf.ndim == 0 or len(leaf) != n_rows:
-                return leaf
-            if isinstance(leaf, np.ndarray):
-                if leaf.dtype.kind in "biufc":
-                    return gathered(torch.from_numpy(leaf.copy())).numpy()
-                told = self.exchange(leaf)  # such as names
-                return np.concatenate([part[start:stop] for part, (start, stop) in zip(told, wanted, strict=True)])
-            own = leaf.detach().resolve_conj().resolve_neg().contiguous()
-            if n_rows < n_most:
-                own = torch.cat([own, own.new_zeros((n_most - n_rows, *own.shape[1:]))])
-            parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(self.size)]
-            distributed.all_gather([*map(_as_bytes, parts)], _as_bytes(own))
-            return torch.cat([part[start:stop] for part, (start, stop) in zip(parts, wanted, strict=True)])
+    def _all_rows(self, leaf: Any, wanted: Sequence[tuple[int, int]], n_most: int) -> Any:
+        """Return the wanted rows of all of them, of whom none has more than ``n_most``."""
+        if isinstance(leaf, np.ndarray):
+            if leaf.dtype.kind in "biufc":
+                return self._all_rows(torch.from_numpy(leaf.copy()), wanted, n_most).numpy()
+            told = self.exchange(leaf)  # such as names
+            return np.concatenate([part[start:stop] for part, (start, stop) in zip(told, wanted, strict=True)])
+        own = leaf.detach()
+        if len(own) < n_most:
+            own = torch.cat([own, own.new_zeros((n_most - len(own), *own.shape[1:]))])
+        raw = _bytes(own)
+        parts = [torch.empty_like(raw) for _ in range(self.size)]
+        distributed.all_gather(parts, raw)
+        cut = (_of_bytes(part, own)[start:stop] for part, (start, stop) in zip(parts, wanted, strict=True))
+        return torch.cat([*cut])
 
-        return map_leaves(gathered, tree)
+
+def _kind_of_rows(leaf: Any, n_rows: int) -> tuple[str, tuple[int, ...]] | None:
+    """Return type and shape of a row; ``None`` if it has not one for each sample."""
+    if not isinstance(leaf, (torch.Tensor, np.ndarray)) or leaf.ndim == 0 or len(leaf) != n_rows:
+        return None
+    is_number = isinstance(leaf, torch.Tensor) or leaf.dtype.kind in "biufc"
+    return str(leaf.dtype if is_number else "texts"), tuple(leaf.shape[1:])  # these may have any length
+
+
+def _version(buffer: torch.Tensor) -> tuple[int, int]:
+    """Return what is another number after a buffer was written into, or replaced."""
+    return buffer.data_ptr(), buffer._version
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _of_bytes(raw: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return raw.clone().view(like.dtype).view(like.shape)  # a copy, which begins where its type wants it
 
 
 def _buckets(parameters: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
@@ -316,11 +381,6 @@ def _buckets(parameters: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]
         bucket.append(parameter)
     if bucket:
         yield bucket
-
-
-def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the memory of a contiguous tensor, which all backends can send, whatever types of numbers they know."""
-    return tensor.view(-1).view(torch.uint8)
 
 
 def _dense(parameter: torch.Tensor) -> torch.Tensor:

@@ -94,4 +94,28 @@ POINTS = [
         new="",
         test=f"{AGREED}::test_what_was_changed_before_the_training_counts_in_all_processes",
     ),
+    PutBack(
+        point="processes",
+        what="processes draw apart also where they make and prepare one batch",
+        file="delira/training/share.py",
+        old="    set_generators(run.backend, run.ranks.group.generators)\n",
+        new="",
+        test=f"{AGREED}::test_batches_that_are_drawn_and_prepared_at_random_are_those_of_one_process",
+    ),
+    PutBack(
+        point="processes",
+        what="buffers that a network computes with come apart within an epoch",
+        file="delira/training/share.py",
+        old="    ranks.group.follow(run.network)\n",
+        new="",
+        test=f"{AGREED}::test_a_network_that_reads_its_buffers_goes_on_inside_an_epoch_with_the_same_bits",
+    ),
+    PutBack(
+        point="processes",
+        what="processes learn shares of different batches",
+        file="delira/training/share.py",
+        old="enumerate(told) if one != told[0]]",
+        new="enumerate(told) if False]",
+        test=f"{AGREED}::test_data_that_differ_between_processes_are_refused",
+    ),
 ]
