@@ -9,6 +9,7 @@ from typing import Any
 from delira.data_loading._content import fingerprint_of
 from delira.errors import DataError
 from delira.metrics import scoring
+from delira.metrics.tree.criteria import adds_up
 from delira.training.objective import Result
 from delira.training.run import Run, generators_state, seed_generators, set_generators
 from delira.utils.arrays import map_leaves
@@ -92,6 +93,9 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
             "one once more, which counts as often in the statistics of sync_batchnorm: choose a batch_size that leaves "
             "no such rest"
         )
+    ranks.group.sums = frozenset(
+        name for name, loss in run.config.losses.items() if run.has_default_closure and adds_up(loss)
+    )
     if not run.makes_shares:
         _draw_apart(run)
     if whole is not None:
@@ -109,7 +113,7 @@ def join_shares(
 ) -> tuple[Result, Mapping[str, Any], dict[str, Any] | None]:
     """Return metrics, losses and predictions of the whole batch, the batch as metrics read it, and what losses count.
 
-    Metrics are computed of all predictions; losses are means, weighted by what they count in each share.
+    Metrics are computed of all predictions; losses are means, weighted by what they count in each share, or sums.
 
     Parameters
     ----------
@@ -130,9 +134,10 @@ def join_shares(
     metrics, losses, predictions = result
     ranks, config, running = run.ranks, run.config, run.running
     n_own, own = ranks.count(n_samples), weights or {}
-    values = [*losses.values(), *metrics.values()]
-    if wrong := [one for one in values if not _is_real_number(one)]:
+    if wrong := [one for one in [*losses.values(), *metrics.values()] if not _is_real_number(one)]:
         run.backend.arrays.read_scalars(wrong)  # refuses them in the words of one process
+    parts = {name: value * (n_samples / (n_own or 1)) for name, value in losses.items() if name in ranks.group.sums}
+    values = [*{**losses, **parts}.values(), *metrics.values()]
     counts = [own.get(name, n_own) if n_own else 0 for name in losses] + [n_own] * len(metrics)
     numbers, run.stop_signals.received = ranks.group.means(values, counts, run.stop_signals.arrived)
     totals = dict(zip(losses, ranks.group.totals, strict=False))

@@ -14,6 +14,7 @@ from delira import state as keys
 from delira.contract.process_settings import SettingsOfProcess
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, TrainingInterrupted, TrialPruned, WorkerLostError, listed
+from delira.metrics.tree.criteria import adds_up
 from delira.settings.config import TrainerConfig
 from delira.training.launched import Launch, LaunchedHandle, follows, launched, led
 from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
@@ -153,12 +154,7 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     from delira.execution.executor import usable_cores
 
     _check(trainer, plan, size)
-    names = sorted(run.backend.weights.statistics_names(run.network))
-    if names and not run.config.sync_batchnorm:
-        run.warn_once(
-            f"each of the {size} processes normalises its share of a batch by itself, and the running statistics "
-            f"({listed(names, 2)}) are those of the first one's shares; normalise by groups if they are small"
-        )
+    _tell_what_differs(run, size)
     launch = launched(devices)
     threads = run.config.num_threads or max(1, usable_cores() // (size if launch is None else launch.local_size))
     seconds = GIVES_UP_AFTER
@@ -274,6 +270,20 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             raise ConfigError(
                 f"the optimizer {name!r} evaluates the loss itself, which works in one process; leave devices out"
             )
+
+
+def _tell_what_differs(run: "Run", size: int) -> None:
+    names = sorted(run.backend.weights.statistics_names(run.network))
+    if names and not run.config.sync_batchnorm:
+        run.warn_once(
+            f"each of the {size} processes normalises its share of a batch by itself, and the running statistics "
+            f"({listed(names, 2)}) are those of the first one's shares; normalise by groups if they are small"
+        )
+    if not run.has_default_closure and (sums := [name for name, loss in run.config.losses.items() if adds_up(loss)]):
+        run.warn_once(
+            f"{listed(sums, 3)}: a sum, in a closure of your own, which is taken to learn means: what is learned of a "
+            f"batch is the mean of the sums over its {size} shares; use reduction='mean'"
+        )
 
 
 def _tell_what_is_idle(run: "Run", size: int) -> None:

@@ -1,21 +1,25 @@
 """Several processes that train one network agree on its data, its losses, its random numbers and its buffers."""
 
+import functools
 import sys
 
 import numpy as np
 import pytest
 from problems import linear_problem
 
-from delira.data_loading import BaseDataManager
+from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import DataError
+from delira.metrics.tree.criteria import adds_up
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import (  # noqa: E402
     Broken,
+    Classes,
     Drawn,
     Fixed,
     Following,
     Noisy,
+    plain_closure,
     rmse_of_step,
     train,
     values_of,
@@ -54,6 +58,42 @@ def test_what_was_changed_before_the_training_counts_in_all_processes(tmp_path):
     check_same(one, two)
 
 
+@pytest.mark.parametrize("gradients", [{}, {"gradient_accumulation_steps": 2}], ids=["each", "accumulated"])
+def test_losses_that_are_sums_or_count_nothing_are_those_of_one_process(tmp_path, gradients):
+    """A batch in which nothing counts is left out; of the next, nothing counts in one share."""
+    arrays = {"data": linear_problem(27)["data"].astype(np.float32), "label": np.arange(27) % 3}
+    arrays["label"][:8] = -100
+    arrays["label"][8:12] = 0
+    manager = BaseDataManager(arrays, 8, sampler_cls=SequentialSampler)
+    losses = {
+        "ce": torch.nn.CrossEntropyLoss(torch.tensor([0.0, 1.0, 1.0])),
+        "sum": torch.nn.CrossEntropyLoss(reduction="sum"),
+    }
+    how = {"network": Classes, "losses": losses, "val_metrics": {}, "epochs": 3, "nonfinite": "skip", **gradients}
+    one = train(tmp_path / "one", manager, **how)
+    two = train(tmp_path / "two", manager, **how, **TWO)
+    assert [each.num_skipped for each in two.optimizers.values()] == [3]
+    assert [each.num_skipped for each in one.optimizers.values()] == [3]
+    check_same(one, two)
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (torch.nn.MSELoss(reduction="sum"), True),
+        (functools.partial(torch.nn.functional.mse_loss, reduction="sum"), True),
+        (functools.partial(torch.nn.functional.mse_loss, size_average=False), True),
+        (torch.jit.script(torch.nn.MSELoss(reduction="sum")), True),
+        (torch.nn.MSELoss(), False),
+        (torch.nn.functional.mse_loss, False),
+        (lambda pred, label: (pred - label).square().sum(), False),
+    ],
+    ids=["a module", "a partial", "as of old", "a script", "a mean", "a function", "of one's own"],
+)
+def test_a_loss_says_whether_it_is_a_sum_or_is_taken_for_a_mean(loss, expected):
+    assert adds_up(loss) is expected
+
+
 def test_outputs_without_samples_stay_what_they_are(tmp_path):
     """One of four rows, in shares of four and three samples; of types that processes do not exchange as such."""
     how = {"network": Fixed, "train_metrics": {"rmse": rmse_of_step}, "epochs": 2}
@@ -83,3 +123,9 @@ def test_a_network_that_reads_its_buffers_goes_on_inside_an_epoch_with_the_same_
 def test_data_that_differ_between_processes_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"the first batch of epoch 1 is another one in process 1 .* draw by a seed"):
         train(tmp_path, Drawn(is_seeded=False), **TWO)
+
+
+def test_a_sum_in_a_closure_of_ones_own_is_told(tmp_path, caplog):
+    losses = {"mse": torch.nn.MSELoss(reduction="sum")}
+    train(tmp_path, data(8), closure=plain_closure, losses=losses, epochs=1, optimizer_cls="Adam", **TWO)
+    assert "mse: a sum, in a closure of your own, which is taken to learn means" in caplog.text

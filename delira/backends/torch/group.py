@@ -75,6 +75,8 @@ class TorchGroup:
     watch: watching.Watch | None = None
     #: what values counted together whose means were made last
     totals: torch.Tensor
+    #: losses at hand that are sums over samples; all others are means over them
+    sums: frozenset[str] = frozenset()
     #: of random numbers, as they were before the share at hand
     generators: Mapping[str, Any]
 
@@ -82,7 +84,8 @@ class TorchGroup:
         self.rank, self.size = rank, size
         self.device, self.seconds = device, seconds
         self._told: torch.Tensor | None = None
-        self._factors: dict[str, torch.Tensor] = {}
+        self._factors: dict[str, torch.Tensor | float] = {}
+        self._empty: set[str] = set()  # losses that count nothing here
         self._watched: tuple[Any, list[torch.nn.Module], list[Any]] = (None, [], [])
 
     def check(self) -> None:
@@ -161,7 +164,8 @@ class TorchGroup:
         n_own, n_samples
             Samples of the share, and of the whole batch.
         """
-        self._factors = {}
+        whole = n_samples / max(n_own, 1)
+        self._factors, self._empty = dict.fromkeys(self.sums, whole if n_own else 0.0), set()
         if not weights:
             return
         counts = torch.stack([
@@ -172,15 +176,34 @@ class TorchGroup:
             counts.zero_()
         total = counts.clone()
         distributed.all_reduce(total)
-        self._factors = dict(zip(weights, counts / total * (n_samples / max(n_own, 1)), strict=True))
+        # where nothing counts in any of them it is in each what it is in one process: no number
+        self._factors |= dict(zip(weights, torch.where(total > 0, counts / total * whole, 1.0), strict=True))
+        # a GPU is waited for where there are weights of classes alone: the gradients of a mean of weights of 0 are
+        # no numbers, and those of a mean of nothing are 0
+        if counts.is_cpu or any(isinstance(one, torch.Tensor) and one.is_floating_point() for one in weights.values()):
+            is_empty = ((counts == 0) & (total > 0)).tolist()
+            self._empty = {name for name, one in zip(weights, is_empty, strict=True) if one}
 
-    def weighed(self, losses: Mapping[str, Any]) -> dict[str, Any]:
-        """Return losses of the share as they count; one that counts nothing may be no number."""
-        changed = {
-            name: torch.where(factor > 0, losses[name] * factor.to(losses[name].dtype), 0.0)
-            for name, factor in self._factors.items()
-            if isinstance(losses.get(name), torch.Tensor)
-        }
+    def weighed(self, losses: Mapping[str, Any], predictions: Mapping[str, Any]) -> dict[str, Any]:
+        """Return losses of the share as they count; one that counts nothing may be no number.
+
+        Parameters
+        ----------
+        losses
+            By name.
+        predictions
+            What they were computed on.
+        """
+        changed: dict[str, Any] = {}
+        for name, factor in self._factors.items():
+            if not isinstance(loss := losses.get(name), torch.Tensor):
+                continue
+            if name in self._empty:
+                changed[name] = _nothing_of(predictions)
+            elif isinstance(factor, float):
+                changed[name] = loss * factor
+            else:
+                changed[name] = torch.where(factor > 0, loss * factor.to(loss.dtype), 0.0)
         return {**losses, **changed}
 
     # ------------------------------------------------------------------ gradients and weights
@@ -355,6 +378,12 @@ def _kind_of_rows(leaf: Any, n_rows: int) -> tuple[str, tuple[int, ...]] | None:
         return None
     is_number = isinstance(leaf, torch.Tensor) or leaf.dtype.kind in "biufc"
     return str(leaf.dtype if is_number else "texts"), tuple(leaf.shape[1:])  # these may have any length
+
+
+def _nothing_of(predictions: Mapping[str, Any]) -> Any:
+    """Return a 0 whose gradients are zeros, also where predictions are infinite: all go through a backward pass."""
+    learned = [one for _, one in iterate_leaves(predictions) if isinstance(one, torch.Tensor) and one.requires_grad]
+    return sum(one.real.reshape(-1)[:0].sum() for one in learned)
 
 
 def _version(buffer: torch.Tensor) -> tuple[int, int]:

@@ -175,7 +175,8 @@ class TorchStep(StepRole):
 def _differentiate(optimizer: Optimizer, step: Step, backward: Hooks) -> torch.Tensor:
     """Leave the gradients on the weights; returns the loss."""
     group = getattr(optimizer, "group", None)
-    total = added(step.losses if group is None else group.weighed(step.losses), (torch.Tensor,), _LOSS)
+    losses = step.losses if group is None else group.weighed(step.losses, step.predictions)
+    total = added(losses, (torch.Tensor,), _LOSS)
     if not isinstance(total, torch.Tensor) or not total.requires_grad:
         what = "depends on no parameter" if isinstance(total, torch.Tensor) else f"is a {type(total).__name__}"
         raise NetworkError(f"the loss ({', '.join(step.losses)}) {what}, so there is no gradient; a loss is {_LOSS}")

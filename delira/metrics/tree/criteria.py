@@ -360,14 +360,7 @@ def weigh(loss: Any) -> Weigh | None:
         Of the targets of a batch: a number, also one on a device, or ``None`` for its number of samples.
         ``None`` for losses that are means over samples, or not known.
     """
-    settings: dict[str, Any] = {}
-    while (inside := _compiled_of(loss)) is not None or isinstance(loss, functools.partial):
-        if inside is not None:
-            loss = inside
-            continue
-        if loss.args:
-            return None
-        settings, loss = {**loss.keywords, **settings}, loss.func
+    loss, settings = _opened(loss)
     if _is_of_torch(getattr(loss, "__module__", ""), getattr(loss, "__name__", "")):
         return _weigh(settings)
     if (kept := _of_torchscript(loss)) is not None:
@@ -381,6 +374,27 @@ def weigh(loss: Any) -> Weigh | None:
             has_any = is_mean and loss.ignore_class is not None
             return functools.partial(_counted, ignored=loss.ignore_class) if has_any else None
     return None
+
+
+def adds_up(loss: Any) -> bool:
+    """Return True if a loss says that it is a sum over samples; one that says nothing is taken for a mean."""
+    loss, settings = _opened(loss)
+    is_old = settings.get("size_average") is False and settings.get("reduce") is not False  # as PyTorch spelled it
+    return is_old or settings.get("reduction", getattr(loss, "reduction", None)) == "sum"
+
+
+def _opened(loss: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the loss in what partials and compilers have made of it, and the keywords that it is given.
+
+    A partial with arguments by position stays closed.
+    """
+    settings: dict[str, Any] = {}
+    while (inside := _compiled_of(loss)) is not None or (isinstance(loss, functools.partial) and not loss.args):
+        if inside is not None:
+            loss = inside
+        else:
+            settings, loss = {**loss.keywords, **settings}, loss.func
+    return loss, settings
 
 
 def _is_of_torch(place: str, name: str) -> bool:

@@ -26,8 +26,8 @@ POINTS = [
         point="16",
         what="what a compiled loss leaves out counts",
         file="delira/metrics/tree/criteria.py",
-        old="        if inside is not None:\n            loss = inside\n            continue\n",
-        new="        if inside is not None:\n            return None\n",
+        old="        if inside is not None:\n            loss = inside\n",
+        new="        if inside is not None:\n            return None, settings\n",
         test=f"{_WEIGHTS}::test_compiled_losses_count_what_they_are_made_of_counts[module]",
     ),
     PutBack(
