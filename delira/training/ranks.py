@@ -28,9 +28,12 @@ class Ranks:
     """What the first decides: whether an epoch is the best, a training stops, or it goes back to a checkpoint."""
     group: Any = None
     """How they add up and exchange arrays; ``None``: they do not."""
+    least: int = 1
+    """Samples that a share has, if the batch has so many, unless it is empty: a batch normalisation needs two."""
 
     def __post_init__(self) -> None:
         check_whole(self, at_least=0, rank=self.rank)
+        check_whole(self, at_least=1, least=self.least)
         check_whole(self, at_least=self.rank + 1, size=self.size)
         check_functions(self, gather=self.gather, agree=self.agree)
 
@@ -41,7 +44,10 @@ class Ranks:
 
     def bounds(self, n_samples: int) -> list[int]:
         """Return where in a batch the share of each begins, and its end: the first has as many as any other."""
-        return [-(-n_samples * rank // self.size) for rank in range(self.size + 1)]
+        if self.least == 1 or n_samples >= self.least * self.size:
+            return [-(-n_samples * rank // self.size) for rank in range(self.size + 1)]
+        n_having = max(1, n_samples // self.least)
+        return [-(-n_samples * min(rank, n_having) // n_having) for rank in range(self.size + 1)]
 
     def count(self, n_samples: int) -> int:
         """Return how many samples of a batch are the share of this process."""
@@ -49,14 +55,19 @@ class Ranks:
         return stop - start
 
     def rows(self, n_samples: int) -> slice:
-        """Return which samples of a batch this process has: its share, or the first one if that is empty."""
+        """Return which samples of a batch this process has: its share, or the first ones if that is empty."""
         start, stop = self.bounds(n_samples)[self.rank :][:2]
-        return slice(start, stop) if stop > start else slice(0, 1)
+        return slice(start, stop) if stop > start else slice(0, min(self.least, n_samples))
+
+    def n_taken(self, n_samples: int) -> int:
+        """Return how many samples of a batch this process computes, with those that it counts as 0."""
+        rows = self.rows(n_samples)
+        return int(rows.stop - rows.start)
 
     def share(self, batch: Tree, n_samples: int) -> tuple[dict[str, Any], int]:
         """Return what this process learns of a batch that all of them have, and how many samples that are.
 
-        Shares differ by one sample at most. Who has none gets the first one, to take part with, and counts it as 0.
+        Shares differ by one sample at most. Who has none gets the first ones, to take part with, and counts them as 0.
 
         Parameters
         ----------
@@ -113,8 +124,7 @@ class Ranks:
             Of the whole batch.
         """
         counts = [stop - start for start, stop in itertools.pairwise(self.bounds(n_samples))]
-        n_own = max(counts[self.rank], 1)
-        return self.group.rows(tree, n_own, [(0, count) for count in counts])  # type: ignore[no-any-return]
+        return self.group.rows(tree, self.n_taken(n_samples), [(0, count) for count in counts])  # type: ignore[no-any-return]
 
 
 ALONE = Ranks()

@@ -80,7 +80,7 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
     """
     ranks, state = run.ranks, run.state
     whole = None if run.epoch_data is None else run.epoch_data.n_samples(state.step_in_epoch)
-    n_made = n_samples if whole is None else max(1, ranks.count(whole))
+    n_made = n_samples if whole is None else ranks.n_taken(whole)
     if n_samples != n_made:
         raise DataError(
             f"a share of {n_made} samples has {n_samples} after its transforms; with shard_transforms they keep the "

@@ -68,8 +68,8 @@ def _take_part(shared: "Shared[_Training]", rank: int) -> None:
             **training.settings,
         )  # fmt: skip
         trainer.saving.take(training.state)
-        plan = training.plan
-        with contextlib.suppress(KeyboardInterrupt, TrainingInterrupted, TrialPruned), _joined(trainer.run, group):
+        plan, ends = training.plan, (KeyboardInterrupt, TrainingInterrupted, TrialPruned)
+        with contextlib.suppress(*ends), _joined(trainer.run, plan, group):
             trainer.train(
                 plan.num_epochs, plan.train_data, plan.val_data, plan.val_score_key, plan.val_score_mode,
                 plan.reduce_mode, 0,
@@ -177,7 +177,7 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
                     other.result()
 
         try:
-            with devices.group(0, size, place, seconds, run.devices, look) as group, _joined(run, group):
+            with devices.group(0, size, place, seconds, run.devices, look) as group, _joined(run, plan, group):
                 yield
         except BaseException as error:
             try:
@@ -225,9 +225,13 @@ def _others(
 
 
 @contextlib.contextmanager
-def _joined(run: "Run", group: Any) -> Iterator[None]:
+def _joined(run: "Run", plan: "TrainingPlan", group: Any) -> Iterator[None]:
     """Scope in which a run is that of one of several processes."""
-    run.ranks = _ranks(group, run.config)
+    batch_size, needs_two = getattr(plan.train_data, "batch_size", None), group.normalises(run.network)
+    # shares that are planned to be of one sample, such as volumes, have pixels to normalise by
+    is_planned = isinstance(batch_size, int) and batch_size >= 2 * group.size
+    least = 2 if needs_two and is_planned and not run.config.sync_batchnorm else 1
+    run.ranks = dataclasses.replace(_ranks(group, run.config), least=least)
     together = group.normalising(run.network) if run.config.sync_batchnorm else contextlib.nullcontext()
     run.stop_signals.is_shared = True
     for optimizer in run.optimizers.values():

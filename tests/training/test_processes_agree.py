@@ -10,6 +10,7 @@ from problems import linear_problem
 from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import DataError
 from delira.metrics.tree.criteria import adds_up
+from delira.training.ranks import Ranks
 
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import (  # noqa: E402
@@ -123,6 +124,28 @@ def test_a_network_that_reads_its_buffers_goes_on_inside_an_epoch_with_the_same_
 def test_data_that_differ_between_processes_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"the first batch of epoch 1 is another one in process 1 .* draw by a seed"):
         train(tmp_path, Drawn(is_seeded=False), **TWO)
+
+
+def test_a_batch_normalisation_gets_shares_of_two_samples(tmp_path, caplog):
+    """Of the last batch, of three samples, the first process has all; what no share can cure is told with its cure."""
+    trainer = train(tmp_path / "run", data(), batchnorm=True, **TWO)
+    assert len(values_of(trainer)) == 2
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel") as caught:
+        train(tmp_path / "one", data(41), batchnorm=True, epochs=1)
+    assert any("drop_last=True" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "size", "counts"),
+    [(8, 2, [4, 4]), (3, 2, [3, 0]), (1, 2, [1, 0]), (7, 4, [3, 2, 2, 0]), (5, 4, [3, 2, 0, 0])],
+)
+def test_shares_have_two_samples_or_none_where_that_is_wanted(n_samples, size, counts):
+    ranks = [Ranks(rank, size, least=2) for rank in range(size)]
+    shares = [one.share({"x": np.arange(n_samples)}, n_samples) for one in ranks]
+    assert [count for _, count in shares] == counts
+    assert np.concatenate([share["x"][:count] for share, count in shares]).tolist() == list(range(n_samples))
+    assert [len(share["x"]) for share, _ in shares] == [one.n_taken(n_samples) for one in ranks]
+    assert min(len(share["x"]) for share, _ in shares) >= min(2, n_samples)
 
 
 def test_a_sum_in_a_closure_of_ones_own_is_told(tmp_path, caplog):

@@ -286,6 +286,11 @@ class TorchGroup:
             for one, part in zip(buffers, parts, strict=True):
                 one.detach().copy_(_of_bytes(part, one))
 
+    @staticmethod
+    def normalises(network: torch.nn.Module) -> bool:
+        """Return True if layers normalise by batches, which single values cannot be; of any kind, scripted or not."""
+        return any("BatchNorm" in getattr(layer, "original_name", type(layer).__name__) for layer in network.modules())
+
     @contextlib.contextmanager
     def normalising(self, network: torch.nn.Module) -> Iterator[None]:
         """Scope in which layers that normalise by batches do it by the whole ones; GPUs alone can.

@@ -140,6 +140,11 @@ class TorchStep(StepRole):
                 f"set {CUBLAS_SETTING}=:4096:8 in the environment before Python starts, or call delira.seed_all(seed, "
                 "deterministic=True) before anything is computed on the GPU, or train with deterministic=False"
             )
+        if "Expected more than 1 value per channel" in text:
+            return (
+                "a batch normalisation got a batch of one sample, or a share of one that is the rest of the data: use "
+                "drop_last=True or another batch_size"
+            )
         if any(kind.__name__ == "TorchDynamoException" for kind in type(error).__mro__):
             return (
                 "this happened while torch.compile compiled the network: train with compile=False to see whether the "
