@@ -159,7 +159,7 @@ def test_statistics_in_which_a_sample_counts_twice_are_told(n_samples, n_told):
     told = []
     run = types.SimpleNamespace(
         ranks=Ranks(0, 2, group=types.SimpleNamespace()), state=types.SimpleNamespace(step_in_epoch=0), epoch_data=None,
-        config=types.SimpleNamespace(sync_batchnorm=True), warn_once=told.append,
+        config=types.SimpleNamespace(sync_batchnorm=True, losses={}), warn_once=told.append, makes_shares=True,
     )  # fmt: skip
     begin_share(run, {"x": np.zeros((n_samples, 3))}, n_samples)
     assert len(told) == n_told
