@@ -1,9 +1,12 @@
 """What programs set of frameworks for the whole process: another process that is sent it has the same."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
+
+from delira.contract.process_settings import unusual_settings
 
 #: backend -> what a program sets, and what that is called
 SET = {
@@ -60,3 +63,16 @@ def test_what_is_set_here_holds_where_it_is_unpickled(name):
     there = run(f"{read}{own}print(json.dumps([unusual_settings(known), read_settings(known)], sort_keys=True))", sent)
     assert there == said
     assert not [one for one in changed.split() if f'"{one}"' not in said.decode()]
+
+
+def test_a_precision_that_was_put_back_is_as_usual():
+    torch = pytest.importorskip("torch")
+    before = torch.get_float32_matmul_precision()
+    known = type(importlib.import_module("delira.backends.torch.training").BACKEND.devices).process_settings
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert "backends.mkldnn.matmul.fp32_precision" in unusual_settings(known)
+        torch.set_float32_matmul_precision("highest")
+        assert not [name for name in unusual_settings(known) if "matmul" in name]
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -13,12 +13,12 @@ _ATTRIBUTES = {
     "backends.cudnn.allow_tf32": True,
     "backends.fp32_precision": "none",
     "backends.cudnn.fp32_precision": "none",
-    "backends.cuda.matmul.fp32_precision": "none",
+    "backends.cuda.matmul.fp32_precision": "ieee",
     "backends.cudnn.conv.fp32_precision": "tf32",
     "backends.cudnn.rnn.fp32_precision": "tf32",
-    "backends.mkldnn.matmul.fp32_precision": "none",
-    "backends.mkldnn.conv.fp32_precision": "none",
-    "backends.mkldnn.rnn.fp32_precision": "none",
+    "backends.mkldnn.matmul.fp32_precision": "ieee",
+    "backends.mkldnn.conv.fp32_precision": "ieee",
+    "backends.mkldnn.rnn.fp32_precision": "ieee",
     "backends.cuda.matmul.allow_fp16_reduced_precision_reduction": True,
     "backends.cuda.matmul.allow_bf16_reduced_precision_reduction": True,
     "backends.cuda.matmul.allow_fp16_accumulation": False,
@@ -34,8 +34,14 @@ _ATTRIBUTES = {
 
 def _attribute(path: str, usual: Any) -> Setting:
     place, _, name = path.rpartition(".")
+
+    def read() -> Any:
+        value = operator.attrgetter(path)(torch)
+        # who has set a precision and put it back has "ieee" where nothing was chosen, which is computed in the same way
+        return "ieee" if usual == "ieee" and value == "none" else value
+
     return Setting(
-        lambda: operator.attrgetter(path)(torch),
+        read,
         lambda value: setattr(operator.attrgetter(place)(torch), name, value),
         usual,
     )
