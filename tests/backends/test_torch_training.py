@@ -218,7 +218,7 @@ def test_a_gpu_that_is_not_there_is_an_error_and_not_the_cpu(settings, asked, tm
 
 @pytest.mark.skipif(torch.cuda.device_count() > 1, reason="there are several GPUs here")
 def test_several_gpus_are_refused_where_they_are_not(tmp_path):
-    with pytest.raises(ConfigError, match=r"gpu_ids=\[0, 1\]: .* sees .*device='cpu' with devices=2 trains on the CPU"):
+    with pytest.raises(ConfigError, match=r"gpu_ids=\[0, 1\].* sees .*device='cpu' with devices=2 trains on the CPU"):
         trainer_of(Net(), tmp_path, gpu_ids=[0, 1])
 
 
