@@ -28,6 +28,7 @@ from delira.data_loading.workers.process import (
     Unreadable,
     ask_system,
     find_unpicklable,
+    keep_freed_memory,
     receive,
 )
 from delira.errors import ConfigError, ExecutorError, TrainingInterrupted
@@ -68,7 +69,8 @@ class Setup(NamedTuple):
         return cls([*sys.path], [*sys.argv], main_file, levels, starter, {**references.known_as})
 
     def take_over(self) -> None:
-        """Be like the process that started this one, as far as code can see."""
+        """Be like the process that started this one, as far as code can see, and train all the time."""
+        keep_freed_memory()
         sys.path[:] = self.path
         sys.argv[:] = self.argv
         references.known_as.update(self.known_as)
