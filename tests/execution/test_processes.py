@@ -69,6 +69,19 @@ def refuse_unsendably():
     raise Unsendable("the door is locked")
 
 
+def new_pages():
+    """Pages that the system gives to who takes and lets go of the same memory again and again."""
+    import resource
+
+    def taken():
+        [b"x" * (1 << 20) for _ in range(16)]
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    taken()
+    before = taken()
+    return (taken() - before) / 16
+
+
 def meet(folder, name, n_others):
     """Say that this task has begun, and wait for others."""
     (folder / name).touch()
@@ -97,6 +110,11 @@ def test_as_many_tasks_run_at_the_same_time_as_there_are_jobs(executor, tmp_path
 def test_threads_of_libraries_are_what_the_task_needs(executor):
     told = [executor.submit(lambda: os.environ["OMP_NUM_THREADS"], Resources(cpus=n)).result() for n in (3, 1, 3)]
     assert told == ["3", "1", "3"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another C library")
+def test_memory_that_a_task_frees_is_kept_for_its_next_step(executor):
+    assert executor.submit(new_pages, Resources()).result() < 16  # of 256 a MiB
 
 
 def test_what_is_shared_lies_in_shared_memory_and_changes_are_seen_by_nobody_else(executor, tmp_path):
