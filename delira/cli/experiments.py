@@ -200,7 +200,13 @@ def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> functoo
             "or, of 'delira work' and 'delira rerun', say --data module:function"
         )
     if plan.data not in objects:
-        module = plan.data.partition(":")[0]
+        module, _, name = plan.data.partition(":")
+        home = getattr(getattr(sys.modules.get(module), name, None), "__module__", None) or module
+        if home != module and any(known.startswith(f"{module}:") for known in objects):  # the module was named
+            raise ConfigError(
+                f"{file} has its data from {plan.data}, which {module} has from {home}, and nothing of there is called "
+                f"unless it is named: write 'data: {home}:{name}', and add --import {home}"
+            )
         raise ConfigError(
             f"{file} has its data from {plan.data}, which is called only if its module is named: add --import "
             f"{'SCRIPT.py' if module == '__main__' else module}"

@@ -192,7 +192,10 @@ def test_what_a_named_script_took_from_elsewhere_is_not_called(ask, name):
     file.write_text(whole.replace("__main__:numbers", name).replace("n: 15", "args: [touch, called]"))
     code, _, err = ask("folds.yml", *WORDS)
     assert code == 2
-    assert f"has its data from {name}, which is called only if its module is named" in err
+    home, of = {"system": "posix", "Popen": "subprocess"}[name.partition(":")[2]], name.partition(":")[0]
+    assert f"has its data from {name}, which " in err
+    assert f"add --import {home}" in err
+    assert (of == "lines") == (f"write 'data: {home}:" in err)
     call = f"callbacks:\n      - {{$call: '{name}', arguments: {{args: [touch, called]}}}}\n      num_epochs:"
     file.write_text(whole.replace("num_epochs:", call))
     code, _, err = ask("folds.yml", *WORDS)
