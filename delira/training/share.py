@@ -9,7 +9,6 @@ from typing import Any
 from delira.data_loading._content import fingerprint_of
 from delira.errors import DataError
 from delira.metrics import scoring
-from delira.metrics.tree.criteria import adds_up
 from delira.training.objective import Result
 from delira.training.run import Run, generators_state, seed_generators, set_generators
 from delira.utils.arrays import map_leaves
@@ -31,6 +30,7 @@ def begin_step(run: Run, batch: Mapping[str, Any]) -> None:
         If another process has loaded another batch.
     """
     ranks, state = run.ranks, run.state
+    ranks.group.signal = run.stop_signals.arrived
     ranks.group.follow(run.network)
     if run.makes_shares:
         _draw_apart(run)
@@ -93,9 +93,6 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
             "one once more, which counts as often in the statistics of sync_batchnorm: choose a batch_size that leaves "
             "no such rest"
         )
-    ranks.group.sums = frozenset(
-        name for name, loss in run.config.losses.items() if run.has_default_closure and adds_up(loss)
-    )
     if not run.makes_shares:
         _draw_apart(run)
     if whole is not None:
@@ -109,8 +106,7 @@ def join_shares(
     prepared: Mapping[str, Any],
     batch: Mapping[str, Any],
     n_samples: int,
-    weights: Mapping[str, Any] | None,
-) -> tuple[Result, Mapping[str, Any], dict[str, Any] | None]:
+) -> tuple[Result, Mapping[str, Any], dict[str, Any]]:
     """Return metrics, losses and predictions of the whole batch, the batch as metrics read it, and what losses count.
 
     Metrics are computed of all predictions; losses are means, weighted by what they count in each share, or sums.
@@ -127,24 +123,14 @@ def join_shares(
         What it was prepared of: the whole batch, or the share that was made here.
     n_samples
         Of the whole batch.
-    weights
-        What the losses count in the share, where that is not its samples.
     """
     set_generators(run.backend, run.ranks.group.generators)
     metrics, losses, predictions = result
     ranks, config, running = run.ranks, run.config, run.running
-    n_own, own = ranks.count(n_samples), weights or {}
     if wrong := [one for one in [*losses.values(), *metrics.values()] if not _is_real_number(one)]:
         run.backend.arrays.read_scalars(wrong)  # refuses them in the words of one process
-    parts = {name: value * (n_samples / (n_own or 1)) for name, value in losses.items() if name in ranks.group.sums}
-    values = [*{**losses, **parts}.values(), *metrics.values()]
-    counts = [own.get(name, n_own) if n_own else 0 for name in losses] + [n_own] * len(metrics)
-    numbers, run.stop_signals.received = ranks.group.means(values, counts, run.stop_signals.arrived)
-    totals = dict(zip(losses, ranks.group.totals, strict=False))
-    losses, metrics = (
-        dict(zip(losses, numbers, strict=False)),
-        dict(zip(metrics, numbers[len(losses) :], strict=True)),
-    )
+    # a closure of one's own may give others than it has learned by
+    losses, metrics, run.stop_signals.received = ranks.group.joined(losses, metrics, run.has_default_closure)
     over_epoch = None if running is None else running.over_epoch
     if config.train_metrics or over_epoch is not None:
         read = scoring.keys_of(config.train_metrics, config.keys_of(config.train_metrics)).values()
@@ -155,7 +141,7 @@ def join_shares(
         if config.train_metrics:
             whole = {**prepared, **joined["targets"]}
             metrics |= run.backend.step.measure(config.train_metrics, config.metric_keys, predictions, whole)
-    return (metrics, losses, predictions), batch, {name: totals[name] for name in own if name in totals}
+    return (metrics, losses, predictions), batch, ranks.group.totals
 
 
 def _is_real_number(value: Any) -> bool:

@@ -13,12 +13,12 @@ import numpy as np
 
 from delira import state as keys
 from delira.callbacks.abstract_callback import IN_STEP
-from delira.contract import DEFAULT_LOSS_KEYS, NO_HOOKS, Step, StepHooks, Tree
+from delira.contract import NO_HOOKS, Step, StepHooks, Tree
 from delira.metrics import MetricSet
-from delira.metrics.tree.criteria import Weigh, weigh
 from delira.state import State
 from delira.training import checks
 from delira.training.epoch import Feed, RunningEpoch, batch_length, map_samples
+from delira.training.loss_weights import LossWeights
 from delira.training.objective import CARRIED, Events, Objective, Result
 from delira.training.run import Run
 from delira.training.saving import PhaseTimes
@@ -71,13 +71,13 @@ class TrainingStep:
     _n_anew = 0
     _bound: tuple[Any, Callable[..., Any]] | None = None
     _named: tuple[Any, bool, frozenset[str]] | None = None
-    #: losses, and what weighs the batches of those that are no means over samples: name, function, entry
-    _weighed: tuple[Any, list[tuple[str, Weigh, str]]] = (None, [])
 
     def __init__(self, run: Run, events: Events, objective: Objective, feed: Feed, times: PhaseTimes, read: Read):
         self._run, self._events, self._objective = run, events, objective
         self._feed, self._times, self._read = feed, times, read
         self._compiled = CompiledState(run.backend.calls.constants_of)
+        #: what losses count in a batch
+        self.loss_weights = LossWeights(run)
 
     # ------------------------------------------------------------------ one batch
 
@@ -104,20 +104,23 @@ class TrainingStep:
             begin_step(run, batch)
         if callbacks.hears("at_iter_begin"):
             self._events.notify("at_iter_begin", data_dict=batch, curr_epoch=state.epoch + 1, train=True, **counters)
-        prepared = self._feed.prepare(batch) if ready is None else ready
+        prepared = given = self._feed.prepare(batch) if ready is None else ready
         run.hook_state[keys.BATCH] = state.step_in_epoch
         n_own = n_samples
         if run.ranks.group is not None:
             prepared, n_own, n_samples = begin_share(run, prepared, n_samples)
         prepared = self._before(prepared)
         if run.ranks.group is not None:
-            run.ranks.group.weigh(self.loss_weights(prepared) or {}, n_own, n_samples)
+            totals = None if run.makes_shares or self._samples_apart else self.loss_weights.of_whole(given)
+            run.ranks.group.weigh(self.loss_weights(prepared) or {}, n_own, n_samples, self.loss_weights.sums, totals)
         taken = self._taken({**counters, "batch_nr": state.step_in_epoch})
         if self._times.is_sampling:
             self._times.mark("other")  # what came before the step
-        result, weights, whole = self.compute(prepared, n_own, is_last, taken), self.loss_weights(prepared), batch
-        if run.ranks.group is not None:
-            result, whole, weights = join_shares(run, result, prepared, batch, n_samples, weights)
+        result = self.compute(prepared, n_own, is_last, taken)
+        if run.ranks.group is None:
+            whole, weights = batch, self.loss_weights(prepared)
+        else:
+            result, whole, weights = join_shares(run, result, prepared, batch, n_samples)
         step_metrics, step_losses, predictions = result
         state.step_in_epoch += 1
         state.global_step += 1
@@ -247,16 +250,6 @@ class TrainingStep:
         """
         with self._run.backend.optimizers.scope(self._run.optimizers, n_samples, is_last, has_more):
             return checks.unpack_closure(self.bound(part, **counters))
-
-    def loss_weights(self, prepared: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what the means of losses count in a batch, where that is not its samples."""
-        config = self._run.config
-        if self._weighed[0] is not config.losses:
-            found = {name: weigh(loss) for name, loss in config.losses.items() if self._run.has_default_closure}
-            entries = {name: config.loss_keys.get(name, DEFAULT_LOSS_KEYS)[-1] for name in found}
-            self._weighed = (config.losses, [(n, one, entries[n]) for n, one in found.items() if one is not None])
-        found = {name: count(prepared.get(key)) for name, count, key in self._weighed[1]}
-        return {name: weight for name, weight in found.items() if weight is not None} or None
 
     # ------------------------------------------------------------------ the closure, bound
 

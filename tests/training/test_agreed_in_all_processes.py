@@ -19,7 +19,7 @@ from delira.training import callbacks, together, trainer
 torch = pytest.importorskip("torch", reason="networks of the package 'torch', which is not installed")
 from trained_in_processes import Deep, Net, rmse_of_step, train, values_of, weights_of  # noqa: E402
 
-from delira.backends.torch import group  # noqa: E402
+from delira.backends.torch import group, meeting  # noqa: E402
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -185,8 +185,8 @@ def test_only_what_tells_of_a_lost_process_is_told_as_one(monkeypatch, error, ki
 
 
 def test_processes_meet_where_no_other_machine_hears_them():
-    meeting = group.meeting(2, 5.0)
-    found = {each.laddr.ip for each in psutil.Process().net_connections() if each.laddr.port == meeting.port}
+    place = meeting.opened(2, 5.0)
+    found = {each.laddr.ip for each in psutil.Process().net_connections() if each.laddr.port == place.port}
     assert found == {"127.0.0.1"}
 
 
@@ -238,9 +238,9 @@ def test_the_gpu_of_a_process_is_the_current_one_meanwhile(monkeypatch):
         current.pop()
 
     monkeypatch.setattr(torch.cuda, "device", chosen)
-    monkeypatch.setattr(group, "_meet", lambda *args: None)
+    monkeypatch.setattr(meeting, "_meet", lambda *args: None)
     gpu = torch.device("cuda:1")
-    with group.entered(1, 2, 0, 1.0, Devices(gpu, gpu), int):
+    with meeting.entered(1, 2, 0, 1.0, Devices(gpu, gpu), int):
         assert current[-1] == "cuda:1"
         assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0"  # else it ends the program
     assert current == ["cuda:0"]

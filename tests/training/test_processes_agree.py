@@ -20,6 +20,7 @@ from trained_in_processes import (  # noqa: E402
     Fixed,
     Following,
     Noisy,
+    Pixels,
     plain_closure,
     rmse_of_step,
     train,
@@ -76,6 +77,34 @@ def test_losses_that_are_sums_or_count_nothing_are_those_of_one_process(tmp_path
     assert [each.num_skipped for each in two.optimizers.values()] == [3]
     assert [each.num_skipped for each in one.optimizers.values()] == [3]
     check_same(one, two)
+
+
+def test_pixels_that_are_too_many_to_count_in_each_process_are_counted_together(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, (4, 257, 257))
+    labels[:2, :200] = -100
+    manager = BaseDataManager({"data": rng.normal(size=(4, 1, 257, 257)).astype(np.float32), "label": labels}, 4)
+    how = {"network": Pixels, "losses": {"ce": torch.nn.CrossEntropyLoss()}, "val_metrics": {}, "epochs": 2}
+    check_same(train(tmp_path / "one", manager, **how), train(tmp_path / "two", manager, **how, **TWO))
+
+
+def test_a_step_is_one_exchange(tmp_path, monkeypatch):
+    """Gradients, losses and signals go together: what takes time is to wake the processes, not the numbers."""
+    sizes, all_reduce = [], torch.distributed.all_reduce
+
+    def counted(tensor, *how):
+        sizes.append(tensor.numel())
+        return all_reduce(tensor, *how)
+
+    def n_exchanges(n):
+        sizes.clear()
+        labels = {"data": linear_problem(n)["data"].astype(np.float32), "label": np.arange(n) % 3}
+        loss = {"losses": {"ce": torch.nn.CrossEntropyLoss(torch.tensor([1.0, 1.0, 2.0]))}, "val_metrics": {}}
+        train(tmp_path / str(n), BaseDataManager(labels, 8), 1, network=Classes, **loss, **TWO)
+        return len(sizes)
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", counted)
+    assert n_exchanges(80) - n_exchanges(48) == 4
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from trained_in_processes import (  # noqa: E402
     Clip,
     ClipAll,
     Gan,
+    LeaveOut,
     Noise,
     NoTravel,
     Raises,
@@ -132,7 +133,11 @@ def test_several_processes_learn_what_one_does(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gradients", [{}, {"gradient_accumulation_steps": 2}], ids=["each", "accumulated"])
+@pytest.mark.parametrize(
+    "gradients",
+    [{}, {"gradient_accumulation_steps": 2}, {"callbacks": [LeaveOut()]}, {"callbacks": [Clip(0.1)]}],
+    ids=["each", "accumulated", "changed in a share", "hooks on gradients"],
+)
 def test_losses_that_count_something_else_than_samples_are_exact(tmp_path, caplog, gradients):
     """Of the first batches one share has rare classes, and the other nothing but targets that are left out."""
     arrays = {"data": linear_problem(43)["data"].astype(np.float32), "label": np.arange(43) % 3}

@@ -59,21 +59,21 @@ class TorchDevices(DevicesRole):
         return Devices(chosen, chosen)
 
     def meeting(self, size: int, seconds: float) -> Any:
-        from delira.backends.torch import group  # torch.distributed: few need it
+        from delira.backends.torch import meeting  # torch.distributed: few need it
 
-        return group.meeting(size, seconds)
+        return meeting.opened(size, seconds)
 
     def launch_store(self, prefix: str) -> Any:
-        from delira.backends.torch import group
+        from delira.backends.torch import meeting
 
-        return group.launch_store(prefix, os.getpid())
+        return meeting.launch_store(prefix, os.getpid())
 
     def group(
         self, rank: int, size: int, meeting: Any, seconds: float, devices: Devices, look: Callable[[], object]
     ) -> contextlib.AbstractContextManager[Any]:
-        from delira.backends.torch import group
+        from delira.backends.torch.meeting import entered
 
-        return group.entered(rank, size, meeting, seconds, devices, look)
+        return entered(rank, size, meeting, seconds, devices, look)
 
     def of(self, network: torch.nn.Module) -> Devices:
         device = next((weight.device for weight in network.parameters()), torch.device("cpu"))

@@ -1,14 +1,8 @@
 """Processes of this machine that train one network: how they add up gradients and exchange what they computed."""
 
 import contextlib
-import datetime
 import functools
-import os
-import socket
-import stat
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,8 +12,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.modules import batchnorm
 
 from delira.backends.torch import watching
-from delira.contract import Devices
-from delira.errors import ConfigError, NetworkError, WorkerLostError
+from delira.errors import NetworkError, WorkerLostError
 from delira.utils.arrays import iterate_leaves, map_leaves
 
 _HERE = "127.0.0.1"
@@ -73,10 +66,10 @@ class TorchGroup:
     n_samples = 1
     #: looks after the others where GPUs add up, as those wait without end
     watch: watching.Watch | None = None
-    #: what values counted together whose means were made last
-    totals: torch.Tensor
-    #: losses at hand that are sums over samples; all others are means over them
-    sums: frozenset[str] = frozenset()
+    #: number of the signal that this process got, which that of the first tells all
+    signal: int | None = None
+    #: what losses at hand count in the whole batch, where that is not its samples
+    totals: dict[str, torch.Tensor]
     #: of random numbers, as they were before the share at hand
     generators: Mapping[str, Any]
 
@@ -84,8 +77,11 @@ class TorchGroup:
         self.rank, self.size = rank, size
         self.device, self.seconds = device, seconds
         self._told: torch.Tensor | None = None
+        self._share = 1.0  # of the samples of the batch at hand
         self._factors: dict[str, torch.Tensor | float] = {}
         self._empty: set[str] = set()  # losses that count nothing here
+        self._to_send: torch.Tensor | None = None  # what goes with the next gradients
+        self._sent: torch.Tensor | None = None  # its sum over all processes
         self._watched: tuple[Any, list[torch.nn.Module], list[Any]] = (None, [], [])
 
     def check(self) -> None:
@@ -124,37 +120,14 @@ class TorchGroup:
 
     # ------------------------------------------------------------------ numbers
 
-    @_telling_loss
-    def means(
-        self, values: Sequence[Any], weights: Sequence[Any], told: int | None
-    ) -> tuple[list[torch.Tensor], int | None]:
-        """Return weighted means of single numbers, and what the first told a call before, by one exchange.
-
-        What is told is read a call later, so that nobody waits for the device. What the values count together is in
-        ``totals`` afterwards.
-
-        Parameters
-        ----------
-        values
-            The numbers of this process.
-        weights
-            What each counts here.
-        told
-            A positive number, or ``None``.
-        """
-        number = functools.partial(torch.as_tensor, dtype=torch.float64, device=self.device)
-        numbers, counts = [number(one).detach().reshape(()) for one in values], [*map(number, weights)]
-        # of what counts nothing the value does not count either, though it may be no number
-        products = [torch.where(count > 0, number * count, 0.0) for number, count in zip(numbers, counts, strict=True)]
-        flag = number(float(told or 0) if self.rank == 0 else 0.0)
-        sums = torch.stack([*products, *counts, flag])
-        distributed.all_reduce(sums)
-        self.totals = sums[len(values) : -1]
-        before, self._told = self._told, sums[-1]
-        return [*(sums[: len(values)] / self.totals)], None if before is None else int(before) or None
-
-    @_telling_loss
-    def weigh(self, weights: Mapping[str, Any], n_own: int, n_samples: int) -> None:
+    def weigh(
+        self,
+        weights: Mapping[str, Any],
+        n_own: int,
+        n_samples: int,
+        sums: Set[str] = frozenset(),
+        totals: Mapping[str, Any] | None = None,
+    ) -> None:
         """Set how much each loss counts here, beside what the share of the batch does, so that their sum is exact.
 
         Parameters
@@ -163,19 +136,22 @@ class TorchGroup:
             What the means of some losses count in the share, where that is not its samples.
         n_own, n_samples
             Samples of the share, and of the whole batch.
+        sums
+            Losses that are sums over samples.
+        totals
+            What those of ``weights`` count in the whole batch; ``None``: nobody has all of it, and it is exchanged.
         """
-        whole = n_samples / max(n_own, 1)
-        self._factors, self._empty = dict.fromkeys(self.sums, whole if n_own else 0.0), set()
+        self._share, whole = n_own / n_samples, n_samples / max(n_own, 1)
+        self._factors, self._empty = dict.fromkeys(sums, whole if n_own else 0.0), set()
+        self.totals, self._to_send, self._sent = {}, None, None
         if not weights:
             return
-        counts = torch.stack([
-            torch.as_tensor(one, dtype=torch.float64, device=self.device).detach().reshape(())
-            for one in weights.values()
-        ])  # fmt: skip
+        counts = torch.stack([*map(self._number, weights.values())])
         if not n_own:  # the first sample of the batch, which is another one's, too
             counts.zero_()
-        total = counts.clone()
-        distributed.all_reduce(total)
+        known = None if totals is None else torch.stack([self._number(totals[name]) for name in weights])
+        total = self._added(counts) if known is None else known
+        self.totals = dict(zip(weights, total, strict=True))
         # where nothing counts in any of them it is in each what it is in one process: no number
         self._factors |= dict(zip(weights, torch.where(total > 0, counts / total * whole, 1.0), strict=True))
         # a GPU is waited for where there are weights of classes alone: the gradients of a mean of weights of 0 are
@@ -206,6 +182,63 @@ class TorchGroup:
                 changed[name] = torch.where(factor > 0, loss * factor.to(loss.dtype), 0.0)
         return {**losses, **changed}
 
+    def send(self, losses: Mapping[str, Any]) -> None:
+        """Have single numbers, which nobody changes any more, added up together with the next gradients.
+
+        An exchange of few numbers takes as long as one of many: what costs is to wake the processes.
+        """
+        self._to_send = torch.stack([*self._counting(losses), self._number(self._signal_to_tell)])
+
+    def joined(
+        self, losses: Mapping[str, Any], metrics: Mapping[str, Any], were_sent: bool
+    ) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+        """Return losses and metrics of the whole batch, and the signal that the first process got a call before.
+
+        That is read a call later, so that nobody waits for the device. Losses are means, weighted by what they count in
+        each share, or sums; metrics are means over samples.
+
+        Parameters
+        ----------
+        losses, metrics
+            Single numbers of the share.
+        were_sent
+            Whether the losses are those that went with the gradients, if any did.
+        """
+        sums = self._sent if were_sent and not metrics else None
+        if sums is None:
+            own = [self._part(one, 1.0) for one in metrics.values()]
+            sums = self._added(torch.stack([*self._counting(losses), *own, self._number(self._signal_to_tell)]))
+        before, self._told = self._told, sums[-1]
+        return (
+            dict(zip(losses, sums[: len(losses)], strict=True)),
+            dict(zip(metrics, sums[len(losses) : -1], strict=True)),
+            None if before is None else int(before) or None,
+        )
+
+    def _counting(self, losses: Mapping[str, Any]) -> list[torch.Tensor]:
+        """Return what losses of the share add to those of the whole batch."""
+        return [self._part(loss, self._factors.get(name, 1.0)) for name, loss in losses.items()]
+
+    def _part(self, value: Any, factor: torch.Tensor | float) -> torch.Tensor:
+        number, share = self._number(value), factor * self._share
+        if isinstance(share, float):
+            return number * share if share > 0 else torch.zeros_like(number)
+        # of what counts nothing the value does not count either, though it may be no number
+        return torch.where(share > 0, number * share, 0.0)
+
+    @property
+    def _signal_to_tell(self) -> float:
+        return float(self.signal or 0) if self.rank == 0 else 0.0
+
+    def _number(self, value: Any) -> torch.Tensor:
+        return torch.as_tensor(value, dtype=torch.float64, device=self.device).detach().reshape(())
+
+    @_telling_loss
+    def _added(self, numbers: torch.Tensor) -> torch.Tensor:
+        total = numbers.clone()
+        distributed.all_reduce(total)
+        return total
+
     # ------------------------------------------------------------------ gradients and weights
 
     @_telling_loss
@@ -217,15 +250,25 @@ class TorchGroup:
             missing = [parameter.grad is None for parameter in bucket]
             parts = [_dense(parameter) for parameter in bucket]
             there = torch.tensor([float(not lacks) for lacks in missing], dtype=parts[0].dtype, device=parts[0].device)
-            flat = torch.cat([*(part.reshape(-1) for part in parts), there])
+            more = self._taken_along(there)
+            flat = torch.cat([*(part.reshape(-1) for part in parts), there, more])
             distributed.all_reduce(flat)
-            *sums, there = flat.split([*(part.numel() for part in parts), len(bucket)])
+            *sums, there, more = flat.split([*(part.numel() for part in parts), len(bucket), len(more)])
+            if len(more):
+                self._sent = more.clone()
             nowhere = (there == 0).tolist() if any(missing) else missing
             for parameter, total, is_nowhere in zip(bucket, sums, nowhere, strict=True):
                 if parameter.grad is not None:
                     parameter.grad.copy_(total.view_as(parameter))
                 elif not is_nowhere:
                     parameter.grad = total.view_as(parameter).clone()
+
+    def _taken_along(self, like: torch.Tensor) -> torch.Tensor:
+        """Return the numbers to send, if gradients of that type can carry them."""
+        if self._to_send is None or like.dtype not in (torch.float32, torch.float64) or like.device != self.device:
+            return like[:0]
+        taken, self._to_send = self._to_send.to(like.dtype), None
+        return taken
 
     @_telling_loss
     def settle(self, network: torch.nn.Module) -> None:
@@ -423,150 +466,3 @@ def _dense(parameter: torch.Tensor) -> torch.Tensor:
     if parameter.grad.is_sparse:
         raise NetworkError("a gradient is sparse, and several processes add up dense ones; use Embedding(sparse=False)")
     return parameter.grad
-
-
-def meeting(size: int, seconds: float) -> distributed.TCPStore:
-    """Open a place on the loopback of this machine where processes meet; others need its ``port``."""
-    wait = datetime.timedelta(seconds=seconds)
-    with socket.create_server((_HERE, 0)) as server:  # the store's own would listen to all machines
-        port, listening = server.getsockname()[1], server.detach()
-    return distributed.TCPStore(
-        _HERE, port, size, is_master=True, timeout=wait, wait_for_workers=False, master_listen_fd=listening
-    )
-
-
-def launch_store(prefix: str, process: int) -> distributed.Store:
-    """Return where the processes that torchrun has started leave messages, under names that begin so."""
-    return distributed.PrefixStore(prefix, _store_of_launcher(process))
-
-
-@functools.cache
-def _store_of_launcher(process: int) -> distributed.Store:
-    store, _, _ = next(iter(distributed.rendezvous("env://")))
-    return store
-
-
-@contextlib.contextmanager
-def entered(
-    rank: int, size: int, place: Any, seconds: float, devices: Devices, look: Callable[[], object]
-) -> Iterator[TorchGroup]:
-    """Scope in which this process is one of several.
-
-    Parameters
-    ----------
-    rank, size
-        Which one of how many.
-    place
-        Where they meet, or its port.
-    seconds
-        After which one that waits for another gives it up.
-    devices
-        Of this process.
-    look
-        Called again and again while the others are waited for.
-
-    Raises
-    ------
-    ConfigError
-        If the script has brought processes together itself.
-    WorkerLostError
-        If the others do not come.
-    """
-    if distributed.is_initialized():
-        raise ConfigError("delira brings the processes of a training together itself; leave init_process_group() out")
-    group, before, device = TorchGroup(rank, size, devices.input, seconds), _connections(), devices.input
-    with _on_gpu(device) if device.type == "cuda" else contextlib.nullcontext():
-        try:
-            _meet(group, place, look)
-            connections = _connections() - before
-            try:
-                with _watched(group):
-                    yield group
-            except BaseException:
-                # torch keeps them open as long as anything holds the group, and others would wait
-                for descriptor in connections:
-                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-                        connection.shutdown(socket.SHUT_RDWR)
-                raise
-        finally:
-            if distributed.is_initialized():
-                distributed.destroy_process_group()
-
-
-@contextlib.contextmanager
-def _on_gpu(device: torch.device) -> Iterator[None]:
-    # FSDP2 takes the memory of the current one, wherever the weights are
-    with torch.cuda.device(device), watching.left_to_us():
-        yield
-
-
-@contextlib.contextmanager
-def _watched(group: TorchGroup) -> Iterator[None]:
-    if group.watch is None:
-        yield
-        return
-    with group.watch.entered():
-        group.any(False)  # GPUs make their connections now
-        yield
-
-
-def _meet(group: TorchGroup, place: Any, look: Callable[[], object]) -> None:
-    """Bring the processes together; arguments as of :func:`entered`."""
-    rank, size, seconds, hook = group.rank, group.size, group.seconds, sys.excepthook
-    wait = datetime.timedelta(seconds=seconds)
-    try:
-        store = distributed.TCPStore(_HERE, place, size, timeout=wait) if isinstance(place, int) else place
-        _wait_for_others(store, rank, size, seconds, look)
-        with _on_loopback(size):
-            distributed.init_process_group(
-                "gloo" if group.device.type == "cpu" else "cpu:gloo,cuda:nccl",
-                store=store, rank=rank, world_size=size, timeout=wait,
-            )  # fmt: skip
-            group.exchange(None)
-        if group.device.type == "cuda":
-            group.watch = watching.Watch(store.clone(), look, seconds)  # type: ignore[union-attr]
-    except RuntimeError as error:
-        raise WorkerLostError(
-            f"the {size} processes of a training did not find each other within {seconds:g} s: {error}"
-        ) from error
-    finally:
-        sys.excepthook = hook  # torch has put one of its own around it, which would stay
-
-
-def _wait_for_others(
-    store: distributed.Store, rank: int, size: int, seconds: float, look: Callable[[], object]
-) -> None:
-    store.set(f"here/{rank}", "")
-    deadline = time.monotonic() + seconds
-    while not store.check([f"here/{other}" for other in range(size)]):
-        look()
-        if time.monotonic() > deadline:
-            raise RuntimeError("not all of them came")
-        time.sleep(_LOOK)
-
-
-def _connections() -> set[int]:
-    """Return the descriptors of this process that are connections over a network."""
-    found = set()
-    for name in os.listdir("/dev/fd"):
-        with contextlib.suppress(OSError):
-            mode = os.fstat(int(name)).st_mode
-            if stat.S_ISSOCK(mode):
-                with socket.socket(fileno=os.dup(int(name))) as each:
-                    each.getpeername()  # else it only listens
-                    found |= {int(name)} if each.family in (socket.AF_INET, socket.AF_INET6) else set()
-    return found
-
-
-@contextlib.contextmanager
-def _on_loopback(size: int) -> Iterator[None]:
-    """Scope in which gloo listens where no other machine hears it, if none takes part and it was not told where."""
-    name, n_here = "GLOO_SOCKET_IFNAME", int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    if n_here < size or name in os.environ or sys.platform not in ("linux", "darwin"):
-        yield
-        return
-    os.environ[name] = "lo" if sys.platform == "linux" else "lo0"
-    try:
-        yield
-    finally:
-        del os.environ[name]

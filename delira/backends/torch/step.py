@@ -202,6 +202,8 @@ def _differentiate(optimizer: Optimizer, step: Step, backward: Hooks) -> torch.T
         run_hooks(backward, step)
         for name, gradient in step.gradients.items():
             weights[name].grad = gradient
+    elif group is not None and not step.backward_arguments:  # a hook may change losses
+        group.send(step.losses)
     mark("backward")
     return total.detach()
 

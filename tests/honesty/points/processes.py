@@ -25,8 +25,8 @@ POINTS = [
     PutBack(
         point="processes",
         what="losses of a step are those of the first process alone",
-        file="delira/training/share.py",
-        old="dict(zip(losses, numbers, strict=False)),",
+        file="delira/backends/torch/group.py",
+        old="dict(zip(losses, sums[: len(losses)], strict=True)),",
         new="dict(losses),",
         test=f"{TESTS}::test_two_processes_learn_what_one_does",
     ),
@@ -50,8 +50,8 @@ POINTS = [
         point="processes",
         what="a loss with class weights is weighed by samples",
         file="delira/training/step.py",
-        old="weigh(self.loss_weights(prepared) or {}, n_own, n_samples)",
-        new="weigh({}, n_own, n_samples)",
+        old="weigh(self.loss_weights(prepared) or {}, n_own",
+        new="weigh({}, n_own",
         test=f"{TESTS}::test_losses_that_count_something_else_than_samples_are_exact[each]",
     ),
     PutBack(
@@ -61,6 +61,14 @@ POINTS = [
         old="if not n_own:  # the first",
         new="if False:  # the first",
         test=f"{TESTS}::test_losses_that_count_something_else_than_samples_are_exact[each]",
+    ),
+    PutBack(
+        point="processes",
+        what="what callbacks leave out of a share counts in the whole batch",
+        file="delira/training/step.py",
+        old="if run.makes_shares or self._samples_apart else",
+        new="if run.makes_shares else",
+        test=f"{TESTS}::test_losses_that_count_something_else_than_samples_are_exact[changed in a share]",
     ),
     PutBack(
         point="processes",
@@ -97,9 +105,9 @@ POINTS = [
     PutBack(
         point="processes",
         what="losses that are sums are learned as means of the shares",
-        file="delira/training/share.py",
-        old="if run.has_default_closure and adds_up(loss)",
-        new="if False",
+        file="delira/training/loss_weights.py",
+        old="for name, loss in losses.items() if adds_up(loss)",
+        new="for name, loss in losses.items() if False",
         test=f"{AGREED}::test_losses_that_are_sums_or_count_nothing_are_those_of_one_process[each]",
     ),
     PutBack(
