@@ -69,7 +69,7 @@ class TorchGroup:
     #: number of the signal that this process got, which that of the first tells all
     signal: int | None = None
     #: what losses at hand count in the whole batch, where that is not its samples
-    totals: dict[str, torch.Tensor]
+    totals: dict[str, Any]
     #: of random numbers, as they were before the share at hand
     generators: Mapping[str, Any]
 
@@ -143,22 +143,27 @@ class TorchGroup:
         """
         self._share, whole = n_own / n_samples, n_samples / max(n_own, 1)
         self._factors, self._empty = dict.fromkeys(sums, whole if n_own else 0.0), set()
-        self.totals, self._to_send, self._sent = {}, None, None
-        if not weights:
-            return
-        counts = torch.stack([*map(self._number, weights.values())])
-        if not n_own:  # the first sample of the batch, which is another one's, too
-            counts.zero_()
-        known = None if totals is None else torch.stack([self._number(totals[name]) for name in weights])
-        total = self._added(counts) if known is None else known
-        self.totals = dict(zip(weights, total, strict=True))
+        self._to_send = self._sent = None
+        # the first sample of the batch is another one's, too
+        counts = dict(weights) if n_own else dict.fromkeys(weights, 0.0)
+        if weights and totals is None:
+            added = self._added(torch.stack([*map(self._number, counts.values())]))
+            totals = dict(zip(weights, added, strict=True))
+        self.totals = {name: (totals or {})[name] for name in weights}
+        for name, total in self.totals.items():
+            self._factors[name] = self._factor(counts[name], total, whole)
+            # a GPU is waited for where there are weights of classes alone: the gradients of a mean of weights of 0 are
+            # no numbers, and those of a mean of nothing are 0
+            is_waited_for = getattr(total, "is_cpu", True) or getattr(weights[name], "dtype", None) == torch.float64
+            if is_waited_for and counts[name] == 0 and total > 0:
+                self._empty.add(name)
+
+    def _factor(self, count: Any, total: Any, whole: float) -> torch.Tensor | float:
         # where nothing counts in any of them it is in each what it is in one process: no number
-        self._factors |= dict(zip(weights, torch.where(total > 0, counts / total * whole, 1.0), strict=True))
-        # a GPU is waited for where there are weights of classes alone: the gradients of a mean of weights of 0 are
-        # no numbers, and those of a mean of nothing are 0
-        if counts.is_cpu or any(isinstance(one, torch.Tensor) and one.is_floating_point() for one in weights.values()):
-            is_empty = ((counts == 0) & (total > 0)).tolist()
-            self._empty = {name for name, one in zip(weights, is_empty, strict=True) if one}
+        if isinstance(total, (int, float)):
+            return count / total * whole if total > 0 else 1.0
+        count, total = self._number(count), self._number(total)
+        return torch.where(total > 0, count / total * whole, 1.0)
 
     def weighed(self, losses: Mapping[str, Any], predictions: Mapping[str, Any]) -> dict[str, Any]:
         """Return losses of the share as they count; one that counts nothing may be no number.

@@ -58,8 +58,8 @@ POINTS = [
         point="processes",
         what="what counts in the sample that a process without one stands in with counts twice",
         file="delira/backends/torch/group.py",
-        old="if not n_own:  # the first",
-        new="if False:  # the first",
+        old="dict(weights) if n_own else dict.fromkeys(weights, 0.0)",
+        new="dict(weights)",
         test=f"{TESTS}::test_losses_that_count_something_else_than_samples_are_exact[each]",
     ),
     PutBack(
@@ -122,8 +122,8 @@ POINTS = [
         point="processes",
         what="a batch in which nothing counts is an update of several processes, with nonfinite='skip'",
         file="delira/backends/torch/group.py",
-        old="counts / total * whole, 1.0)",
-        new="counts / total * whole, 0.0)",
+        old="count / total * whole, 1.0)",
+        new="count / total * whole, 0.0)",
         test=f"{AGREED}::test_losses_that_are_sums_or_count_nothing_are_those_of_one_process[each]",
     ),
     PutBack(
