@@ -60,7 +60,7 @@ POINTS = [
         file="delira/backends/torch/group.py",
         old="dict(weights) if n_own else dict.fromkeys(weights, 0.0)",
         new="dict(weights)",
-        test=f"{TESTS}::test_losses_that_count_something_else_than_samples_are_exact[each]",
+        test=f"{TESTS}::test_losses_that_count_something_else_than_samples_are_exact[changed in a share]",
     ),
     PutBack(
         point="processes",
