@@ -122,6 +122,7 @@ def dot(y_true, y_pred):
 
 
 def test_metrics_and_fits_have_the_same_bits_wherever_they_are_computed(tmp_path):
+    pytest.importorskip("skops", reason="checkpoints with an estimator need the package 'skops'")
     from sklearn.decomposition import PCA
     from threadpoolctl import threadpool_info, threadpool_limits
 
