@@ -15,11 +15,8 @@ from delira.backends.torch import watching
 from delira.errors import NetworkError, WorkerLostError
 from delira.utils.arrays import iterate_leaves, map_leaves
 
-_HERE = "127.0.0.1"
 #: of an all-reduce at a time, in elements: so much memory is needed beside the gradients
 _BUCKET = 1 << 23
-#: seconds between two looks
-_LOOK = 0.02
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 
@@ -147,9 +144,8 @@ class TorchGroup:
         # the first sample of the batch is another one's, too
         counts = dict(weights) if n_own else dict.fromkeys(weights, 0.0)
         if weights and totals is None:
-            added = self._added(torch.stack([*map(self._number, counts.values())]))
-            totals = dict(zip(weights, added, strict=True))
-        self.totals = {name: (totals or {})[name] for name in weights}
+            totals = dict(zip(weights, self._added(torch.stack([*map(self._number, counts.values())])), strict=True))
+        self.totals = dict(totals or {})
         for name, total in self.totals.items():
             self._factors[name] = self._factor(counts[name], total, whole)
             # a GPU is waited for where there are weights of classes alone: the gradients of a mean of weights of 0 are
