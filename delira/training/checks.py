@@ -17,6 +17,7 @@ from delira.frameworks import WRITTEN_IN
 from delira.metrics import MetricSet
 from delira.metrics.direction import as_mode
 from delira.metrics.scoring import reads_as
+from delira.metrics.tree.criteria import adds_up
 from delira.models.abstract_network import AbstractNetwork
 from delira.runs.results import GuardLog
 from delira.settings.config import TrainerConfig
@@ -39,6 +40,7 @@ def check_network(network: Network, config: TrainerConfig, backend: Backend) -> 
     if isinstance(network, AbstractNetwork) and not hasattr(network, "init_kwargs"):
         raise NetworkError(f"{type(network).__name__}.__init__ must call super().__init__() first")
     _check_frameworks(config, backend)
+    _check_parts(config)
 
 
 def check_methods(network: Network, config: TrainerConfig, backend: Backend) -> None:
@@ -74,6 +76,16 @@ def _check_frameworks(config: TrainerConfig, backend: Backend) -> None:
                 f"{setting} is {named.__name__} of the package {package!r}, but the network is of the backend "
                 f"{backend.name!r}, which takes those of {' and '.join(backend.packages)}"
             )
+
+
+def _check_parts(config: TrainerConfig) -> None:
+    """Refuse sums over samples where batches are computed in parts, over which means are taken."""
+    if config.guards.micro_batches != 1 and (sums := [name for name, loss in config.losses.items() if adds_up(loss)]):
+        raise ConfigError(
+            f"losses[{sums[0]!r}] is a sum over samples, but micro_batches={config.guards.micro_batches!r} takes the "
+            "mean over the parts of a batch, so it would learn from, and record, a part of the sum; use "
+            "reduction='mean', or leave micro_batches out"
+        )
 
 
 def report_at_start(run: Run, plan: TrainingPlan) -> None:

@@ -14,6 +14,7 @@ from delira.training.epoch import Feed, StepValues, batches_again, batches_sourc
 from delira.training.objective import Objective, telling_the_end
 from delira.training.predictor import Evaluation
 from delira.training.run import Run, TrainingPlan, Tree, own_generators, seed_generators
+from delira.training.share import refuse_others
 from delira.training.step import TrainingStep
 
 #: entry of a checkpoint: names of the running statistics in its ``"model"`` that are of the averaged weights
@@ -334,9 +335,13 @@ class Watcher:
 
     def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
         """Show a prepared batch, and take what was made of it."""
+        run = self._run
+        if not self.number and run.ranks.group is not None:
+            what = f"the first validation batch of epoch {run.state.epoch + 1}"
+            refuse_others(run, prepared, what, "the validation data and predicts its share")
         if not self._is_shown:
             return prepared
-        self._run.hook_state[keys.BATCH] = self.number
+        run.hook_state[keys.BATCH] = self.number
         given = prepared if self.kept is None else self._objective.before_prediction(prepared)
         return self._objective.step.sampled(given, "on_sample_validation")
 

@@ -34,14 +34,36 @@ def begin_step(run: Run, batch: Mapping[str, Any]) -> None:
     ranks.group.follow(run.network)
     if run.makes_shares:
         _draw_apart(run)
-    if state.step_in_epoch or run.makes_shares:
-        return
+    if not state.step_in_epoch and not run.makes_shares:
+        refuse_others(
+            run, batch, f"the first batch of epoch {state.epoch + 1}", "the training data and learns its share"
+        )
+
+
+def refuse_others(run: Run, batch: Mapping[str, Any], what: str, of_which: str) -> None:
+    """Refuse a batch that is another one in another process.
+
+    Parameters
+    ----------
+    run
+        The run.
+    batch
+        The batch, in this process.
+    what, of_which
+        What it is, and what each process goes through and does.
+
+    Raises
+    ------
+    DataError
+        If it is another one.
+    """
+    ranks = run.ranks
     told = ranks.group.exchange(fingerprint_of(map_leaves(_comparable, run.backend.arrays.to_numpy(dict(batch)))))
     if others := [rank for rank, one in enumerate(told) if one != told[0]]:
         raise DataError(
-            f"the first batch of epoch {state.epoch + 1} is another one in process {others[0]} than in the first one: "
-            f"each of the {ranks.size} processes goes through all of the training data and learns its share of every "
-            "batch; have the data draw by a seed, as numpy.random.default_rng(0), or give a BaseDataManager"
+            f"{what} is another one in process {others[0]} than in the first one: each of the {ranks.size} processes "
+            f"goes through all of {of_which} of every batch; have the data draw by a seed, as "
+            "numpy.random.default_rng(0), or give a BaseDataManager"
         )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from delira.errors import ConfigError
 from delira.settings.config import read_settings
 from delira.training.run import Run
 from delira.training.step import TrainingStep
@@ -89,3 +90,19 @@ def test_other_errors_and_fixed_numbers_of_parts_are_not_tried_again(run):
     with pytest.raises(OutOfMemory):
         call(run, Half(largest=1))
     assert run.state.micro_batches == 2
+
+
+@pytest.mark.parametrize("micro_batches", [2, "auto"])
+def test_sums_over_samples_are_refused(kit, tmp_path, micro_batches):
+    """Parts are averaged: the sum of a batch would be learned and recorded as the mean of the sums of its parts."""
+
+    class Sum:
+        reduction = "sum"
+
+        def __call__(self, prediction, target):
+            return kit.loss(prediction, target)
+
+    kit.trainer(tmp_path / "whole", losses={"mse": Sum()})
+    message = rf"losses\['mse'\] is a sum over samples, but micro_batches={micro_batches!r}"
+    with pytest.raises(ConfigError, match=message):
+        kit.trainer(tmp_path / "parts", losses={"mse": Sum()}, micro_batches=micro_batches)

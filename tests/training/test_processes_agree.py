@@ -155,6 +155,14 @@ def test_data_that_differ_between_processes_are_refused(tmp_path):
         train(tmp_path, Drawn(is_seeded=False), **TWO)
 
 
+def test_validation_data_that_differ_between_processes_are_refused(tmp_path):
+    """Each predicts its share of its own data, and metrics compare all of it with the targets of the first one's."""
+    message = r"the first validation batch of epoch 1 is another one in process 1 .* predicts its share"
+    with pytest.raises(DataError, match=message):
+        train(tmp_path / "differ", data(), val=Drawn(is_seeded=False), **TWO)
+    check_same(train(tmp_path / "one", data(), val=Drawn()), train(tmp_path / "two", data(), val=Drawn(), **TWO))
+
+
 def test_a_batch_normalisation_gets_shares_of_two_samples(tmp_path, caplog):
     """Of the last batch, of three samples, the first process has all; what no share can cure is told with its cure."""
     trainer = train(tmp_path / "run", data(), batchnorm=True, **TWO)

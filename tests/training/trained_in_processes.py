@@ -168,7 +168,7 @@ def of_gan(model, cls, **params):
 
 def train(
     path, manager, epochs=2, optimizer_cls="SGD", closure=None, network=Net, dropout=0.0, batchnorm=False, before=None,
-    **how,
+    val=None, **how,
 ):  # fmt: skip
     """Train in a folder, or go on there; the trainer, with which ``before`` was called."""
     params = {"SGD": {"lr": 0.01, "momentum": 0.9}}.get(optimizer_cls, {"lr": 0.01})
@@ -183,7 +183,7 @@ def train(
     )  # fmt: skip
     if before is not None:
         before(trainer)
-    trainer.train(epochs, manager, manager)
+    trainer.train(epochs, manager, manager if val is None else val)
     return trainer
 
 
