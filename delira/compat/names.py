@@ -234,7 +234,7 @@ GONE: dict[tuple[str, ...], dict[str, str]] = {
         "get_image_format_and_axis": "keras.config.image_data_format()",
     },
     _MODEL_PACKAGES: {
-        "DataParallelPyTorchNetwork": "the network itself: PyTorch has one GPU for now, device='auto' of the trainer",
+        "DataParallelPyTorchNetwork": "the network itself, and gpu_ids=[0, 1] of the trainer",
         "DataParallelTfEagerNetwork": "the network itself, and gpu_ids=[0, 1] of the trainer",
         "scale_loss": "with optimizers['default'].scale_loss(loss) as scaled: scaled.backward()",
         "AbstractChainerNetwork": "AbstractPyTorchNetwork, AbstractTfNetwork, …; AbstractNetwork for plain Python",

@@ -343,6 +343,7 @@ def closure_over_scales(closure: Callable[..., Results]) -> Callable[..., Result
         kwargs["hooks"] = dataclasses.replace(hooks, criterion=(weigh, *hooks.criterion))
         return closure(model, data_dict, optimizers, losses, metrics, fold, **kwargs)
 
+    over_scales.is_over_scales = True  # type: ignore[attr-defined]
     return over_scales
 
 

@@ -122,6 +122,21 @@ def begin_share(run: Run, prepared: Mapping[str, Any], n_samples: int) -> tuple[
     return *ranks.share(prepared, n_samples), n_samples
 
 
+def own_part(run: Run, batch: Mapping[str, Any], n_samples: int) -> Mapping[str, Any]:
+    """Return what this process learned of a batch as it was loaded.
+
+    Parameters
+    ----------
+    run
+        The run.
+    batch
+        The whole batch, or the share that was made here.
+    n_samples
+        Of the whole batch.
+    """
+    return batch if run.ranks.group is None or run.makes_shares else run.ranks.share(batch, n_samples)[0]
+
+
 def join_shares(
     run: Run,
     result: Result,
@@ -131,7 +146,8 @@ def join_shares(
 ) -> tuple[Result, Mapping[str, Any], dict[str, Any]]:
     """Return metrics, losses and predictions of the whole batch, the batch as metrics read it, and what losses count.
 
-    Metrics are computed of all predictions; losses are means, weighted by what they count in each share, or sums.
+    Metrics are computed of all predictions, those of a closure of one's own are means over samples; losses are means,
+    weighted by what they count in each share, or sums.
 
     Parameters
     ----------
@@ -154,15 +170,16 @@ def join_shares(
     # a closure of one's own may give others than it has learned by
     losses, metrics, run.stop_signals.received = ranks.group.joined(losses, metrics, run.has_default_closure)
     over_epoch = None if running is None else running.over_epoch
-    if config.train_metrics or over_epoch is not None:
-        read = scoring.keys_of(config.train_metrics, config.keys_of(config.train_metrics)).values()
+    measured = config.train_metrics if run.has_default_closure else {}
+    if measured or over_epoch is not None:
+        read = scoring.keys_of(measured, config.keys_of(measured)).values()
         targets = _entries(prepared, itertools.chain.from_iterable(read))
         made = {} if over_epoch is None or not run.makes_shares else _entries(batch, over_epoch.entries)
         joined = ranks.join({"predictions": predictions, "targets": targets, "batch": made}, n_samples)
         predictions, batch = joined["predictions"], {**batch, **joined["batch"]}
-        if config.train_metrics:
+        if measured:
             whole = {**prepared, **joined["targets"]}
-            metrics |= run.backend.step.measure(config.train_metrics, config.metric_keys, predictions, whole)
+            metrics |= run.backend.step.measure(measured, config.metric_keys, predictions, whole)
     return (metrics, losses, predictions), batch, ranks.group.totals
 
 

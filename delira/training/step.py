@@ -22,7 +22,7 @@ from delira.training.loss_weights import LossWeights
 from delira.training.objective import CARRIED, Events, Objective, Result
 from delira.training.run import Run
 from delira.training.saving import PhaseTimes
-from delira.training.share import begin_share, begin_step, join_shares
+from delira.training.share import begin_share, begin_step, join_shares, own_part
 from delira.utils.arrays import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -117,8 +117,9 @@ class TrainingStep:
         if self._times.is_sampling:
             self._times.mark("other")  # what came before the step
         result = self.compute(prepared, n_own, is_last, taken)
+        own, whole = result[-1], batch
         if run.ranks.group is None:
-            whole, weights = batch, self.loss_weights(prepared)
+            weights = self.loss_weights(prepared)
         else:
             result, whole, weights = join_shares(run, result, prepared, batch, n_samples)
         step_metrics, step_losses, predictions = result
@@ -135,11 +136,11 @@ class TrainingStep:
             running.over_epoch.update({**arrays, **host})
         if callbacks.hears("at_iter_end"):
             self._events.notify(
-                "at_iter_end", data_dict=batch, curr_epoch=state.epoch + 1, train=True,
-                losses=step_losses, metrics=step_metrics, predictions=predictions, **counters,
+                "at_iter_end", data_dict=own_part(run, batch, n_samples), curr_epoch=state.epoch + 1, train=True,
+                losses=step_losses, metrics=step_metrics, predictions=own, **counters,
             )  # fmt: skip
         if self.shows_steps:
-            self._objective.after_step(prepared, result, self._compiled.carried)
+            self._objective.after_step(prepared, (step_metrics, step_losses, own), self._compiled.carried)
             self._events.fire("on_step_training")
 
     def compute(self, prepared: dict[str, Any], n_samples: int, is_last: bool, counters: dict[str, int]) -> Result:
@@ -269,7 +270,8 @@ class TrainingStep:
         arguments = {
             "optimizers": run.optimizers,
             "losses": config.losses,
-            "metrics": config.train_metrics if run.ranks.group is None else {},
+            # those of the default closure are computed of the predictions of all processes
+            "metrics": config.train_metrics if run.ranks.group is None or not run.has_default_closure else {},
             "fold": run.fold,
             "hooks": run.hooks,
             "key_mapping": run.key_mapping,

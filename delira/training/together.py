@@ -14,7 +14,7 @@ from delira import state as keys
 from delira.contract.process_settings import SettingsOfProcess
 from delira.data_loading import BaseDataManager
 from delira.errors import ConfigError, TrainingInterrupted, TrialPruned, WorkerLostError, listed
-from delira.metrics.tree.criteria import adds_up
+from delira.metrics.tree.criteria import adds_up, weigh
 from delira.settings.config import TrainerConfig
 from delira.training.launched import Launch, LaunchedHandle, follows, launched, led
 from delira.training.ranks import ALONE, Ranks, number_of_processes, resolve_devices
@@ -154,7 +154,6 @@ def in_all_processes(trainer: "BaseNetworkTrainer", plan: "TrainingPlan") -> Ite
     from delira.execution.executor import usable_cores
 
     _check(trainer, plan, size)
-    _tell_what_differs(run, size)
     launch = launched(devices)
     threads = run.config.num_threads or max(1, usable_cores() // (size if launch is None else launch.local_size))
     seconds = GIVES_UP_AFTER
@@ -232,6 +231,7 @@ def _joined(run: "Run", plan: "TrainingPlan", group: Any) -> Iterator[None]:
     is_planned = isinstance(batch_size, int) and batch_size >= 2 * group.size
     least = 2 if needs_two and is_planned and not run.config.sync_batchnorm else 1
     run.ranks = dataclasses.replace(_ranks(group, run.config), least=least)
+    _tell_what_differs(run, group)
     together = group.normalising(run.network) if run.config.sync_batchnorm else contextlib.nullcontext()
     run.stop_signals.is_shared = True
     for optimizer in run.optimizers.values():
@@ -276,17 +276,31 @@ def _check(trainer: "BaseNetworkTrainer", plan: "TrainingPlan", size: int) -> No
             )
 
 
-def _tell_what_differs(run: "Run", size: int) -> None:
-    names = sorted(run.backend.weights.statistics_names(run.network))
-    if names and not run.config.sync_batchnorm:
+def _tell_what_differs(run: "Run", group: Any) -> None:
+    names, config = sorted(run.backend.weights.statistics_names(run.network)), run.config
+    if (names or group.normalises(run.network)) and not config.sync_batchnorm:
+        kept = f", and the running statistics ({listed(names, 2)}) are those of the first one's shares" if names else ""
         run.warn_once(
-            f"each of the {size} processes normalises its share of a batch by itself, and the running statistics "
-            f"({listed(names, 2)}) are those of the first one's shares; normalise by groups if they are small"
+            f"each of the {group.size} processes normalises its share of a batch by itself{kept}; normalise by groups "
+            "if they are small"
         )
-    if not run.has_default_closure and (sums := [name for name, loss in run.config.losses.items() if adds_up(loss)]):
+    if not run.has_default_closure and (sums := [name for name, loss in config.losses.items() if adds_up(loss)]):
         run.warn_once(
             f"{listed(sums, 3)}: a sum, in a closure of your own, which is taken to learn means: what is learned of a "
-            f"batch is the mean of the sums over its {size} shares; use reduction='mean'"
+            f"batch is the mean of the sums over its {group.size} shares; use reduction='mean'"
+        )
+    if not run.has_default_closure and config.train_metrics:
+        run.warn_once(
+            f"{listed(sorted(config.train_metrics), 3)}: computed in a closure of your own, of its share of a batch; "
+            "what is recorded is the mean over samples of the shares' values, which for a metric that is no mean over "
+            "samples is not that of the batch; metrics=… is computed of all predictions of the epoch"
+        )
+    counting = [name for name, loss in config.losses.items() if weigh(loss) is not None]
+    if getattr(run.closure, "is_over_scales", False) and counting:
+        run.warn_once(
+            f"{listed(counting, 3)}: over outputs of several scales, what it counts in a share is known of the finest "
+            "one alone; with ignored targets or weights of classes it is not quite that of one process, and no number "
+            "if no target of a coarser output counts in a share"
         )
 
 

@@ -1,5 +1,6 @@
 """Several processes that train one network agree on its data, its losses, its random numbers and its buffers."""
 
+import copy
 import functools
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from problems import linear_problem
 
 from delira.data_loading import BaseDataManager, SequentialSampler
-from delira.errors import DataError
+from delira.errors import ConfigError, DataError
 from delira.metrics.tree.criteria import adds_up
 from delira.training.ranks import Ranks
 
@@ -16,17 +17,26 @@ torch = pytest.importorskip("torch", reason="networks of the package 'torch', wh
 from trained_in_processes import (  # noqa: E402
     Broken,
     Classes,
+    Deep,
     Drawn,
     Fixed,
     Following,
     Noisy,
     Pixels,
+    SameSamples,
+    Unfollowed,
+    joint_closure,
+    measuring_closure,
+    of_deep,
     plain_closure,
     rmse_of_step,
     train,
     values_of,
     weights_of,
 )
+
+from delira.backends.torch.group import TorchGroup  # noqa: E402
+from delira.models import ResidualUNet2dPyTorch  # noqa: E402
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -189,3 +199,66 @@ def test_a_sum_in_a_closure_of_ones_own_is_told(tmp_path, caplog):
     losses = {"mse": torch.nn.MSELoss(reduction="sum")}
     train(tmp_path, data(8), closure=plain_closure, losses=losses, epochs=1, optimizer_cls="Adam", **TWO)
     assert "mse: a sum, in a closure of your own, which is taken to learn means" in caplog.text
+
+
+def test_metrics_of_a_closure_of_ones_own_are_what_it_computes(tmp_path, caplog):
+    """What it measures nobody else knows: of a mean over samples the mean over the shares is that of the batch."""
+    how = {"closure": measuring_closure, "train_metrics": {"again": torch.nn.functional.mse_loss}}
+    one = train(tmp_path / "one", data(), **how)
+    assert "computed in a closure of your own" not in caplog.text
+    two = train(tmp_path / "two", data(), **how, **TWO)
+    assert values_of(one)[0]["again"] != pytest.approx(values_of(one)[0]["mse"], rel=0.01)
+    check_same(one, two)
+    assert "again: computed in a closure of your own, of its share of a batch" in caplog.text
+
+
+def test_a_loss_that_several_optimizers_learn_from(tmp_path):
+    """It is that of one process, or is refused: who scaled it can tell, the others cannot."""
+    how = {"network": Deep, "optim_fn": of_deep}
+    one = train(tmp_path / "one", data(), closure=joint_closure(None), **how)
+    check_same(one, train(tmp_path / "two", data(), closure=joint_closure(None), **how, **TWO))
+    check_same(one, train(tmp_path / "scaled", data(), closure=joint_closure("layers"), **how))
+    with pytest.raises(ConfigError, match="cannot tell whether these are scaled, too; call backward"):
+        train(tmp_path / "both", data(), closure=joint_closure("layers"), **how, **TWO)
+
+
+@pytest.mark.parametrize("metrics", [{}, {"rmse": rmse_of_step}], ids=["no metrics", "metrics"])
+def test_callbacks_see_inputs_targets_and_predictions_of_the_same_samples(tmp_path, metrics):
+    seen = SameSamples()
+    train(tmp_path, data(11), 1, callbacks=[seen], train_metrics=metrics, **TWO)
+    assert seen.sizes == 2 * ((4, 4, 4),) + 2 * ((2, 2, 2),)
+
+
+def test_a_network_that_normalises_by_batches_in_validations_gets_whole_ones(tmp_path, caplog):
+    how = {"network": Unfollowed, "epochs": 1, "before": lambda trainer: trainer.scale_rates(1e-9)}
+    one = train(tmp_path / "one", data(), **how)
+    two = train(tmp_path / "two", data(), **how, **TWO)
+    for name in ("val_squares", "val_mse"):
+        assert values_of(two)[0][name] == pytest.approx(values_of(one)[0][name], rel=1e-6)
+    assert "each of the 2 processes normalises its share of a batch by itself; normalise by groups" in caplog.text
+
+
+def test_layers_that_normalised_together_are_the_networks_own_again():
+    """With two names in one layer, and with the statistics of a network that was moved meanwhile."""
+    network = torch.nn.Module()
+    network.first = network.second = torch.nn.BatchNorm1d(3)
+    own = network.first
+    with TorchGroup.normalising(None, network):
+        assert type(network.first) is type(network.second) is torch.nn.SyncBatchNorm
+        network.first._buffers.update({name: one + 1 for name, one in network.first._buffers.items()})
+        network.eval()
+    assert network.first is network.second is own
+    assert not own.training
+    np.testing.assert_array_equal(own.running_mean, np.ones(3))
+
+
+def test_losses_over_scales_that_may_ignore_targets_are_told(tmp_path, caplog):
+    network = ResidualUNet2dPyTorch(3, channels=(4, 6, 6), n_units=1, deep_supervision=1)
+    rng = np.random.default_rng(0)
+    arrays = {"data": rng.normal(size=(4, 1, 8, 8)).astype(np.float32), "label": rng.integers(0, 3, (4, 8, 8))}
+    losses = {"ce": torch.nn.CrossEntropyLoss()}
+    how = {"network": lambda **_: copy.deepcopy(network), "losses": losses, "val_metrics": {}, "epochs": 1}
+    one = train(tmp_path / "one", BaseDataManager(arrays, 4), **how)
+    assert "over outputs of several scales" not in caplog.text
+    check_same(one, train(tmp_path / "two", BaseDataManager(arrays, 4), **how, **TWO))
+    assert "ce: over outputs of several scales, what it counts in a share is known of the finest" in caplog.text

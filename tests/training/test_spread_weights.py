@@ -9,7 +9,7 @@ import pytest
 from problems import linear_problem
 
 import delira
-from delira.data_loading import BaseDataManager
+from delira.data_loading import BaseDataManager, SequentialSampler
 from delira.errors import ConfigError, WorkerLostError
 from delira.io.shards import wrong_parts
 
@@ -69,6 +69,15 @@ def test_spread_weights_learn_what_one_process_does(tmp_path, name):
     assert type(several.network) is Deep
     groups = [group["params"] for group in several.optimizers["default"].optimizer.param_groups]
     assert all(any(one is weight for weight in several.network.parameters()) for group in groups for one in group)
+
+
+def test_the_weights_after_a_batch_that_is_left_out_are_those_of_the_update(tmp_path):
+    """It ends a group, and has no backward pass after which weights that are put together would be let go."""
+    arrays = {key: one.astype(np.float32) for key, one in linear_problem(32).items()}
+    arrays["label"][8:16] = np.inf
+    how = {"gradient_accumulation_steps": 2, "nonfinite": "skip", "val": data(), "epochs": 3}
+    manager = BaseDataManager(arrays, 8, sampler_cls=SequentialSampler)
+    check_same(train(tmp_path / "one", manager, network=Deep, **how), train(tmp_path / "two", manager, **how, **SPREAD))
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Networks, callbacks and closures that other processes import, and trainings of them."""
 
+import contextlib
 import threading
 import time
 
@@ -85,6 +86,14 @@ class Following(Net):
         return super().forward(x - self.mean)
 
 
+class Unfollowed(Net):
+    """It normalises by the batch in validations, too."""
+
+    def __init__(self, dropout=0.0, batchnorm=False):
+        super().__init__(dropout, batchnorm)
+        self.norm = torch.nn.BatchNorm1d(3, track_running_stats=False)
+
+
 class Deep(AbstractPyTorchNetwork):
     """Layers in a container, of which some have fewer rows than there are processes."""
 
@@ -151,6 +160,34 @@ def ignoring_closure(model, data_dict, optimizers, losses=None, metrics=None, fo
     loss.backward()
     optimizers["default"].step()
     return {}, {"mse": loss.detach()}, {"pred": pred.detach()}
+
+
+def measuring_closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+    """Written by hand; it measures something else than the predictions that it returns."""
+    _, found, predictions = ignoring_closure(model, data_dict, optimizers, losses)
+    values = {name: metric(predictions["pred"].tanh(), data_dict["label"]) for name, metric in metrics.items()}
+    return values, found, predictions
+
+
+def of_deep(model, cls, **params):
+    return {name: cls(getattr(model, name).parameters(), **params) for name in ("layers", "last")}
+
+
+def joint_closure(scaling):
+    """One loss that two optimizers learn from; the scope of one of them scales it, if any does."""
+
+    def closure(model, data_dict, optimizers, losses=None, metrics=None, fold=0, **kwargs):
+        pred = model(data_dict["data"])["pred"]
+        loss = losses["mse"](pred, data_dict["label"])
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        with optimizers[scaling].scale_loss(loss) if scaling else contextlib.nullcontext(loss) as scaled:
+            scaled.backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+        return {}, {"mse": loss.detach()}, {"pred": pred.detach()}
+
+    return closure
 
 
 def rmse_of_step(pred, label):
@@ -246,6 +283,18 @@ class Where(AbstractCallback):
         rank = torch.distributed.get_rank()
         with open(self.folder / f"{rank}.txt", "a") as file:
             file.write(f"{len(state[keys.X])}\n")
+
+
+class SameSamples(AbstractCallback):
+    """What a process sees after a step is of the same samples, which are those of its share."""
+
+    sizes = ()
+
+    def at_iter_end(self, trainer, *, data_dict, predictions, **facts):
+        self.sizes += ((len(data_dict["data"]), len(data_dict["label"]), len(predictions["pred"])),)
+
+    def on_step_training(self, state):
+        self.sizes += ((len(state[keys.X]), len(state[keys.Y_TRUE]["label"]), len(state[keys.Y_PRED])),)
 
 
 class Sleepy(AbstractCallback):

@@ -65,6 +65,8 @@ class TorchGroup:
     watch: watching.Watch | None = None
     #: number of the signal that this process got, which that of the first tells all
     signal: int | None = None
+    #: whether an optimizer has scaled a loss of the step at hand
+    is_scaled = False
     #: what losses at hand count in the whole batch, where that is not its samples
     totals: dict[str, Any]
     #: of random numbers, as they were before the share at hand
@@ -141,6 +143,7 @@ class TorchGroup:
         self._share, whole = n_own / n_samples, n_samples / max(n_own, 1)
         self._factors, self._empty = dict.fromkeys(sums, whole if n_own else 0.0), set()
         self._to_send = self._sent = None
+        self.is_scaled = False
         # the first sample of the batch is another one's, too
         counts = dict(weights) if n_own else dict.fromkeys(weights, 0.0)
         if weights and totals is None:
@@ -232,6 +235,8 @@ class TorchGroup:
         return float(self.signal or 0) if self.rank == 0 else 0.0
 
     def _number(self, value: Any) -> torch.Tensor:
+        if not isinstance(value, torch.Tensor):  # nobody waits for the device, as for what is copied to it
+            return torch.full((), float(value), dtype=torch.float64, device=self.device)
         return torch.as_tensor(value, dtype=torch.float64, device=self.device).detach().reshape(())
 
     @_telling_loss
@@ -250,7 +255,9 @@ class TorchGroup:
         for bucket in _buckets(learned):
             missing = [parameter.grad is None for parameter in bucket]
             parts = [_dense(parameter) for parameter in bucket]
-            there = torch.tensor([float(not lacks) for lacks in missing], dtype=parts[0].dtype, device=parts[0].device)
+            there = parts[0].new_ones(len(bucket))
+            if any(missing):
+                there = torch.tensor([float(not lacks) for lacks in missing]).to(there)
             more = self._taken_along(there)
             flat = torch.cat([*(part.reshape(-1) for part in parts), there, more])
             distributed.all_reduce(flat)
@@ -333,7 +340,7 @@ class TorchGroup:
     @staticmethod
     def normalises(network: torch.nn.Module) -> bool:
         """Return True if layers normalise by batches, which single values cannot be; of any kind, scripted or not."""
-        return any("BatchNorm" in getattr(layer, "original_name", type(layer).__name__) for layer in network.modules())
+        return any(_of_batches(network))
 
     @contextlib.contextmanager
     def normalising(self, network: torch.nn.Module) -> Iterator[None]:
@@ -347,16 +354,18 @@ class TorchGroup:
         found = [
             (parent, name, layer)
             for parent in network.modules()
-            for name, layer in parent.named_children()
+            for name, layer in parent._modules.items()  # a layer may have several names
             if isinstance(layer, batchnorm._BatchNorm) and not isinstance(layer, batchnorm.SyncBatchNorm)
         ]
+        layers = {layer: batchnorm.SyncBatchNorm.convert_sync_batchnorm(layer) for _, _, layer in found}
         for parent, name, layer in found:  # both have the same weights and statistics
-            setattr(parent, name, batchnorm.SyncBatchNorm.convert_sync_batchnorm(layer))
+            setattr(parent, name, layers[layer])
         try:
             yield
         finally:
             for parent, name, layer in found:
-                setattr(parent, name, layer.train(getattr(parent, name).training))
+                layer._buffers.update(layers[layer]._buffers)  # which are others if the network was moved
+                setattr(parent, name, layer.train(layers[layer].training))
 
     def spread(self, network: torch.nn.Module, optimizers: Mapping[str, Any]) -> Any:
         """Scope in which each process has a part of the weights; it gives the network to train."""
@@ -374,8 +383,8 @@ class TorchGroup:
     # ------------------------------------------------------------------ predictions
 
     def evaluates(self, network: torch.nn.Module) -> bool:
-        """Return True if a network is in evaluation mode."""
-        return not network.training
+        """Return True if a network predicts each sample by itself; layers without running statistics do not."""
+        return not network.training and all(layer.running_mean is not None for layer in _of_batches(network))
 
     @_telling_loss
     def rows(self, tree: Any, n_rows: int, wanted: Sequence[tuple[int, int]]) -> Any:
@@ -419,6 +428,11 @@ class TorchGroup:
         distributed.all_gather(parts, raw)
         cut = (_of_bytes(part, own)[start:stop] for part, (start, stop) in zip(parts, wanted, strict=True))
         return torch.cat([*cut])
+
+
+def _of_batches(network: torch.nn.Module) -> Iterator[Any]:
+    """Iterate over layers that normalise by batches."""
+    return (one for one in network.modules() if "BatchNorm" in getattr(one, "original_name", type(one).__name__))
 
 
 def _kind_of_rows(leaf: Any, n_rows: int) -> tuple[str, tuple[int, ...]] | None:

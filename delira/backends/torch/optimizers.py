@@ -110,6 +110,8 @@ class TorchOptimizer:
             if self._accumulates or self._is_part or self._parts or self.group is not None:
                 loss = loss * self._share()
                 self._is_scaled = True
+            if self.group is not None:
+                self.group.is_scaled = True
             yield self.scaler.scale(loss)
 
     def _share(self) -> float:
@@ -169,10 +171,17 @@ class TorchOptimizer:
         if self.update.skip_nonfinite:
             self._is_bad = self.group.any(self._is_bad)
         if not self._is_scaled:  # a closure of the user's differentiates its loss as it is
+            if self.group.is_scaled:
+                raise ConfigError(
+                    "the closure differentiates the loss of one optimizer by scale_loss, and updates with another "
+                    "one's gradients without it: several processes cannot tell whether these are scaled, too; call "
+                    "backward() of every loss as it is, or have each optimizer scale a loss of its own"
+                )
             share = self._share()
             for parameter in self._parameters():
                 if parameter.grad is not None:
                     parameter.grad.mul_(share)
+        self._is_scaled = False  # a loss that the closure differentiates after this is another one
 
     def add_gradients(self) -> None:
         """Add the gradients of all processes up now, as somebody looks at them; else it is done before the update."""

@@ -54,11 +54,14 @@ def spread(network: torch.nn.Module, optimizers: ByName, device_type: str) -> It
         raise ConfigError(f"shard=True cannot spread weights that have two names: {', '.join(tied)}; leave it out")
     if lazy := [name for name, weight in network.named_parameters() if is_lazy(weight)]:
         raise ConfigError(f"{', '.join(lazy)} have no shape yet; call the network once with a batch before shard=True")
-    mesh = distributed.device_mesh.init_device_mesh(device_type, (distributed.get_world_size(),))
+    # of the group that is there: one of the mesh's own would be looked after by nobody
+    world: Any = distributed.group.WORLD
+    mesh = distributed.device_mesh.DeviceMesh.from_group(world, device_type)
     network.to("cpu")  # it may have predicted
     made = copy.deepcopy(network)
     for layer in _blocks(made):
-        fsdp.fully_shard(layer, mesh=mesh)
+        # the outermost layer would keep its weights for a backward pass, which a batch that is left out does not have
+        fsdp.fully_shard(layer, mesh=mesh, reshard_after_forward=True)
     # checkpoints name the class that the network has without this
     type(made).__module__, type(made).__qualname__ = type(network).__module__, type(network).__qualname__
     for layer in made.modules():

@@ -116,8 +116,8 @@ POINTS = [
         point="16",
         what="losses with weights or targets left out are weighted by samples in an experiment",
         file="delira/training/step.py",
-        old="whole, weights = batch, self.loss_weights(prepared)",
-        new="whole, weights = batch, None",
+        old="            weights = self.loss_weights(prepared)",
+        new="            weights = None",
         test=f"{WEIGHTS}::test_losses_of_pytorch_are_those_of_the_whole_data_set",
     ),
     PutBack(
