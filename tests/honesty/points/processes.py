@@ -4,6 +4,7 @@ from put_back import PutBack
 
 TESTS = "tests/training/test_several_processes.py"
 AGREED = "tests/training/test_processes_agree.py"
+SPREAD = "tests/training/test_spread_weights.py"
 
 POINTS = [
     PutBack(
@@ -149,5 +150,45 @@ POINTS = [
         old="enumerate(told) if one != told[0]]",
         new="enumerate(told) if False]",
         test=f"{AGREED}::test_data_that_differ_between_processes_are_refused",
+    ),
+    PutBack(
+        point="processes",
+        what="validations measure predictions of each process's own data",
+        file="delira/training/evaluation.py",
+        old="if not self.number and run.ranks.group is not None:",
+        new="if False:",
+        test=f"{AGREED}::test_validation_data_that_differ_between_processes_are_refused",
+    ),
+    PutBack(
+        point="processes",
+        what="metrics of a closure of one's own are computed anew, of other entries",
+        file="delira/training/share.py",
+        old="config.train_metrics if run.has_default_closure else {}",
+        new="config.train_metrics",
+        test=f"{AGREED}::test_metrics_of_a_closure_of_ones_own_are_what_it_computes",
+    ),
+    PutBack(
+        point="processes",
+        what="gradients that another optimizer has scaled are scaled once more",
+        file="delira/backends/torch/optimizers.py",
+        old="if self.group.is_scaled:",
+        new="if False:",
+        test=f"{AGREED}::test_a_loss_that_several_optimizers_learn_from",
+    ),
+    PutBack(
+        point="processes",
+        what="layers without running statistics normalise parts of batches in validations",
+        file="delira/backends/torch/group.py",
+        old=" and all(layer.running_mean is not None for layer in _of_batches(network))",
+        new="",
+        test=f"{AGREED}::test_a_network_that_normalises_by_batches_in_validations_gets_whole_ones",
+    ),
+    PutBack(
+        point="processes",
+        what="a batch is computed with spread weights of before the update",
+        file="delira/backends/torch/sharding.py",
+        old=", reshard_after_forward=True",
+        new="",
+        test=f"{SPREAD}::test_the_weights_after_a_batch_that_is_left_out_are_those_of_the_update",
     ),
 ]
