@@ -20,11 +20,13 @@ _log = logging.getLogger("delira")
 OWN = ".mirror"
 #: in it, of each process: second names of what is to be copied
 _STAGED = "staged"
-#: what is written line by line: copied to the end of its last whole line
-_BY_LINES = (".jsonl", ".csv", ".log", ".txt", ".journal")
+#: what may grow line by line: copied up to where it was when it was looked at
+_GROWING = (".jsonl", ".csv", ".log", ".txt", ".journal")
+#: what delira writes line by line: copied to the end of its last whole line, as what follows is half of one
+_BY_LINES = re.compile(r"(.*/)?((ledger|history|hashes)\.jsonl|history\.csv|study\.journal)")
 _LOGS, _TRIALS = "logs", "trials"
 #: of what changes while a run is at work, what it resumes from: such files belong together, and none is left out
-_RESUMED_FROM = re.compile(r"(.*/)?(checkpoints/.+|(ledger|history|hashes)\.jsonl|history\.csv|study\.journal)")
+_RESUMED_FROM = re.compile(rf"(.*/)?checkpoints/.+|{_BY_LINES.pattern}")
 #: of a scheduler, which has them for its own jobs alone
 _LEFT_OUT = ("slurm",)
 #: seconds between two copies of a log that grows, after which a folder that changes is tried again, and for which
@@ -244,8 +246,9 @@ class Snapshots:
             If the file is gone, or another one has its name.
         """
         path, staged = self.folder / name, self._staged / uuid.uuid4().hex
-        if path.suffix in _BY_LINES or _LOGS in name.split("/"):
-            _copy_grown(path, staged, mark)
+        is_log = _LOGS in name.split("/")
+        if path.suffix in _GROWING or is_log:
+            _copy_grown(path, staged, mark, is_of_lines=_BY_LINES.fullmatch(name) is not None, is_log=is_log)
             return staged
         if name in self._restless:
             if not _copy_whole(path, staged):
@@ -305,13 +308,17 @@ def _mark_of(about: os.stat_result) -> Mark:
     return about.st_ino, about.st_mtime_ns, about.st_size
 
 
-def _copy_grown(path: Path, staged: Path, mark: Mark) -> None:
-    """Copy what was in a file when it was looked at; of lines those that are whole."""
+def _copy_grown(path: Path, staged: Path, mark: Mark, *, is_of_lines: bool, is_log: bool) -> None:
+    """Copy what was in a file when it was looked at; of lines, and of what is written just now, those that are whole.
+
+    The last line of a file of a user that rests is complete, whether it ends as one or not.
+    """
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_ino != mark[0]:
             raise FileNotFoundError(f"{path} was replaced")
         content = file.read(mark[2])
-    if path.suffix in _BY_LINES and _LOGS not in path.parts:
+        is_written = _mark_of(os.fstat(file.fileno())) != mark
+    if (is_of_lines or is_written) and not is_log:
         content = content[: content.rfind(b"\n") + 1]
     staged.write_bytes(content)
 

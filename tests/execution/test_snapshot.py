@@ -47,6 +47,46 @@ def test_lines_are_whole(folder):
     assert found["fold_00/history.csv"] == entry("")
 
 
+@pytest.mark.parametrize("with_logs", [False, True])
+def test_a_file_of_a_user_that_rests_is_copied_to_its_end(with_logs, folder):
+    written = {
+        "fold_00/threshold.txt": "0.4375",
+        "fold_00/scores.csv": "case,score\na,1\nb,2",
+        "notes.log": "one\ntwo",
+        "own/cases.jsonl": '{"a": 1}',
+        "fold_00/my_history.csv": "epoch,loss\n1,0.5",
+    }
+    for name, text in written.items():
+        publish_text(folder / name, text)
+    snapshots = Snapshots(folder)
+    found = snapshots.take({}, with_logs=with_logs)
+    assert {name: found[name] for name in written} == {name: entry(text) for name, text in written.items()}
+    assert snapshots.left_out == set()
+
+
+def test_a_file_of_a_user_that_never_rested_is_cut_at_a_line_and_whole_at_the_end(folder, monkeypatch):
+    busy, written = folder / "fold_00" / "busy.txt", []
+
+    def write(text):
+        with open(busy, "a") as file:
+            file.write(text)
+
+    def look(about, mark_of=snapshot._mark_of):  # each time that somebody looks, something is written
+        if written:
+            write(written[0])
+        return mark_of(about)
+
+    write("one\n")
+    monkeypatch.setattr(snapshot, "_mark_of", look)
+    written.append("half")
+    snapshots = Snapshots(folder)
+    found = snapshots.take({})
+    assert found["fold_00/busy.txt"] == entry("one\n")
+    written.clear()
+    assert snapshots.take({}, with_logs=True)["fold_00/busy.txt"] == entry(busy.read_text())
+    assert not busy.read_text().endswith("\n")
+
+
 def test_what_was_seen_stays_though_it_is_replaced(folder):
     snapshots = Snapshots(folder)
     found = snapshots.take({})

@@ -114,6 +114,14 @@ POINTS = [
     ),
     PutBack(
         point="stores",
+        what="a text file of a user is cut at its last line feed in the mirror",
+        file="delira/execution/snapshot.py",
+        old="if (is_of_lines or is_written) and not is_log:",
+        new="if not is_log:",
+        test=f"{SNAPSHOT}::test_a_file_of_a_user_that_rests_is_copied_to_its_end",
+    ),
+    PutBack(
+        point="stores",
         what="the ledger is looked at after the folds, and names what is not copied",
         file="delira/execution/snapshot.py",
         old=(
