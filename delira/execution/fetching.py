@@ -187,16 +187,18 @@ class Fetching:
 
     def _renew(self, folder: Path) -> None:
         """Bring a run that went on elsewhere to its newest state, unless somebody is at work on it here."""
-        place, claim = self.place(folder.name), Claim.of(folder)
-        is_behind = claim is not None and place.run() == claim.run and _is_behind(place, claim)
-        if is_behind and _user_of(folder) is None:
+        place = self.place(folder.name)
+        if _is_behind(place, folder) and _user_of(folder) is None:
             _bring_up_to_date(place, folder, needed_of)
 
 
-def _is_behind(place: Place, claim: Claim) -> bool:
-    """Return True if a run that is mirrored went on, but not in the folder that a claim is of."""
-    newest = place.copies()[-1]
-    return newest >= claim.copy and (newest not in (claim.copy, claim.fetched) or place.is_ahead(claim))
+def _is_behind(place: Place, folder: Path) -> bool:
+    """Return True if the run of a folder is mirrored and went on, but not in that folder."""
+    newest, serial = place.newest_serial()
+    claim = Claim.of(folder)
+    if claim is None or not newest or place.run() != claim.run:
+        return False
+    return newest >= claim.copy and (newest not in (claim.copy, claim.fetched) or serial > claim.serial)
 
 
 def _bring_up_to_date(place: Place, folder: Path, wanted: Callable[[Place, Index], Collection[str]]) -> None:
@@ -407,7 +409,7 @@ def fetch(url: str | Path, out: str | Path = ".") -> Path:
             )
         if (user := _user_of(target)) is not None:
             raise FolderInUseError(f"{str(target)!r} is in use by {user}; wait until that has ended")
-        if _is_behind(place, claim):
+        if _is_behind(place, target):
             _bring_up_to_date(place, target, lambda _, index: index.all)
         else:
             missing = lambda index: [name for name in index.all if not (target / name).exists()]  # noqa: E731

@@ -199,8 +199,8 @@ class Place:
         ConfigError
             If another run is mirrored here, or this one went on elsewhere since the folder was fetched.
         """
-        copies, claim = self.copies(), Claim.of(folder)
-        newest = copies[-1] if copies else ""
+        newest, serial = self.newest_serial()
+        claim = Claim.of(folder)
         run = self.run()
         if run and (claim is None or claim.run != run):
             raise self.refusal(folder, claim)
@@ -209,7 +209,7 @@ class Place:
         elif (
             claim is not None
             and newest
-            and (newest not in (claim.copy, claim.fetched) or (claim.copy and self.is_ahead(claim)))
+            and (newest not in (claim.copy, claim.fetched) or (claim.copy and serial > claim.serial))
         ):
             raise ConfigError(
                 f"{str(folder)!r} is not the newest state of its run: {self.describe(newest)} went on with it from "
@@ -237,9 +237,14 @@ class Place:
                 "where the runs lie, on another disk if it is to outlive this one"
             )
 
-    def is_ahead(self, claim: Claim) -> bool:
-        """Return True if a copy went on since its folder wrote into it, or fetched it: somebody else did."""
-        return max(self.serials(claim.copy or claim.fetched), default=0) > claim.serial
+    def newest_serial(self) -> tuple[str, int]:
+        """Name of the newest copy, and number of its last index; empty and 0 if there is none.
+
+        Whoever compares them with the claim of a folder reads that afterwards: another process that copies the folder
+        writes its claim before its index, so that of the same copy a claim that is behind tells of somebody else.
+        """
+        copies = self.copies()
+        return (copies[-1], max(self.serials(copies[-1]), default=0)) if copies else ("", 0)
 
     def refusal(self, folder: Path, claim: Claim | None) -> ConfigError:
         """What is said to a folder where another run has the place."""

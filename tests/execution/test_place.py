@@ -129,6 +129,25 @@ def test_a_folder_that_was_restored_is_not_the_newest_state(place, tmp_path):
     assert place.claim(tmp_path).copy == claim.copy
 
 
+@pytest.mark.parametrize("looks_at", ["copies", "run", "serials"])
+def test_who_joins_while_another_process_copies_the_folder_is_let_in(looks_at, place, tmp_path, monkeypatch, caplog):
+    folder = tmp_path / "name" / "run"
+    claim = place.claim(folder)
+    look = getattr(Place, looks_at)
+
+    def copy_meanwhile(self, *arguments):
+        found = look(self, *arguments)
+        serial = Claim.of(folder).serial + 1
+        dataclasses.replace(claim, serial=serial).write(folder)  # before the index, as whoever copies does
+        place.write_index(index(copy=claim.copy, serial=serial, run=claim.run, files={}))
+        return found
+
+    monkeypatch.setattr(Place, looks_at, copy_meanwhile)
+    fetching.Fetching(place.store, "name", folder.parent).located(folder)
+    assert "went on elsewhere" not in caplog.text
+    assert place.claim(folder).copy == claim.copy
+
+
 def test_a_mirror_in_the_folder_of_the_run_is_refused(tmp_path):
     publish = Place(Store(str(tmp_path / "run" / "mirror")), "name/run")
     with pytest.raises(ConfigError, match="into itself; name a folder apart"):

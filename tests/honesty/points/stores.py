@@ -141,6 +141,22 @@ POINTS = [
     ),
     PutBack(
         point="stores",
+        what="who joins a run is refused where another process copies the folder in that moment",
+        file="delira/execution/place.py",
+        old=(
+            "        newest, serial = self.newest_serial()\n"
+            "        claim = Claim.of(folder)\n"
+            "        run = self.run()\n"
+        ),
+        new=(
+            "        claim = Claim.of(folder)\n"
+            "        run = self.run()\n"
+            "        newest, serial = self.newest_serial()\n"
+        ),
+        test=f"{PLACE}::test_who_joins_while_another_process_copies_the_folder_is_let_in",
+    ),
+    PutBack(
+        point="stores",
         what="two runs are mirrored to one place",
         file="delira/execution/place.py",
         old="if run and (claim is None or claim.run != run):",
