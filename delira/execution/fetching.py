@@ -16,6 +16,7 @@ from delira.errors import ConfigError, FolderInUseError, LeaseLostError, MirrorE
 from delira.execution.place import Claim, Index, Place
 from delira.execution.snapshot import Entry
 from delira.execution.store import Store, check_url, is_plain
+from delira.runs import fetched
 from delira.runs.folder import LEDGER, RunFolder
 from delira.runs.leases import Leases
 from delira.runs.ledger import events_in
@@ -198,6 +199,8 @@ def _is_behind(place: Place, folder: Path) -> bool:
     claim = Claim.of(folder)
     if claim is None or not newest or place.run() != claim.run:
         return False
+    if fetched.is_in_parts(folder):
+        return True
     return newest >= claim.copy and (newest not in (claim.copy, claim.fetched) or serial > claim.serial)
 
 
@@ -205,7 +208,9 @@ def _bring_up_to_date(place: Place, folder: Path, wanted: Callable[[Place, Index
     """Bring a run that went on elsewhere to its newest state, unless the state here is further."""
     newest = place.copies()[-1]
     who = place.describe(newest)
-    if further := _while_it_goes_on(place, lambda index: _told_if_further(place, index, folder)):
+    # what is of two moments is no state, and nobody has gone on from it
+    is_whole = not fetched.is_in_parts(folder)
+    if is_whole and (further := _while_it_goes_on(place, lambda index: _told_if_further(place, index, folder))):
         _log.warning(
             "%s went on elsewhere, by %s, but less far than here (%s); it goes on from what is here",
             folder, who, further,
@@ -304,7 +309,9 @@ def fetch_whole(
             raise ConfigError(f"there is no run at {place.url}, or nothing of it was copied yet")
         with contextlib.suppress(FileNotFoundError):
             names = wanted(place, index)
-            Claim(index.run).write(folder)  # whoever comes after a crash sees that this is not all
+            # whoever comes after a crash sees that this is not all, with the mirror and without it
+            fetched.begin(folder, place.url)
+            Claim(index.run).write(folder)
             for path in folder.glob("fold_*/checkpoints/checkpoint_*"):
                 name = path.relative_to(folder).as_posix()
                 if name not in index.all and not _ASIDE.search(name):
@@ -312,6 +319,7 @@ def fetch_whole(
                         files.publish_copy(path, path.with_name(f"{path.name}.superseded"))
                     path.unlink()
             bring(place, index, folder, names)
+            fetched.end(folder)
             serial = index.serial if index.copy == copies[-1] else 0
             Claim(index.run, fetched=copies[-1], serial=serial).write(folder)
             return index

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from delira.errors import CheckpointError, ConfigError, FolderInUseError, UnreadableError
 from delira.runs.differences import explain, find_differences, find_remarks, refusals, summarise
 from delira.runs.environment import environment, timestamp
+from delira.runs.fetched import refuse_in_parts
 from delira.runs.leases import Lease, Leases, worker
 from delira.runs.ledger import events_in, mended_end
 from delira.utils import files, lock
@@ -186,11 +187,10 @@ class RunFolder:
     ) -> None:
         if not self.path.is_dir():
             raise ConfigError(f"{str(self.path)!r} is no run folder: there is no such folder")
+        refuse_in_parts(self.path)
         self._enter(stack, facts, is_shared)
-        if self._others:
-            files.sweep_abandoned(self.path)
-        else:
-            files.sweep_partials(self.path)
+        sweep = files.sweep_abandoned if self._others else files.sweep_partials
+        sweep(self.path)
         changes = self.check_unchanged(facts, allow_changes)
         if self._others and changes:
             self._refuse_to_join(changes)

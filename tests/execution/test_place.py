@@ -14,6 +14,7 @@ from delira.execution.fetching import fetch_whole
 from delira.execution.place import Claim, Index, Place
 from delira.execution.snapshot import OWN, Entry
 from delira.execution.store import Store
+from delira.runs import fetched
 from delira.utils import files, lock
 from delira.utils.time import now
 
@@ -194,6 +195,18 @@ def test_checkpoints_of_another_state_are_set_aside(place, tmp_path):
     assert {path.name: path.read_bytes() for path in checkpoints.iterdir()} == {
         "checkpoint_last.zip": b"new", "checkpoint_epoch_9.zip.superseded": b"old",
     }  # fmt: skip
+
+
+def test_a_folder_of_two_moments_is_not_further_than_its_mirror(place, tmp_path):
+    name, folder = "fold_00/history.jsonl", tmp_path / "name" / "run"
+    store(place, {name: b"{}\n"})
+    place._write_owner(Claim(index().run, index().copy))
+    files.publish_text(folder / name, "{}\n" * 9)
+    Claim(index().run, fetched=index().copy, serial=index().serial).write(folder)
+    fetched.begin(folder, place.url)
+    fetching.Fetching(place.store, "name", folder.parent).located(folder)
+    assert (folder / name).read_text() == "{}\n"
+    assert not fetched.is_in_parts(folder)
 
 
 def test_names_that_lead_elsewhere_are_not_followed(tmp_path, monkeypatch, caplog):

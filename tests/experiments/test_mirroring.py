@@ -574,6 +574,42 @@ def test_a_run_that_is_further_here_than_where_it_went_on_is_kept(tmp_path, alon
     assert check_whole(place_of(mirror)).copy.startswith("00003-")
 
 
+@pytest.mark.parametrize("cure", ["mirror", "fetch"])
+def test_a_folder_whose_renewal_was_broken_off_is_of_two_moments_and_nothing_goes_on_from_it(
+    cure, tmp_path, alone, monkeypatch
+):
+    mirror, bring, brought = f"file://{tmp_path}/store", Place.fetch, []
+
+    def stop():
+        raise KeyboardInterrupt
+
+    def bring_a_part(self, index, name, folder):
+        if len(brought) == 3:
+            raise KeyboardInterrupt
+        brought.append(name)
+        bring(self, index, name, folder)
+
+    with pytest.raises(KeyboardInterrupt):
+        kfold(tmp_path / "first", AtEpoch(stop, 1, 0), mirror=mirror)
+    with pytest.raises(KeyboardInterrupt):
+        kfold(tmp_path / "second", AtEpoch(stop, 2, 1), mirror=mirror, resume="auto")
+    first = only_folder(tmp_path / "first")
+    monkeypatch.setattr(Place, "fetch", bring_a_part)
+    with pytest.raises(KeyboardInterrupt):
+        kfold(tmp_path / "first", mirror=mirror, resume="auto")
+    monkeypatch.setattr(Place, "fetch", bring)
+    ledger = (first / "ledger.jsonl").read_bytes()
+    for elsewhere in ({}, {"mirror": f"{mirror}-2"}):
+        for resume in ("auto", first):
+            with pytest.raises(ConfigError, match=rf"two moments.*delira fetch {mirror}/\S+ --out .*first'.*mirror="):
+                kfold(tmp_path / "first", resume=resume, **elsewhere)
+    assert (first / "ledger.jsonl").read_bytes() == ledger
+    if cure == "fetch":
+        assert fetch(mirror, tmp_path / "first") == first
+    asked = {"mirror": mirror} if cure == "mirror" else {}
+    assert stamp(kfold(tmp_path / "first", resume="auto", **asked)) == alone
+
+
 # ---- ends that nobody plans
 
 

@@ -193,6 +193,15 @@ POINTS = [
     ),
     PutBack(
         point="stores",
+        what="a run goes on from a folder whose renewal from a mirror was broken off",
+        file="delira/runs/folder.py",
+        old="        refuse_in_parts(self.path)\n",
+        new="",
+        test="tests/experiments/test_mirroring.py::"
+        "test_a_folder_whose_renewal_was_broken_off_is_of_two_moments_and_nothing_goes_on_from_it",
+    ),
+    PutBack(
+        point="stores",
         what="a run that went on elsewhere keeps checkpoints of before beside those of now",
         file="delira/execution/fetching.py",
         old="if name not in index.all and not _ASIDE.search(name):",
