@@ -56,7 +56,7 @@ class Mirror:
     Raises
     ------
     ConfigError
-        If the URL is none, or has a password or options in it.
+        If the URL is none, or has a password, a key or options in it.
     """
 
     url: str

@@ -20,6 +20,12 @@ _log = logging.getLogger("delira")
 _APPEARS_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 #: what stands before the path where an "@" is in that, and no password before it
 _WITH_PORT = re.compile(r"[^:@]+@[^:@]+:\d+")
+#: stores of whose URL a user, a container or a part of a path is what stands before an "@"; of others it is a key
+_WITH_NAME = {
+    *("sftp", "ssh", "ftp", "smb", "hdfs", "arrow_hdfs", "webhdfs", "root"),
+    *("abfs", "abfss", "az", "adl", "wasb", "wasbs", "oci", "ocilake"),
+    *("file", "local", "memory"),
+}
 _OPTIONS = (
     "endpoint, keys and other options come from the environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …) or from "
     "fsspec's configuration (~/.config/fsspec)"
@@ -32,7 +38,7 @@ def check_url(url: object, name: str = "mirror") -> str:
     Raises
     ------
     ConfigError
-        If it is none, or has a password or options in it: it is written into logs and messages.
+        If it is none, or has a password, a key or options in it: it is written into logs and messages.
     """
     text = str(files.as_path(url, name)) if isinstance(url, os.PathLike) else url
     if not isinstance(text, str) or not text.strip() or "\0" in text:
@@ -43,7 +49,7 @@ def check_url(url: object, name: str = "mirror") -> str:
         parts = urlsplit(text)
     except ValueError:  # which may show all of it
         raise ConfigError(f"{name} is no URL: its host cannot be read; write {name}='s3://bucket/folder'") from None
-    has_password = _has_password(text)
+    has_password = _has_password(text) or ("@" in parts.netloc and parts.scheme not in _WITH_NAME)
     shown = f"{text.partition('://')[0]}://{re.split('[?#]', text.partition('://')[2].rpartition('@')[2])[0]}"
     if has_password or parts.query or parts.fragment:
         what = "a password" if has_password else "options"

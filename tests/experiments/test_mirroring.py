@@ -449,6 +449,7 @@ def test_a_fetch_that_is_cut_goes_on_where_it_was(cuts, tmp_path, proxy, alone):
     [
         ("nowhere://bucket/folder", "Protocol not known: nowhere"),
         ("s3://key:secret@bucket/folder", "'s3://bucket/folder' was given with a password in it"),
+        ("s3://secret@bucket/folder", "'s3://bucket/folder' was given with a password in it"),
         ("s3://bucket/folder?key=secret", "'s3://bucket/folder' was given with options in it"),
         ("", "must be a URL or a path"),
         (5, "must be a URL"),
