@@ -29,7 +29,8 @@ class DataStream:
     ----------
     stream
         What ``iter`` gives samples of, once in each pass; or a function without arguments that returns such an
-        iterator. If it has ``set_epoch``, that is called with the number of the pass, from 0, before each.
+        iterator. If it has ``set_epoch``, that is called with the number of the pass, from 0, before each. A dataset
+        of Hugging Face is copied, and not the functions in it: what ``skip`` and ``take`` make of one shares its place.
     batch_size
         Samples per batch; None: the stream gives batches, as they are.
     n_batches
@@ -71,7 +72,9 @@ class DataStream:
         drop_last: bool = False,
         resume: str | None = None,
     ) -> None:
-        self.stream = _check_stream(stream)
+        self.stream = _apart(_check_stream(stream))
+        # what a validation reads, so that the training stays where it is; the same where nobody can copy it
+        self._beside = _apart(stream)
         self.batch_size = None if batch_size is None else check_count(batch_size, "batch_size", 1)
         #: batches of an epoch, None if nobody knows before its end
         self.n_batches = None if n_batches is None else check_count(n_batches, "n_batches", 1)
@@ -132,14 +135,15 @@ class DataStream:
         twin = copy.copy(self)
         twin._pass = twin._n_given = twin._n_samples = twin._in_epoch = 0
         twin._samples, twin._pending, twin._is_told, twin._is_over = None, None, True, False
-        before = copy.deepcopy(self.stream.state_dict()) if self._by_state else None  # type: ignore[attr-defined]
+        twin.stream = self._beside
+        before = self.state_dict() if self._by_state and self._beside is self.stream else None
         if self._by_state:
-            self.stream.load_state_dict(copy.deepcopy(self._beginning))  # type: ignore[attr-defined]
+            twin.stream.load_state_dict(copy.deepcopy(self._beginning))  # type: ignore[attr-defined]
         try:
             yield from twin
         finally:
-            if self._by_state:
-                self.stream.load_state_dict(before)  # type: ignore[attr-defined]
+            if before is not None:  # opened anew: an iterator of before and the state may know nothing of each other
+                self.load_state_dict(before)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where it stands, after the batch that was given last: plain values.
@@ -264,6 +268,27 @@ def _check_stream(stream: Any) -> Any:
     return stream
 
 
+def _apart(stream: Any) -> Any:
+    """A stream of Hugging Face, copied: those that ``skip``, ``take`` or ``map`` made of one share where they stand."""
+    if "_ex_iterable" not in getattr(stream, "__dict__", {}):
+        return stream
+    memo = {}
+    for part in _parts_of(stream):
+        for name, value in vars(part).items():  # the user's functions and what these read stay what they are
+            if callable(value) or name.endswith(("kwargs", "cache")):
+                memo[id(value)] = value
+    return copy.deepcopy(stream, memo)
+
+
+def _parts_of(stream: Any) -> Iterator[Any]:
+    """A stream of Hugging Face and what it is put together of."""
+    yield stream
+    found = getattr(stream, "__dict__", {})
+    for part in (found.get("_ex_iterable"), found.get("ex_iterable")):
+        if part is not None:
+            yield from _parts_of(part)
+
+
 def _has_state(stream: Any) -> bool:
     """Return True if it tells its position by itself; a ``StreamingDataset`` must be told it, and its loader not."""
     if not (hasattr(stream, "state_dict") and hasattr(stream, "load_state_dict")):
@@ -279,11 +304,8 @@ def _has_state(stream: Any) -> bool:
 
 def _has_shuffle_buffer(stream: Any) -> bool:
     """Return True if a stream of Hugging Face shuffles in a buffer, which its state leaves out."""
-    part = getattr(stream, "_ex_iterable", None)
-    while part is not None:
-        if type(part).__name__ == "BufferShuffledExamplesIterable":
-            return True
-        part = getattr(part, "ex_iterable", None)
+    if any(type(part).__name__ == "BufferShuffledExamplesIterable" for part in _parts_of(stream)):
+        return True
     return bool(getattr(getattr(stream, "_shuffling", None), "buffer_size", 0))
 
 

@@ -196,6 +196,92 @@ def test_a_validation_leaves_a_stream_where_it_was():
     assert labels(batches) == whole[2:]
 
 
+class Told(Plain):
+    """Keeps its place in the iterator, as loaders do, and begins at a state that was loaded."""
+
+    def __init__(self):
+        self.place, self.begins_at = 0, None
+
+    def __iter__(self):
+        places, self.begins_at = range(self.begins_at or 0, 22), None
+        for number in places:
+            self.place = number + 1
+            yield {"label": number}
+        self.place = 0
+
+    def state_dict(self):
+        return {"place": self.place if self.begins_at is None else self.begins_at}
+
+    def load_state_dict(self, state):
+        self.begins_at = state["place"]
+
+
+def counted():
+    datasets = pytest.importorskip("datasets")
+    return datasets.Dataset.from_dict({"label": list(range(40))}).to_iterable_dataset(num_shards=4)
+
+
+def skipped_and_taken():
+    stream = counted()
+    return DataStream(stream.skip(12), 4, n_batches=2), DataStream(stream.take(12), 4)
+
+
+def twice(make, **how):
+    stream = make()
+    return DataStream(stream, 4, n_batches=2, **how), DataStream(stream, 4, **how)
+
+
+def itself(make, **how):
+    stream = DataStream(make(), 4, n_batches=2, **how)
+    return stream, stream
+
+
+TRAINED_AND_VALIDATED = {
+    "skip and take": skipped_and_taken,
+    "one dataset": lambda: twice(counted),
+    "one dataset, skipping": lambda: twice(counted, resume="skip"),
+    "one stream": lambda: itself(counted),
+    "one stream of one's own": lambda: itself(Plain),
+    "one loader": lambda: itself(Told),
+}
+
+
+@pytest.mark.parametrize("kind", TRAINED_AND_VALIDATED)
+def test_a_validation_of_the_same_data_moves_no_place_to_go_on_from(kind):
+    def epoch(trained, validated):
+        given = labels(trained)
+        states.append(pickle.loads(pickle.dumps(trained.state_dict())))
+        validated_on.append(labels(validated.in_order()))
+        states.append(pickle.loads(pickle.dumps(trained.state_dict())))
+        return given
+
+    states, validated_on = [], []
+    streams = TRAINED_AND_VALIDATED[kind]()
+    expected = [epoch(*streams) for _ in range(5)]
+    assert all(one == validated_on[0] for one in validated_on)
+    for place, state in enumerate(states[:8]):
+        streams = TRAINED_AND_VALIDATED[kind]()
+        streams[0].load_state_dict(state)
+        done = place // 2 + 1
+        assert [epoch(*streams) for _ in expected[done:]] == expected[done:], place
+
+
+def test_a_copied_stream_keeps_the_functions_of_the_user():
+    class Shifted:
+        by = 1
+
+        def __call__(self, sample):
+            return {"label": sample["label"] + self.by}
+
+        def __deepcopy__(self, memo):
+            raise AssertionError
+
+    shifted = Shifted()
+    stream = DataStream(counted().map(shifted), 4)
+    shifted.by = 5
+    assert labels(stream)[0] == labels(stream.in_order())[0] == [5, 6, 7, 8]
+
+
 def test_skipping_reads_up_to_the_place_and_says_so_once(caplog):
     first = Epochs()
     stream = DataStream(first, 4)

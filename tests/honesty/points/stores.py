@@ -261,7 +261,7 @@ POINTS = [
         point="stores",
         what="a validation on the stream of the training moves it",
         file="delira/data_loading/stream.py",
-        old="self.stream.load_state_dict(before)",
+        old="self.load_state_dict(before)",
         new="pass",
         test=f"{STREAMS}::test_a_validation_leaves_a_stream_where_it_was",
     ),
