@@ -206,7 +206,8 @@ class DataStream:
             if was_restored:
                 self._restore()
             return None
-        samples = self._samples or self._open()
+        # the iterator of a loader may have a length, or refuse to tell it: its truth says nothing
+        samples = self._open() if self._samples is None else self._samples
         batch = self._taken(samples)
         if batch is None and was_restored and not self._n_given and self._by_state:
             batch = self._taken(self._open())  # a state at the end of a pass: the next one begins

@@ -164,6 +164,17 @@ def test_an_epoch_of_some_batches_goes_on_where_the_one_before_ended():
     assert stream.n_batches == 2
 
 
+def test_a_loader_of_torch_over_what_has_no_length_is_read_to_its_end():
+    data = pytest.importorskip("torch.utils.data")
+
+    class Samples(data.IterableDataset):
+        def __iter__(self):
+            return iter([{"label": number} for number in range(10)])
+
+    stream = DataStream(data.DataLoader(Samples(), batch_size=4), resume="skip")
+    assert labels(stream) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
 def test_every_pass_is_told_its_number():
     stream = Epochs()
     data = DataStream(stream, 6)
