@@ -45,7 +45,8 @@ class DataStream:
         ``"state"``: the stream goes to its place by ``load_state_dict``, which is as exact as that is. ``"skip"``: it
         is read again up to there, and what was trained on already is dropped; exact where it gives the same samples in
         every pass of one number, however long it takes. None: by its state, if it has ``state_dict`` and
-        ``load_state_dict`` and no shuffle buffer of Hugging Face, whose content is in no state.
+        ``load_state_dict``, and no shuffle buffer of Hugging Face, whose content is in no state, and is no loader
+        without workers of such a dataset, which begins later passes at the state that was loaded.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class DataStream:
                 f"resume='state' needs state_dict and load_state_dict, which a {self._name} does not have; write them, "
                 "or pass resume='skip'"
             )
-        self._by_state = has_state and not _has_shuffle_buffer(stream) if resume is None else resume == "state"
+        self._by_state = has_state and not _hides_its_place(stream) if resume is None else resume == "state"
         self._is_told = resume is not None or self._by_state
         # one that goes to a place may tell where it was before, until it is read
         self._beginning = copy.deepcopy(stream.state_dict()) if self._by_state else None  # type: ignore[union-attr]
@@ -271,7 +272,7 @@ def _check_stream(stream: Any) -> Any:
 
 def _apart(stream: Any) -> Any:
     """A stream of Hugging Face, copied: those that ``skip``, ``take`` or ``map`` made of one share where they stand."""
-    if "_ex_iterable" not in getattr(stream, "__dict__", {}):
+    if not _is_of_hugging_face(stream):
         return stream
     memo = {}
     for part in _parts_of(stream):
@@ -281,13 +282,19 @@ def _apart(stream: Any) -> Any:
     return copy.deepcopy(stream, memo)
 
 
-def _parts_of(stream: Any) -> Iterator[Any]:
-    """A stream of Hugging Face and what it is put together of."""
-    yield stream
-    found = getattr(stream, "__dict__", {})
-    for part in (found.get("_ex_iterable"), found.get("ex_iterable")):
-        if part is not None:
-            yield from _parts_of(part)
+def _parts_of(stream: Any) -> list[Any]:
+    """A stream of Hugging Face, or a loader of one, and what it is put together of."""
+    parts: list[Any] = [stream]
+    for part in parts:
+        held = getattr(part, "__dict__", {})
+        found = [held.get(name) for name in ("dataset", "_ex_iterable", "ex_iterable")]
+        found += held.get("ex_iterables") or []
+        parts += [one for one in found if one is not None and not any(one is known for known in parts)]
+    return parts
+
+
+def _is_of_hugging_face(stream: Any) -> bool:
+    return "_ex_iterable" in getattr(stream, "__dict__", {})
 
 
 def _has_state(stream: Any) -> bool:
@@ -303,11 +310,16 @@ def _has_state(stream: Any) -> bool:
     return True
 
 
-def _has_shuffle_buffer(stream: Any) -> bool:
-    """Return True if a stream of Hugging Face shuffles in a buffer, which its state leaves out."""
-    if any(type(part).__name__ == "BufferShuffledExamplesIterable" for part in _parts_of(stream)):
+def _hides_its_place(stream: Any) -> bool:
+    """Return True if by its state a stream of Hugging Face, or a loader of one, does not come to its place."""
+    parts = _parts_of(stream)
+    if any(type(part).__name__ == "BufferShuffledExamplesIterable" for part in parts):
+        return True  # what is in a buffer is in no state
+    if any(getattr(getattr(part, "_shuffling", None), "buffer_size", 0) for part in parts):
         return True
-    return bool(getattr(getattr(stream, "_shuffling", None), "buffer_size", 0))
+    # told of no epoch, a dataset in this process begins all passes to come at the state that was loaded
+    is_loader = not _is_of_hugging_face(stream) and any(map(_is_of_hugging_face, parts))
+    return is_loader and not getattr(stream, "num_workers", 0) and not hasattr(stream, "set_epoch")
 
 
 # ------------------------------------------------------------------ what a checkpoint can hold

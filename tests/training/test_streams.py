@@ -1,5 +1,6 @@
 """Training on streams: killed at any step it goes on with the same bits, or says why it cannot."""
 
+import itertools
 import logging
 import pickle
 
@@ -322,6 +323,65 @@ def test_a_shuffle_buffer_of_hugging_face_is_not_believed(caplog):
     caplog.clear()
     labels(DataStream(hugging_face(), 4))
     assert not caplog.records
+
+
+class Loader:
+    """Batches of a dataset, with its state, as torchdata's StatefulDataLoader makes them."""
+
+    def __init__(self, dataset, num_workers=0):
+        self.dataset, self.num_workers = dataset, num_workers
+
+    def __iter__(self):
+        samples = iter(self.dataset)
+        while batch := list(itertools.islice(samples, 4)):
+            yield {"label": [one["label"] for one in batch]}
+
+    def state_dict(self):
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state):
+        self.dataset.load_state_dict(state)
+
+
+def interleaved():
+    datasets = pytest.importorskip("datasets")
+    parts = [counted().shuffle(seed=0, buffer_size=8), counted().map(lambda one: {"label": -one["label"]})]
+    return datasets.interleave_datasets(parts)
+
+
+def concatenated():
+    datasets = pytest.importorskip("datasets")
+    return datasets.concatenate_datasets([counted(), counted().shuffle(seed=0, buffer_size=8)]).skip(2)
+
+
+UNSEEN_PLACES = {
+    "interleaved": lambda: DataStream(interleaved(), 4, n_batches=7),
+    "concatenated": lambda: DataStream(concatenated(), 4, n_batches=7),
+    "loader of buffers": lambda: DataStream(Loader(counted().shuffle(seed=0, buffer_size=8)), n_batches=7),
+    "loader of interleaved": lambda: DataStream(Loader(interleaved()), n_batches=7),
+    "loader without workers": lambda: DataStream(Loader(counted()), n_batches=7),
+}
+
+
+@pytest.mark.parametrize("kind", UNSEEN_PLACES)
+def test_a_place_that_is_in_no_state_of_hugging_face_is_read_up_to(kind, caplog):
+    stream = UNSEEN_PLACES[kind]()
+    given, states = [], []
+    for _ in range(5):
+        given.append(labels(stream))
+        states.append(stream.state_dict())
+    assert "keeps no position" in caplog.text
+    for place, state in enumerate(states[:4], 1):
+        again = UNSEEN_PLACES[kind]()
+        again.load_state_dict(state)
+        assert [labels(again) for _ in given[place:]] == given[place:]
+
+
+def test_places_that_are_told_are_believed(caplog):
+    datasets = pytest.importorskip("datasets")
+    for stream in (datasets.interleave_datasets([counted(), counted()]), Loader(counted(), num_workers=1)):
+        labels(DataStream(stream))
+    assert "keeps no position" not in caplog.text
 
 
 def test_a_state_that_must_be_told_the_position_is_none():
