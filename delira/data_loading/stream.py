@@ -129,7 +129,13 @@ class DataStream:
         try:
             yield from self._epoch()
         finally:  # also where somebody has had enough
-            self._in_epoch = 0
+            self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """Let the next ``iter`` give a whole epoch from here, also where the place that was loaded lies inside one."""
+        self._in_epoch = 0
+        if self._pending is not None:  # nothing was left to read of the epoch, so it waits for the next one
+            self._pending["in_epoch"] = 0
 
     def in_order(self) -> Iterator[dict[str, Any]]:
         """Yield the batches of the pass number 0, as every validation reads them; a position stays as it was."""

@@ -137,6 +137,46 @@ def test_torch_goes_on_too_with_averaged_weights_and_accumulation(stream, settin
     assert all(result == results[0] for result in results)
 
 
+class EndOfEpoch:
+    """Ends the process when an epoch has all its steps, before its checkpoint."""
+
+    def at_epoch_end(self, trainer, **facts):
+        raise KeyboardInterrupt
+
+
+class NextEpoch:
+    """Ends the process when the second epoch begins, before one of its steps."""
+
+    def at_iter_begin(self, trainer, *, curr_epoch, **facts):
+        if curr_epoch == 2:
+            raise KeyboardInterrupt
+
+
+def old_end_of_epoch(stream):
+    """As it was when a place inside of an epoch that was over came into the checkpoint of the whole epoch."""
+    stream._in_epoch = 0
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_run_that_was_killed_twice_around_the_end_of_an_epoch_goes_on(stream, is_old, tmp_path, monkeypatch):
+    def run(*callbacks, **how):
+        experiment = trainer(tmp_path, *callbacks, ExponentialMovingAverage(0.5), save_freq_steps=4)
+        return experiment.run(DataStream(STREAMS[stream](), 4, 4), DataStream(STREAMS[stream](), 5), **how)
+
+    quiet = train(tmp_path / "quiet", STREAMS[stream], n_batches=4)
+    with monkeypatch.context() as patched:
+        if is_old:
+            patched.setattr(DataStream, "end_epoch", old_end_of_epoch)
+        for callback in (EndOfEpoch(), NextEpoch(), NextEpoch()):
+            with pytest.raises(KeyboardInterrupt):
+                run(callback, resume="auto")
+            if is_old and isinstance(callback, NextEpoch):
+                break
+    network = run(resume="auto")
+    assert (network.weight.tolist(), outcome(tmp_path)) == quiet
+
+
 # ------------------------------------------------------------------ what a stream gives
 
 
@@ -185,6 +225,16 @@ def test_every_pass_is_told_its_number():
     assert labels(data.in_order()) == first
     assert labels(data) not in (first, second)
     assert stream.told == [0, 1, 0, 2]
+
+
+def test_a_place_at_the_end_of_an_epoch_is_one_at_the_beginning_of_the_next():
+    first, second, third = (DataStream(Plain(), 4, n_batches=2) for _ in range(3))
+    batches = iter(first)
+    next(batches), next(batches)
+    second.load_state_dict(first.state_dict())
+    assert labels(second) == []
+    third.load_state_dict(second.state_dict())
+    assert labels(third) == labels(second) == labels(DataStream(Plain(), 4))[2:4]
 
 
 def test_the_position_is_that_of_the_batch_that_was_given():
