@@ -21,7 +21,7 @@ from delira.data_loading import _content, _exact
 from delira.data_loading.abstract_dataset import AbstractDataset, source_of
 from delira.data_loading.array_dataset import IterableDataset, WrappedDataset
 from delira.data_loading.file_dataset import BaseCacheDataset, BaseLazyDataset
-from delira.data_loading.mapped_dataset import MappedDataset, ZarrRows, content_of_arrays, files_of_arrays
+from delira.data_loading.mapped_dataset import MappedDataset, content_of_arrays, files_of_arrays
 from delira.utils.arrays import tensor_class
 from delira.utils.user_code import codes_inside, content_of, is_foreign, is_own_file, names_used
 
@@ -84,10 +84,10 @@ def _has_items(root: AbstractDataset) -> bool:
 def _parameters(dataset: AbstractDataset, describer: "Describer", with_items: bool) -> Any:
     state = describer.attributes(dataset)
     if isinstance(dataset, MappedDataset):
-        # the arrays may be larger than memory: a glance, and the times when their files were changed
-        stores = [rows for rows in dataset.data.values() if isinstance(rows, ZarrRows) and rows.path is None]
+        # the arrays may be larger than memory: a glance, and the times when their files or chunks were changed
+        digests = [rows.digest() for rows in dataset.data.values() if rows.path is None]
         stamps = [_stamps(path) for path in files_of_arrays(dataset)]
-        state["data"] = [content_of_arrays(dataset), stamps, [rows.digest() for rows in stores]]
+        state["data"] = [content_of_arrays(dataset), stamps, [one for one in digests if one is not None]]
     elif not with_items and _has_items(dataset):
         del state["data"]
         # what the items were listed from; but who writes __getitem__ may look there for the files

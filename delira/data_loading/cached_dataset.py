@@ -244,9 +244,10 @@ class CachedDataset(AbstractDataset):
     library opens them past Python (SimpleITK, h5py, OpenCV) or a function keeps what it has read, name them in the
     item or as a parameter.
 
-    Not seen are changes inside installed packages, and in modules that are reached otherwise (an attribute of an
-    object, ``importlib``). Generators of random numbers count with the seed they were given. A transform that keeps
-    what it saw when it was called counts as changed afterwards, so make it anew for another dataset.
+    Not seen are changes inside installed packages, in modules that are reached otherwise (an attribute of an object,
+    ``importlib``), and in what ``load_array`` reads at a URL; of a ``MappedDataset`` there they are. Generators of
+    random numbers count with the seed they were given. A transform that keeps what it saw when it was called counts
+    as changed afterwards, so make it anew for another dataset.
 
     All entries come back as arrays that may be written to, numbers and strings with no dimension. Samples of
     1 MiB and more are mapped: of an array of which a part is used, only this part is read once it was checked.
@@ -255,7 +256,7 @@ class CachedDataset(AbstractDataset):
     ------
     ConfigError
         If ``path`` cannot be a folder, ``dataset`` is cached already, or samples are made with an object whose
-        content cannot be told; names it.
+        content cannot be told, or of an array at a URL of which the store says the size alone; names it.
 
     Examples
     --------

@@ -10,8 +10,8 @@ import numpy as np
 
 from delira.data_loading import _content, _exact
 from delira.data_loading.abstract_dataset import AbstractDataset, cut_array
-from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, as_remote_settings
-from delira.data_loading.remote_arrays import RemoteNpy, open_remote_zarr, stamps_of, without_objects
+from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, as_remote_settings, known_by_size
+from delira.data_loading.remote_arrays import RemoteNpy, all_stamps_of, open_remote_zarr, stamps_of, without_objects
 from delira.errors import ConfigError, DataError, MissingKeyError, import_optional, noting
 from delira.utils.urls import is_url
 
@@ -169,6 +169,16 @@ class Rows:
         """Return what tells the content from others, without reading all of it if it is large."""
         return self.whole()
 
+    def digest(self) -> str | None:
+        """Return what tells the content from all others; None where the glance does.
+
+        Raises
+        ------
+        ConfigError
+            If nobody can tell.
+        """
+        return None
+
 
 class FileRows(Rows):
     """An array in a file, mapped read-only; pickled without its values and mapped again when needed.
@@ -298,6 +308,11 @@ class RemoteRows(Rows):
         """Return what the store says of the file."""
         return ["elsewhere", self._array.file.stamp]
 
+    def digest(self) -> None:
+        """Refuse a file of which the store says the size alone."""
+        if not self._array.file.is_told:
+            raise known_by_size(self._array.file)
+
 
 class RemoteZarrRows(ZarrRows):
     """An array in a zarr store at a URL."""
@@ -311,8 +326,8 @@ class RemoteZarrRows(ZarrRows):
         return ["elsewhere", stamps_of(self._array)]
 
     def digest(self) -> str:
-        """Return a sha256 (hex) of what the store says; nothing is read."""
-        return _content.fingerprint_of(self.glance())
+        """Return a sha256 (hex) of what the store says of all chunks; nothing is read."""
+        return _content.fingerprint_of(all_stamps_of(self._array))
 
 
 def open_rows(key: str, source: object, remote: RemoteSettings) -> Rows:

@@ -197,6 +197,27 @@ class Address:
         found: list[str] = self._patiently(lambda: self._ask("ls", detail=False), is_missing=list)
         return sorted({name.rstrip("/").rpartition("/")[2] for name in found})
 
+    def listed(self, n_files: int) -> dict[str, About]:
+        """What the store says of all files below it, by their names from here on; empty if it lists none so.
+
+        Parameters
+        ----------
+        n_files
+            How many there may be: stores list a thousand at once, each for as long as a request may take.
+        """
+        behind = self._look_behind()
+        is_told = not self.url.startswith("reference:") and (behind is None or behind.is_told)
+        more, n_requests = "" if behind is None else f" in {behind.stamp}", 1 + n_files // 1000
+        try:
+            found: dict[str, dict[str, Any]] = self._patiently(
+                lambda: self._ask("find", n_requests, detail=True), is_missing=dict
+            )
+            base = f"{self._system()[1].strip('/')}/".lstrip("/")
+            told = {name.strip("/").removeprefix(base): _about(self, info) for name, info in found.items()}
+        except DataError:  # who may read files may not list them, and the pages of a server say no sizes
+            return {}
+        return {name: About(own.size, own.stamp + more, own.is_told and is_told) for name, own in told.items()}
+
     def fetch(self, start: int, stop: int) -> bytes:
         """Fetch bytes ``start`` to ``stop``, exactly so many.
 
@@ -224,11 +245,19 @@ class Address:
 
         return self._patiently(ask, is_missing)
 
-    def _ask(self, what: str, **arguments: Any) -> Any:
-        fsspec = import_optional("fsspec", f"reading {self}", "delira[remote]")
+    def _ask(self, what: str, n_requests: int = 1, **arguments: Any) -> Any:
+        system, path = self._system()
         asyn = import_optional("fsspec.asyn", f"reading {self}", "delira[remote]")
+        if isinstance(system, asyn.AsyncFileSystem):
+            function, limit = getattr(system, f"_{what}"), self.settings.time_limit * n_requests
+            return asyn.sync(system.loop, function, path, timeout=limit, **arguments)
+        return getattr(system, what)(path, **arguments)
+
+    def _system(self) -> tuple[Any, str]:
+        """The file system of fsspec, and the path in it."""
+        fsspec = import_optional("fsspec", f"reading {self}", "delira[remote]")
         try:
-            system, path = fsspec.core.url_to_fs(self.url, **self._options())
+            return fsspec.core.url_to_fs(self.url, **self._options())  # type: ignore[no-any-return]
         except ImportError as error:
             lacks = getattr(error.__cause__, "name", None)
             cure = f". Install it with: pip install {lacks!r}" if lacks else ""
@@ -240,10 +269,6 @@ class Address:
                 f"{self} has a protocol that fsspec does not know: {error}; it knows s3, gs, abfs, https, ftp, sftp, "
                 "file, ..."
             ) from None
-        if isinstance(system, asyn.AsyncFileSystem):
-            function, limit = getattr(system, f"_{what}"), self.settings.time_limit
-            return asyn.sync(system.loop, function, path, timeout=limit, **arguments)
-        return getattr(system, what)(path, **arguments)
 
     def _options(self) -> dict[str, Any]:
         """Arguments of the file systems."""
@@ -317,6 +342,7 @@ class RemoteFile:
 
     def __init__(self, address: Address, about: About, keeps: bool = True) -> None:
         self.address, self.size, self.stamp, self._keeps = address, about.size, about.stamp, keeps
+        self.is_told = about.is_told
         self._name = f"{named_by(address.url)} {self.stamp}"
         if not about.is_told:
             self._name += f" {uuid.uuid4().hex}"
@@ -464,6 +490,14 @@ def _about(address: Address, info: Mapping[str, Any]) -> About:
     told = [info[name] for name in _SUMS if info.get(name)][:1]
     told = told or [info[name] for name in _TIMES if info.get(name) is not None]
     return About(size, " ".join([f"{size} bytes", *(str(one).strip('"') for one in told)]), bool(told))
+
+
+def known_by_size(what: object) -> ConfigError:
+    """Return the error for what a cache of samples cannot tell from another content."""
+    return ConfigError(
+        f"{what} is known by its size alone, so that a CachedDataset cannot tell when it changes, and would go on with "
+        "samples of the old content; serve it by what says an ETag (S3, nginx, Apache), or cache a copy on this machine"
+    )
 
 
 def _warn_of_sizes(address: Address) -> None:

@@ -5,15 +5,18 @@ import functools
 import io
 import math
 from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from delira.data_loading.remote import Address, RemoteFile, RemoteSettings, RemoteStream
+from delira.data_loading.remote import About, Address, RemoteFile, RemoteSettings, RemoteStream, known_by_size
 from delira.errors import DataError, MissingBackendError, UnreadableError, import_optional
 
 _N_STAMPS = 64
 """Chunks whose stamps tell a store from others."""
+_METADATA = ("zarr.json", ".zarray")
+_AT_ONCE = 8  # questions
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -165,15 +168,46 @@ def store_at(url: str, settings: RemoteSettings) -> Any:
 
 def stamps_of(array: Any) -> list[tuple[str, str | None]]:
     """Return what the store says of the metadata and of some chunks from all over an array, of which none is read."""
-    store, root = array.store, array.path
-    grain = getattr(array, "shards", None) or array.chunks
-    counts = [-(-length // size) for length, size in zip(array.shape, grain, strict=True)]
+    store, names = array.store, _objects_of(array, _N_STAMPS)
+    return [(name, store.stamp(_below(array.path, name))) for name in names]
+
+
+def all_stamps_of(array: Any) -> list[tuple[str, str]]:
+    """Return what the store says of the metadata and of all chunks of an array, of which none is read.
+
+    Raises
+    ------
+    ConfigError
+        If it says no more of one than its size.
+    """
+    store, root, n_chunks = array.store, array.path, math.prod(_grid_of(array))
+    found = store.listed(root, n_chunks)
+    if not any(name in found for name in _METADATA) or not all(about.is_told for about in found.values()):
+        names = _objects_of(array, n_chunks)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            files = pool.map(store.file, (_below(root, name) for name in names))
+            found = {name: file for name, file in zip(names, files, strict=True) if file is not None}
+    if unknown := [name for name, about in found.items() if not about.is_told]:
+        raise known_by_size(f"{unknown[0]!r} of the zarr array at {store}")
+    return sorted((name, about.stamp) for name, about in found.items())
+
+
+def _objects_of(array: Any, most: int) -> list[str]:
+    """Names of the metadata of an array and of at most so many of its chunks, from all over it."""
+    counts = _grid_of(array)
     total = math.prod(counts)
-    some: Any = np.unique(np.linspace(0, total - 1, min(total, _N_STAMPS)).astype(np.int64)) if total else []
-    places = [tuple(map(int, np.unravel_index(number, counts))) if counts else () for number in some]
-    names = ["zarr.json", ".zarray", *(array.metadata.encode_chunk_key(place) for place in places)]
-    keys = [f"{root}/{name}" if root else name for name in names]
-    return [(name, store.stamp(key)) for name, key in zip(names, keys, strict=True)]
+    some: Any = np.unique(np.linspace(0, total - 1, min(total, most)).astype(np.int64)) if total else []
+    places = (tuple(map(int, np.unravel_index(number, counts))) if counts else () for number in some)
+    return [*_METADATA, *(array.metadata.encode_chunk_key(place) for place in places)]
+
+
+def _grid_of(array: Any) -> list[int]:
+    grain = getattr(array, "shards", None) or array.chunks
+    return [-(-length // size) for length, size in zip(array.shape, grain, strict=True)]
+
+
+def _below(root: str, name: str) -> str:
+    return f"{root}/{name}" if root else name
 
 
 @functools.cache
@@ -212,8 +246,23 @@ class _RemoteObjects:
 
     def stamp(self, key: str) -> str | None:
         """What the store says of an object; None if there is none."""
-        file = self._file(key)
+        file = self.file(key)
         return None if file is None else file.stamp
+
+    def listed(self, root: str, n_files: int) -> dict[str, About | RemoteFile]:
+        """What the store says of all objects below a name, or said when they were first read; empty if it does not."""
+        found: dict[str, Any] = {**(self._address / root if root else self._address).listed(n_files)}
+        prefix = f"{root}/" if root else ""
+        for key, file in [*self._files.items()] if found else ():  # what is read is what it was then, or an error
+            if key.startswith(prefix):
+                found[key.removeprefix(prefix)] = file
+        return {name: about for name, about in found.items() if about is not None}
+
+    def file(self, key: str) -> RemoteFile | None:
+        """An object, as it was when it was first asked for; None if there was none."""
+        if key not in self._files:
+            self._files[key] = RemoteFile.find(self._address / key, keeps=False)
+        return self._files[key]
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return an object, or a range of it; None if there is none."""
@@ -226,11 +275,11 @@ class _RemoteObjects:
 
     async def exists(self, key: str) -> bool:
         """Return True if there is such an object."""
-        return await asyncio.to_thread(self._file, key) is not None
+        return await asyncio.to_thread(self.file, key) is not None
 
     async def getsize(self, key: str) -> int:
         """Return the length of an object in bytes."""
-        if (file := await asyncio.to_thread(self._file, key)) is None:
+        if (file := await asyncio.to_thread(self.file, key)) is None:
             raise FileNotFoundError(key)
         return file.size
 
@@ -257,13 +306,8 @@ class _RemoteObjects:
         """Refuse it: it would go through the whole store."""
         return self.list_prefix("")
 
-    def _file(self, key: str) -> RemoteFile | None:
-        if key not in self._files:
-            self._files[key] = RemoteFile.find(self._address / key, keeps=False)
-        return self._files[key]
-
     def _read(self, key: str, byte_range: Any) -> bytes | None:
-        if (file := self._file(key)) is None:
+        if (file := self.file(key)) is None:
             return None
         start, stop = _limits(byte_range, file.size)
         return file.read(start, stop)

@@ -29,7 +29,8 @@ class DataStream:
     ----------
     stream
         What ``iter`` gives samples of, once in each pass; or a function without arguments that returns such an
-        iterator. If it has ``set_epoch``, that is called with the number of the pass, from 0, before each.
+        iterator. If it has ``set_epoch``, that is called with the number of the pass, from 0, before each. A dataset
+        of Hugging Face is copied, and not the functions in it: what ``skip`` and ``take`` make of one shares its place.
     batch_size
         Samples per batch; None: the stream gives batches, as they are.
     n_batches
@@ -44,7 +45,8 @@ class DataStream:
         ``"state"``: the stream goes to its place by ``load_state_dict``, which is as exact as that is. ``"skip"``: it
         is read again up to there, and what was trained on already is dropped; exact where it gives the same samples in
         every pass of one number, however long it takes. None: by its state, if it has ``state_dict`` and
-        ``load_state_dict`` and no shuffle buffer of Hugging Face, whose content is in no state.
+        ``load_state_dict``, and no shuffle buffer of Hugging Face, whose content is in no state, and is no loader
+        without workers of such a dataset, which begins later passes at the state that was loaded.
 
     Raises
     ------
@@ -71,7 +73,9 @@ class DataStream:
         drop_last: bool = False,
         resume: str | None = None,
     ) -> None:
-        self.stream = _check_stream(stream)
+        self.stream = _apart(_check_stream(stream))
+        # what a validation reads, so that the training stays where it is; the same where nobody can copy it
+        self._beside = _apart(stream)
         self.batch_size = None if batch_size is None else check_count(batch_size, "batch_size", 1)
         #: batches of an epoch, None if nobody knows before its end
         self.n_batches = None if n_batches is None else check_count(n_batches, "n_batches", 1)
@@ -83,7 +87,7 @@ class DataStream:
                 f"resume='state' needs state_dict and load_state_dict, which a {self._name} does not have; write them, "
                 "or pass resume='skip'"
             )
-        self._by_state = has_state and not _has_shuffle_buffer(stream) if resume is None else resume == "state"
+        self._by_state = has_state and not _hides_its_place(stream) if resume is None else resume == "state"
         self._is_told = resume is not None or self._by_state
         # one that goes to a place may tell where it was before, until it is read
         self._beginning = copy.deepcopy(stream.state_dict()) if self._by_state else None  # type: ignore[union-attr]
@@ -125,21 +129,28 @@ class DataStream:
         try:
             yield from self._epoch()
         finally:  # also where somebody has had enough
-            self._in_epoch = 0
+            self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """Let the next ``iter`` give a whole epoch from here, also where the place that was loaded lies inside one."""
+        self._in_epoch = 0
+        if self._pending is not None:  # nothing was left to read of the epoch, so it waits for the next one
+            self._pending["in_epoch"] = 0
 
     def in_order(self) -> Iterator[dict[str, Any]]:
         """Yield the batches of the pass number 0, as every validation reads them; a position stays as it was."""
         twin = copy.copy(self)
         twin._pass = twin._n_given = twin._n_samples = twin._in_epoch = 0
         twin._samples, twin._pending, twin._is_told, twin._is_over = None, None, True, False
-        before = copy.deepcopy(self.stream.state_dict()) if self._by_state else None  # type: ignore[attr-defined]
+        twin.stream = self._beside
+        before = self.state_dict() if self._by_state and self._beside is self.stream else None
         if self._by_state:
-            self.stream.load_state_dict(copy.deepcopy(self._beginning))  # type: ignore[attr-defined]
+            twin.stream.load_state_dict(copy.deepcopy(self._beginning))  # type: ignore[attr-defined]
         try:
             yield from twin
         finally:
-            if self._by_state:
-                self.stream.load_state_dict(before)  # type: ignore[attr-defined]
+            if before is not None:  # opened anew: an iterator of before and the state may know nothing of each other
+                self.load_state_dict(before)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where it stands, after the batch that was given last: plain values.
@@ -202,7 +213,8 @@ class DataStream:
             if was_restored:
                 self._restore()
             return None
-        samples = self._samples or self._open()
+        # the iterator of a loader may have a length, or refuse to tell it: its truth says nothing
+        samples = self._open() if self._samples is None else self._samples
         batch = self._taken(samples)
         if batch is None and was_restored and not self._n_given and self._by_state:
             batch = self._taken(self._open())  # a state at the end of a pass: the next one begins
@@ -264,6 +276,33 @@ def _check_stream(stream: Any) -> Any:
     return stream
 
 
+def _apart(stream: Any) -> Any:
+    """A stream of Hugging Face, copied: those that ``skip``, ``take`` or ``map`` made of one share where they stand."""
+    if not _is_of_hugging_face(stream):
+        return stream
+    memo = {}
+    for part in _parts_of(stream):
+        for name, value in vars(part).items():  # the user's functions and what these read stay what they are
+            if callable(value) or name.endswith(("kwargs", "cache")):
+                memo[id(value)] = value
+    return copy.deepcopy(stream, memo)
+
+
+def _parts_of(stream: Any) -> list[Any]:
+    """A stream of Hugging Face, or a loader of one, and what it is put together of."""
+    parts: list[Any] = [stream]
+    for part in parts:
+        held = getattr(part, "__dict__", {})
+        found = [held.get(name) for name in ("dataset", "_ex_iterable", "ex_iterable")]
+        found += held.get("ex_iterables") or []
+        parts += [one for one in found if one is not None and not any(one is known for known in parts)]
+    return parts
+
+
+def _is_of_hugging_face(stream: Any) -> bool:
+    return "_ex_iterable" in getattr(stream, "__dict__", {})
+
+
 def _has_state(stream: Any) -> bool:
     """Return True if it tells its position by itself; a ``StreamingDataset`` must be told it, and its loader not."""
     if not (hasattr(stream, "state_dict") and hasattr(stream, "load_state_dict")):
@@ -277,14 +316,16 @@ def _has_state(stream: Any) -> bool:
     return True
 
 
-def _has_shuffle_buffer(stream: Any) -> bool:
-    """Return True if a stream of Hugging Face shuffles in a buffer, which its state leaves out."""
-    part = getattr(stream, "_ex_iterable", None)
-    while part is not None:
-        if type(part).__name__ == "BufferShuffledExamplesIterable":
-            return True
-        part = getattr(part, "ex_iterable", None)
-    return bool(getattr(getattr(stream, "_shuffling", None), "buffer_size", 0))
+def _hides_its_place(stream: Any) -> bool:
+    """Return True if by its state a stream of Hugging Face, or a loader of one, does not come to its place."""
+    parts = _parts_of(stream)
+    if any(type(part).__name__ == "BufferShuffledExamplesIterable" for part in parts):
+        return True  # what is in a buffer is in no state
+    if any(getattr(getattr(part, "_shuffling", None), "buffer_size", 0) for part in parts):
+        return True
+    # told of no epoch, a dataset in this process begins all passes to come at the state that was loaded
+    is_loader = not _is_of_hugging_face(stream) and any(map(_is_of_hugging_face, parts))
+    return is_loader and not getattr(stream, "num_workers", 0) and not hasattr(stream, "set_epoch")
 
 
 # ------------------------------------------------------------------ what a checkpoint can hold

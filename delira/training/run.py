@@ -15,6 +15,7 @@ import numpy as np
 
 from delira.callbacks.abstract_callback import CallbackList
 from delira.contract import NO_HOOKS, Backend, Data, Devices, StepHooks
+from delira.data_loading.stream import DataStream
 from delira.errors import (
     CheckpointError,
     ConfigError,
@@ -376,6 +377,8 @@ class Run:
             data.set_epoch(epoch - 1)
         if state.loader and is_foreign_loader(data) and (state.has_all_steps or not state.step_in_epoch):
             data.load_state_dict(dict(state.loader))  # it may stand where an epoch was broken off
+            if isinstance(data, DataStream):  # older checkpoints may say that no batch is left of it
+                data.end_epoch()
         how: dict[str, Any] = {"shuffle": self.backend.step.shuffles(self.network)}
         if self.makes_shares:
             how["ranks"] = self.ranks

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +17,8 @@ _UNIT = 4096  # bytes: what a disk gives a file is a multiple of it
 _KEPT = 0.9
 """Share of the bound that is left when blocks are removed: to look through all of them takes its time."""
 _LOCK = "size"
+#: names of the folders and of the blocks in them; whatever else lies beside them is somebody else's
+_FOLDER, _BLOCK = "[0-9a-f]" * 2, "[0-9a-f]" * 62
 #: folders that cannot be written, as far as was said, with the process that found it out
 _broken: set[tuple[int, str]] = set()
 
@@ -94,7 +97,7 @@ class BlockCache:
     def _publish(self, path: Path, stored: bytes, lock: IO[bytes]) -> None:
         if path.exists():
             return
-        used, more = _number_in(lock), _on_disk(len(stored))
+        used, more = self._size_in(lock), _on_disk(len(stored))
         if used is None or used + more > self.size:
             used = self._make_room(more)
         # before the block: a process that ends in between leaves a sum that is too large, which is counted again
@@ -107,8 +110,10 @@ class BlockCache:
         """Remove the blocks that were not read for the longest time; returns the bytes of those that stay."""
         found, used = [], 0
         for folder in self._folders():
-            sweep_partials(folder)
+            sweep_partials(folder, _BLOCK)
             for entry in os.scandir(folder):
+                if not re.fullmatch(_BLOCK, entry.name):
+                    continue
                 with contextlib.suppress(FileNotFoundError):
                     status = entry.stat()
                     found.append((status.st_mtime_ns, entry.path, _on_disk(status.st_size)))
@@ -122,8 +127,16 @@ class BlockCache:
             used -= size
         return used
 
+    def _size_in(self, lock: IO[bytes]) -> int | None:
+        lock.seek(0)
+        text = lock.read(32)
+        if text.strip(b"\0\n0123456789"):  # not even half of a sum, or what a power loss leaves of one
+            raise OSError(f"{str(self.folder / _LOCK)!r} is no file of a cache")
+        return int(text) if text.endswith(b"\n") and text[:-1].isdigit() else None
+
     def _folders(self) -> list[Path]:
-        return [Path(entry.path) for entry in os.scandir(self.folder) if entry.is_dir()]
+        found = (entry for entry in os.scandir(self.folder) if re.fullmatch(_FOLDER, entry.name))
+        return [Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False)]
 
     def _path(self, name: str) -> Path:
         digest = hashlib.sha256(name.encode()).hexdigest()
@@ -140,9 +153,3 @@ def _sum(name: str, content: bytes) -> bytes:
     digest = hashlib.blake2b(len(content).to_bytes(8, "little") + name.encode(), digest_size=_SUM)
     digest.update(content)
     return digest.digest()
-
-
-def _number_in(file: IO[bytes]) -> int | None:
-    file.seek(0)
-    text = file.read(32)
-    return int(text) if text.endswith(b"\n") and text[:-1].isdigit() else None

@@ -245,13 +245,13 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def sweep_partials(folder: Path) -> None:
-    """Remove what a crash left half written, as far as that is possible.
+def sweep_partials(folder: Path, pattern: str = "*") -> None:
+    """Remove what a crash left half written of files whose names match a ``glob``, as far as that is possible.
 
     It cannot tell what a crash left from what another process is writing: call it only where no other writes,
     e.g. while the folder is locked.
     """
-    for partial in folder.glob(f"*{_PARTIAL}*"):
+    for partial in folder.glob(f"{pattern}{_PARTIAL}*"):
         if _PARTIAL_NAME.fullmatch(partial.name):
             with contextlib.suppress(OSError):
                 partial.unlink()

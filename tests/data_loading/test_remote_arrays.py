@@ -25,6 +25,7 @@ from served import s3_server, serving
 from delira.data_loading import (
     BaseDataManager,
     BaseLazyDataset,
+    CachedDataset,
     ConcatDataset,
     LoadSample,
     MappedDataset,
@@ -33,6 +34,7 @@ from delira.data_loading import (
     load_array,
     remote,
 )
+from delira.data_loading._cache_key import preprocessing_key
 from delira.data_loading.case_hashes import hashes_of, too_far_away
 from delira.data_loading.remote_arrays import without_objects
 from delira.errors import ConfigError, DataError, MissingBackendError, UnreadableError
@@ -669,3 +671,110 @@ def test_threads_may_read_at_once(server, cache):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# ------------------------------------------------------------------ samples that are kept
+
+
+class InAFile:
+    def __init__(self, folder):
+        self.folder, self.options = folder, {}
+
+    def put(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def url(self, name):
+        return f"file://{self.folder / name}"
+
+
+class OnAServer(InAFile):
+    """Lists nothing, and is asked for each chunk."""
+
+    def __init__(self, folder, served):
+        super().__init__(folder)
+        self.served = served
+
+    def put(self, name, content):
+        self.served.files[name] = content
+
+    def url(self, name):
+        return f"{self.served.url}/{name}"
+
+
+class InS3(InAFile):
+    def __init__(self, folder, options):
+        super().__init__(folder)
+        self.options = options
+        self.system = pytest.importorskip("s3fs").S3FileSystem(**options)
+
+    def put(self, name, content):
+        self.system.pipe(f"bucket/{name}", content)
+
+    def url(self, name):
+        return f"s3://bucket/{name}"
+
+
+@pytest.fixture(params=["file", "http", pytest.param("s3", marks=pytest.mark.slow)])
+def place(request, tmp_path, server):
+    folder = tmp_path / "store"
+    if request.param == "s3":
+        pytest.importorskip("moto")
+        with s3_server() as options:
+            yield InS3(folder, options)
+    else:
+        yield InAFile(folder) if request.param == "file" else OnAServer(folder, server)
+
+
+def put_zarr(place, array, folder):
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.create_array(str(folder), shape=array.shape, dtype=array.dtype, chunks=(1, 4), overwrite=True)
+    stored[:] = array
+    for path in folder.rglob("*"):
+        if path.is_file():
+            place.put(f"a.zarr/{path.relative_to(folder).as_posix()}", path.read_bytes())
+    return folder
+
+
+def cached_at(place, tmp_path, name="a.zarr"):
+    remote = {"cache_dir": tmp_path / "fetched", "storage_options": place.options}
+    return CachedDataset(MappedDataset({"data": place.url(name)}, remote), tmp_path / "kept")
+
+
+def chunk(folder, number, value):
+    """Content of a chunk with other values."""
+    pytest.importorskip("zarr").open(str(folder), mode="r+")[number] = value
+    return f"a.zarr/c/{number}/0", (folder / "c" / str(number) / "0").read_bytes()
+
+
+def test_any_chunk_elsewhere_that_was_written_anew_has_samples_made_again(place, tmp_path):
+    values = np.random.default_rng(0).normal(size=(200, 4))
+    folder = put_zarr(place, values, tmp_path / "a.zarr")
+    first = cached_at(place, tmp_path)
+    np.testing.assert_array_equal(first[5]["data"], values[5])
+    assert cached_at(place, tmp_path)._roots[0][1] == first._roots[0][1]
+    for number in (5, 7):  # not of the 64 from all over it
+        place.put(*chunk(folder, number, -1.0))
+        np.testing.assert_array_equal(cached_at(place, tmp_path)[number]["data"], np.full(4, -1.0))
+
+
+def test_a_chunk_that_was_read_before_it_changed_is_the_old_one(tmp_path, server):
+    place = OnAServer(tmp_path, server)
+    folder = put_zarr(place, np.ones((70, 4)), tmp_path / "a.zarr")
+    dataset = MappedDataset({"data": place.url("a.zarr")}, {"cache_dir": tmp_path / "fetched"})
+    before = preprocessing_key(dataset, None)
+    assert dataset[5]["data"].tolist() == [1.0] * 4
+    place.put(*chunk(folder, 5, -1.0))
+    assert preprocessing_key(dataset, None) == before
+    assert cached_at(place, tmp_path)._roots[0][1] != before
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.npy"])
+def test_what_a_store_knows_by_its_size_alone_is_not_cached(name, tmp_path, server):
+    place = OnAServer(tmp_path, server)
+    server.has_etags = False
+    put_zarr(place, np.ones((70, 4)), tmp_path / "a.zarr")
+    server.save("a.npy", np.ones((70, 4)))
+    with pytest.raises(ConfigError, match=r"is known by its size alone, so that a CachedDataset cannot tell"):
+        cached_at(place, tmp_path, name)

@@ -1,5 +1,6 @@
 """Training on streams: killed at any step it goes on with the same bits, or says why it cannot."""
 
+import itertools
 import logging
 import pickle
 
@@ -136,6 +137,46 @@ def test_torch_goes_on_too_with_averaged_weights_and_accumulation(stream, settin
     assert all(result == results[0] for result in results)
 
 
+class EndOfEpoch:
+    """Ends the process when an epoch has all its steps, before its checkpoint."""
+
+    def at_epoch_end(self, trainer, **facts):
+        raise KeyboardInterrupt
+
+
+class NextEpoch:
+    """Ends the process when the second epoch begins, before one of its steps."""
+
+    def at_iter_begin(self, trainer, *, curr_epoch, **facts):
+        if curr_epoch == 2:
+            raise KeyboardInterrupt
+
+
+def old_end_of_epoch(stream):
+    """As it was when a place inside of an epoch that was over came into the checkpoint of the whole epoch."""
+    stream._in_epoch = 0
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_run_that_was_killed_twice_around_the_end_of_an_epoch_goes_on(stream, is_old, tmp_path, monkeypatch):
+    def run(*callbacks, **how):
+        experiment = trainer(tmp_path, *callbacks, ExponentialMovingAverage(0.5), save_freq_steps=4)
+        return experiment.run(DataStream(STREAMS[stream](), 4, 4), DataStream(STREAMS[stream](), 5), **how)
+
+    quiet = train(tmp_path / "quiet", STREAMS[stream], n_batches=4)
+    with monkeypatch.context() as patched:
+        if is_old:
+            patched.setattr(DataStream, "end_epoch", old_end_of_epoch)
+        for callback in (EndOfEpoch(), NextEpoch(), NextEpoch()):
+            with pytest.raises(KeyboardInterrupt):
+                run(callback, resume="auto")
+            if is_old and isinstance(callback, NextEpoch):
+                break
+    network = run(resume="auto")
+    assert (network.weight.tolist(), outcome(tmp_path)) == quiet
+
+
 # ------------------------------------------------------------------ what a stream gives
 
 
@@ -164,6 +205,17 @@ def test_an_epoch_of_some_batches_goes_on_where_the_one_before_ended():
     assert stream.n_batches == 2
 
 
+def test_a_loader_of_torch_over_what_has_no_length_is_read_to_its_end():
+    data = pytest.importorskip("torch.utils.data")
+
+    class Samples(data.IterableDataset):
+        def __iter__(self):
+            return iter([{"label": number} for number in range(10)])
+
+    stream = DataStream(data.DataLoader(Samples(), batch_size=4), resume="skip")
+    assert labels(stream) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
 def test_every_pass_is_told_its_number():
     stream = Epochs()
     data = DataStream(stream, 6)
@@ -173,6 +225,16 @@ def test_every_pass_is_told_its_number():
     assert labels(data.in_order()) == first
     assert labels(data) not in (first, second)
     assert stream.told == [0, 1, 0, 2]
+
+
+def test_a_place_at_the_end_of_an_epoch_is_one_at_the_beginning_of_the_next():
+    first, second, third = (DataStream(Plain(), 4, n_batches=2) for _ in range(3))
+    batches = iter(first)
+    next(batches), next(batches)
+    second.load_state_dict(first.state_dict())
+    assert labels(second) == []
+    third.load_state_dict(second.state_dict())
+    assert labels(third) == labels(second) == labels(DataStream(Plain(), 4))[2:4]
 
 
 def test_the_position_is_that_of_the_batch_that_was_given():
@@ -194,6 +256,92 @@ def test_a_validation_leaves_a_stream_where_it_was():
     assert [np.ravel(next(batches)["label"]).tolist() for _ in range(2)] == whole[:2]
     assert labels(stream.in_order()) == whole
     assert labels(batches) == whole[2:]
+
+
+class Told(Plain):
+    """Keeps its place in the iterator, as loaders do, and begins at a state that was loaded."""
+
+    def __init__(self):
+        self.place, self.begins_at = 0, None
+
+    def __iter__(self):
+        places, self.begins_at = range(self.begins_at or 0, 22), None
+        for number in places:
+            self.place = number + 1
+            yield {"label": number}
+        self.place = 0
+
+    def state_dict(self):
+        return {"place": self.place if self.begins_at is None else self.begins_at}
+
+    def load_state_dict(self, state):
+        self.begins_at = state["place"]
+
+
+def counted():
+    datasets = pytest.importorskip("datasets")
+    return datasets.Dataset.from_dict({"label": list(range(40))}).to_iterable_dataset(num_shards=4)
+
+
+def skipped_and_taken():
+    stream = counted()
+    return DataStream(stream.skip(12), 4, n_batches=2), DataStream(stream.take(12), 4)
+
+
+def twice(make, **how):
+    stream = make()
+    return DataStream(stream, 4, n_batches=2, **how), DataStream(stream, 4, **how)
+
+
+def itself(make, **how):
+    stream = DataStream(make(), 4, n_batches=2, **how)
+    return stream, stream
+
+
+TRAINED_AND_VALIDATED = {
+    "skip and take": skipped_and_taken,
+    "one dataset": lambda: twice(counted),
+    "one dataset, skipping": lambda: twice(counted, resume="skip"),
+    "one stream": lambda: itself(counted),
+    "one stream of one's own": lambda: itself(Plain),
+    "one loader": lambda: itself(Told),
+}
+
+
+@pytest.mark.parametrize("kind", TRAINED_AND_VALIDATED)
+def test_a_validation_of_the_same_data_moves_no_place_to_go_on_from(kind):
+    def epoch(trained, validated):
+        given = labels(trained)
+        states.append(pickle.loads(pickle.dumps(trained.state_dict())))
+        validated_on.append(labels(validated.in_order()))
+        states.append(pickle.loads(pickle.dumps(trained.state_dict())))
+        return given
+
+    states, validated_on = [], []
+    streams = TRAINED_AND_VALIDATED[kind]()
+    expected = [epoch(*streams) for _ in range(5)]
+    assert all(one == validated_on[0] for one in validated_on)
+    for place, state in enumerate(states[:8]):
+        streams = TRAINED_AND_VALIDATED[kind]()
+        streams[0].load_state_dict(state)
+        done = place // 2 + 1
+        assert [epoch(*streams) for _ in expected[done:]] == expected[done:], place
+
+
+def test_a_copied_stream_keeps_the_functions_of_the_user():
+    class Shifted:
+        by = 1
+
+        def __call__(self, sample):
+            return {"label": sample["label"] + self.by}
+
+        def __deepcopy__(self, memo):
+            raise AssertionError
+
+    shifted = Shifted()
+    stream = DataStream(counted().map(shifted), 4)
+    shifted.by = 5
+    assert labels(stream)[0] == labels(stream.in_order())[0] == [5, 6, 7, 8]
 
 
 def test_skipping_reads_up_to_the_place_and_says_so_once(caplog):
@@ -225,6 +373,65 @@ def test_a_shuffle_buffer_of_hugging_face_is_not_believed(caplog):
     caplog.clear()
     labels(DataStream(hugging_face(), 4))
     assert not caplog.records
+
+
+class Loader:
+    """Batches of a dataset, with its state, as torchdata's StatefulDataLoader makes them."""
+
+    def __init__(self, dataset, num_workers=0):
+        self.dataset, self.num_workers = dataset, num_workers
+
+    def __iter__(self):
+        samples = iter(self.dataset)
+        while batch := list(itertools.islice(samples, 4)):
+            yield {"label": [one["label"] for one in batch]}
+
+    def state_dict(self):
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state):
+        self.dataset.load_state_dict(state)
+
+
+def interleaved():
+    datasets = pytest.importorskip("datasets")
+    parts = [counted().shuffle(seed=0, buffer_size=8), counted().map(lambda one: {"label": -one["label"]})]
+    return datasets.interleave_datasets(parts)
+
+
+def concatenated():
+    datasets = pytest.importorskip("datasets")
+    return datasets.concatenate_datasets([counted(), counted().shuffle(seed=0, buffer_size=8)]).skip(2)
+
+
+UNSEEN_PLACES = {
+    "interleaved": lambda: DataStream(interleaved(), 4, n_batches=7),
+    "concatenated": lambda: DataStream(concatenated(), 4, n_batches=7),
+    "loader of buffers": lambda: DataStream(Loader(counted().shuffle(seed=0, buffer_size=8)), n_batches=7),
+    "loader of interleaved": lambda: DataStream(Loader(interleaved()), n_batches=7),
+    "loader without workers": lambda: DataStream(Loader(counted()), n_batches=7),
+}
+
+
+@pytest.mark.parametrize("kind", UNSEEN_PLACES)
+def test_a_place_that_is_in_no_state_of_hugging_face_is_read_up_to(kind, caplog):
+    stream = UNSEEN_PLACES[kind]()
+    given, states = [], []
+    for _ in range(5):
+        given.append(labels(stream))
+        states.append(stream.state_dict())
+    assert "keeps no position" in caplog.text
+    for place, state in enumerate(states[:4], 1):
+        again = UNSEEN_PLACES[kind]()
+        again.load_state_dict(state)
+        assert [labels(again) for _ in given[place:]] == given[place:]
+
+
+def test_places_that_are_told_are_believed(caplog):
+    datasets = pytest.importorskip("datasets")
+    for stream in (datasets.interleave_datasets([counted(), counted()]), Loader(counted(), num_workers=1)):
+        labels(DataStream(stream))
+    assert "keeps no position" not in caplog.text
 
 
 def test_a_state_that_must_be_told_the_position_is_none():

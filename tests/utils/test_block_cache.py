@@ -106,7 +106,7 @@ def test_a_sum_that_is_wrong_or_half_written_is_counted_again(tmp_path):
     cache = BlockCache(tmp_path, 10 * UNIT)
     for number in range(10):
         cache.put(str(number), bytes(100))
-    for text in ("", "12", "nonsense\n"):
+    for text in ("", "12", "\0\0\0", "7\n7\n"):
         (tmp_path / "size").write_text(text)
         cache.put(f"after {text!r}", bytes(100))
         assert size_of(tmp_path) <= 10 * UNIT
@@ -116,11 +116,41 @@ def test_a_sum_that_is_wrong_or_half_written_is_counted_again(tmp_path):
 def test_what_a_killed_writer_left_is_removed_with_the_next_room(tmp_path):
     cache = BlockCache(tmp_path, 10 * UNIT)
     cache.put("a", bytes(100))
-    left = blocks_in(tmp_path)[0].with_name("half.partial-0123abcd")
+    left = blocks_in(tmp_path)[0].with_name(f"{'1f' * 31}.partial-0123abcd")
     left.write_bytes(bytes(100))
     for number in range(12):
         cache.put(str(number), bytes(100))
     assert not left.exists()
+
+
+def test_files_of_others_in_its_folder_are_neither_removed_nor_counted(tmp_path):
+    content = b"x" * 20 * UNIT
+    others = [
+        tmp_path / name
+        for name in ("notes", "thesis/results.csv", "ab/results.csv", f"thesis/{'0' * 62}", "ab/a.partial-0123abcd")
+    ]
+    elsewhere = tmp_path / "elsewhere" / ("0" * 62)
+    for path in (*others, elsewhere):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        os.utime(path, (0, 0))
+    (tmp_path / "cd").symlink_to(elsewhere.parent)
+    cache = BlockCache(tmp_path, 10 * UNIT)
+    for number in range(30):
+        cache.put(str(number), bytes(100))
+    assert all(path.read_bytes() == content for path in (*others, elsewhere))
+    assert cache.get("29") is not None
+    blocks = [path for path in blocks_in(tmp_path) if path.stat().st_size < UNIT]
+    assert 5 < len(blocks) <= 10
+
+
+def test_a_file_of_another_with_the_name_of_the_sum_is_left_alone(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(block_cache, "_broken", set())
+    (tmp_path / "size").write_text("S: 86 cm, M: 92 cm\n")
+    with caplog.at_level(logging.WARNING, "delira"):
+        BlockCache(tmp_path, 10 * UNIT).put("a", bytes(100))
+    assert (tmp_path / "size").read_text() == "S: 86 cm, M: 92 cm\n"
+    assert "is no file of a cache" in caplog.text
 
 
 def test_a_block_that_is_removed_while_it_is_read_is_read_to_its_end(tmp_path):
