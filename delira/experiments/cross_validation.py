@@ -30,7 +30,7 @@ from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult
 from delira.experiments.selection import selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
-from delira.experiments.stored_metrics import compute_metrics, entries_of
+from delira.experiments.stored_metrics import compute_metrics, correct_files, entries_of, is_asked_alike
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.per_class import lacking
@@ -158,9 +158,9 @@ class CrossValidation:
             **({"is_trial": True} if self.is_trial else {"seen_cases": True}),
         ) as folder:
             facts = self._facts(folder, division)
+            self._write_summary(folder, facts)
             if not self.is_trial:
                 with loss_tolerated("what a report needs of the whole run"):
-                    results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
                     self._write_plan(folder)
             work = Work(
                 validation=self,
@@ -174,8 +174,7 @@ class CrossValidation:
                 is_leased=not self.is_trial or not self.placement.is_here or len(folder.events()) > 1,
             )
             folds = run_folds(work, folder, self.placement)
-            facts |= self._facts_at_end(folder, facts["info"], len(splits))
-            end = functools.partial(self._result, folder, folds, facts)
+            end = functools.partial(self._result, folder, folds, facts, len(splits))
             # several sessions may be at its end
             return end() if self.is_trial else work.leases.call_alone("result", folder.path, end)
 
@@ -189,10 +188,14 @@ class CrossValidation:
         check_in_range(self.chosen, splitter.num_splits)
         return divided(self.cases, splitter, self.sizes, self.request.key_mapping)
 
-    def _result(self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any]) -> KFoldResult:
+    def _result(
+        self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any], n_folds: int
+    ) -> KFoldResult:
         """Return what all folds say together."""
         self._settle(folds)
-        _correct_ledger(folder, folds)
+        self._write_summary(folder, facts)  # a session that joined may have been asked for other metrics
+        correct_files(folder, folds, self._asked(), is_trial=self.is_trial)
+        facts = {**facts, **self._facts_at_end(folder, facts["info"], n_folds)}
         stated = code_of.describe_metrics(self.metrics)
         result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, stated_metrics=stated, **facts)
         if not self.is_trial and not self.sizes:
@@ -232,6 +235,12 @@ class CrossValidation:
         return dataclasses.replace(
             self, experiment=experiment, given=self.data, placement=Placement(), nested=nested, after_fold=None
         )
+
+    def _write_summary(self, folder: RunFolder, facts: Mapping[str, Any]) -> None:
+        """Write what a report needs of the whole run."""
+        if not self.is_trial:
+            with loss_tolerated("what a report needs of the whole run"):
+                results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
 
     def _write_plan(self, folder: RunFolder) -> None:
         """Write what another program needs to work at the run, as far as a file can say it."""
@@ -366,11 +375,8 @@ class CrossValidation:
             return None
         kept_as = stored.fields.get("kept_as", "")
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
-        # an older run does not say its code; of a lambda nobody knows whether it is the same
-        is_same = stored.asked.get("code", asked["code"]) == asked["code"]
-        is_same = (
-            is_same and stored.asked["metrics"] == asked["metrics"] and '"$repr"' not in json.dumps(asked["metrics"])
-        )
+        # of a lambda nobody knows whether it is the same
+        is_same = is_asked_alike(stored.asked, asked) and '"$repr"' not in json.dumps(asked["metrics"])
         if not (is_same or is_own):
             metrics = None if kept_as else self._compute_metrics(outputs, stored, split)
         if metrics is None:
@@ -573,14 +579,6 @@ class CrossValidation:
                 keep_predictions=keeper,
             )
         return done, str(self.keeping) if keeper.is_changed else ""
-
-
-def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> None:
-    """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
-    stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
-    for fold in folds:
-        if fold.fold in stated and repr(stated[fold.fold]) != repr(fold.means()):  # a NaN equals no other
-            log_finished(folder, fold)
 
 
 def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
