@@ -30,7 +30,7 @@ from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult
 from delira.experiments.selection import selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
-from delira.experiments.stored_metrics import compute_metrics, correct_files, entries_of, is_asked_alike
+from delira.experiments.stored_metrics import are_equal, compute_metrics, correct_files, entries_of, is_asked_alike
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.per_class import lacking
@@ -309,7 +309,10 @@ class CrossValidation:
     def sent(self, fold: results.FoldResult) -> results.FoldResult | bool:
         """Return what goes back to who asked for a fold: True if it is in its folder, else itself."""
         with contextlib.suppress(CheckpointError, OSError):
-            if fold.path is not None and results.read_fold(fold.path).outputs is not None:
+            stored = None if fold.path is None else results.read_fold(fold.path)
+            # what is there may be of before, as the disk was full, or another session's, of other metrics
+            is_own = stored is not None and stored.outputs is not None and stored.asked == self._asked()
+            if stored is not None and is_own and are_equal(stored.fields["metrics"], fold.metrics):
                 return True
         return dataclasses.replace(fold, parameters=None, callbacks=())
 

@@ -1,6 +1,8 @@
 """Folds that run in other processes: the same bits, whatever happens on the way."""
 
 import copy
+import errno
+import functools
 import json
 import os
 import signal
@@ -24,6 +26,7 @@ from delira.errors import ConfigError, WorkerLostError
 from delira.execution import Executor, Handle, ProcessExecutor, Resources
 from delira.execution.executor import usable_cores
 from delira.experiments.result import KFoldResult
+from delira.runs import kept, results
 from delira.runs.folder import RunFolder
 from delira.runs.results import RESULT_FILE
 from delira.training.callbacks import AbstractCallback
@@ -373,6 +376,59 @@ def test_a_fold_that_cannot_be_written_comes_back_all_the_same(tmp_path, manager
         *range(4)
     }
     assert [fold.means() for fold in result.folds] == expected
+
+
+def scaled(y_true, y_pred, factor):
+    return factor * rmse(y_true, y_pred)
+
+
+BY_ONE, BY_TWO = ({"f": functools.partial(scaled, factor=factor)} for factor in (1.0, 2.0))
+
+
+class Meanwhile(Inline):
+    """Lets somebody else work at the run before its first fold."""
+
+    def __init__(self, work):
+        super().__init__()
+        self.work = work
+
+    def submit(self, task, resources):
+        if not self.needs:
+            self.work()
+        return super().submit(task, resources)
+
+
+def test_what_a_session_with_other_metrics_finished_meanwhile_has_the_metrics_of_this_one(tmp_path, manager):
+    first = kfold(toy_kit(), tmp_path, manager(24), metrics=BY_ONE, folds=[0])
+    own = Meanwhile(lambda: kfold(toy_kit(), tmp_path, manager(24), metrics=BY_ONE, folds=[1, 2], resume=first.path))
+    joined = kfold(toy_kit(), tmp_path, manager(24), metrics=BY_TWO, executor=own, resume=first.path)
+    expected = kfold(toy_kit(), tmp_path / "alone", manager(24), metrics=BY_TWO)
+    assert [fold.means() for fold in joined.folds] == [fold.means() for fold in expected.folds]
+    assert [fold.means() for fold in KFoldResult.load(first.path).folds] == [fold.means() for fold in expected.folds]
+    assert len(named(joined, "fold_started")) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [({"metrics": BY_ONE, "keep_predictions": False}, {"metrics": BY_TWO}), ({"metrics": BY_ONE}, {"num_epochs": 4})],
+    ids=["other metrics", "more epochs"],
+)
+def test_what_is_run_again_and_cannot_be_written_is_not_that_of_before(tmp_path, manager, monkeypatch, before, change):
+    expected = kfold(toy_kit(), tmp_path / "alone", manager(24), **{**before, **change})
+    first = kfold(toy_kit(), tmp_path, manager(24), **before)
+
+    def refused(*arguments):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(results, "write_fold", refused)
+    monkeypatch.setattr(kept, "write_predictions", refused)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options = {**before, **change, "executor": Inline(), "resume": first.path}
+        again = kfold(toy_kit(), tmp_path, manager(24), **options)
+    assert any("the result of fold 3 could not be written" in str(each.message) for each in caught)
+    assert [fold.means() for fold in again.folds] == [fold.means() for fold in expected.folds]
+    assert [len(fold.history) for fold in again.folds] == [len(fold.history) for fold in expected.folds]
 
 
 # ---- signals
