@@ -21,13 +21,14 @@ from delira.data_loading._describe import case_names_of, class_names_of
 from delira.errors import CheckpointError, ConfigError, UnreadableError, noting
 from delira.experiments import experiment_file
 from delira.experiments.chosen_before import with_searches
-from delira.experiments.division import Division, divided
+from delira.experiments.division import Division, divided, keep_left_out
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
 from delira.experiments.given_splits import planned
 from delira.experiments.leakage import check_label_key
 from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult
+from delira.experiments.run_request import copied
 from delira.experiments.selection import selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
 from delira.experiments.stored_metrics import are_equal, compute_metrics, correct_files, entries_of, is_asked_alike
@@ -45,7 +46,7 @@ from delira.training.outputs import computed_anew, settle
 from delira.training.ranks import number_of_processes
 from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils import files, yaml_codec
+from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -111,6 +112,10 @@ class CrossValidation:
     def bound_metrics(self) -> dict[str, Any]:
         """The test metrics, with what the losses say about the predictions that they read."""
         return self.request.config.bound(self.metrics, self.metric_keys, self.experiment.backend)
+
+    def own_metrics(self) -> dict[str, Any]:
+        """Copies of them: what one remembers, as its generator of random numbers, is of one test, wherever that is."""
+        return copied(self.bound_metrics, self.request.callbacks)  # type: ignore[no-any-return]
 
     @functools.cached_property
     def outputs(self) -> dict[str, Any]:
@@ -184,7 +189,7 @@ class CrossValidation:
         if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
             check_label_key(self.cases, self.split.label_key)  # a transform may make the entry
         splitter = Splitter(self.cases.dataset, self.split, seed)
-        MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
+        MetricSet(self.own_metrics(), self.metric_keys)  # what is wrong fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)
         return divided(self.cases, splitter, self.sizes, self.request.key_mapping)
 
@@ -266,7 +271,7 @@ class CrossValidation:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""
         outputs = settle(self.outputs, folds)
         for fold in folds:
-            again = computed_anew(self.bound_metrics, self.metric_keys, outputs, fold)
+            again = computed_anew(self.own_metrics(), self.metric_keys, outputs, fold)
             keys = {name: self.metric_keys[name] for name in again if name in self.metric_keys}
             with own_generators(self.experiment.backend):
                 found = compute_metrics(MetricSet(again, keys), vars(fold), max(1, len(fold.test_indices))) or {}
@@ -406,7 +411,7 @@ class CrossValidation:
             return None  # with samples left out nobody knows where a batch began
         with own_generators(self.experiment.backend):
             batch_size = self._test_manager(split).batch_size
-            return compute_metrics(MetricSet(self.bound_metrics, self.metric_keys), outputs, batch_size)
+            return compute_metrics(MetricSet(self.own_metrics(), self.metric_keys), outputs, batch_size)
 
     def _asked(self) -> dict[str, Any]:
         """Return what a finished fold depends on and the fingerprint of the run does not say."""
@@ -484,7 +489,7 @@ class CrossValidation:
             train_indices=split.train,
             val_indices=split.val,
             test_indices=np.delete(split.test, [*test.left_out]),
-            left_out=_keep_left_out(trainer.save_path / "left_out.json", *parts),
+            left_out=keep_left_out(trainer.save_path / "left_out.json", *parts),
             metrics=done.metrics,
             partial=lacking(self.bound_metrics),
             is_apparent=split.is_apparent,
@@ -543,7 +548,7 @@ class CrossValidation:
             batch = test.first_batch(trainer.seed) or {}
             with trainer.backend.calls.evaluating(trainer.module):
                 outputs = trainer.outputs_of(batch, trainer.feed.prepare(batch))
-            checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, outputs, test)
+            checks.check_metrics(trainer, self.own_metrics(), self.metric_keys, batch, outputs, test)
             self._tell_size(trainer, trainer.to_numpy(outputs), batch)
 
     def _tell_size(self, trainer: BaseNetworkTrainer, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> None:
@@ -576,24 +581,9 @@ class CrossValidation:
             keeper = self._keeper(trainer)
             done = trainer.evaluator.test(
                 manager,
-                metrics=self.bound_metrics,
+                metrics=self.own_metrics(),
                 metric_keys=self.metric_keys,
                 targets=self._targets() if keeper else (),
                 keep_predictions=keeper,
             )
         return done, str(self.keeping) if keeper.is_changed else ""
-
-
-def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
-    """Return what the managers of the parts left out, by the samples' indices in the whole dataset.
-
-    It is added to what earlier sessions of the fold left out: a fold that is finished does not train again.
-    """
-    left_out = {int(index): reason for index, reason in (files.read_json(path) if path.exists() else {}).items()}
-    for manager, indices in parts:
-        if manager is not None and indices is not None:
-            left_out |= {int(indices[manager.case_of(index)]): reason for index, reason in manager.left_out.items()}
-    if left_out:
-        with loss_tolerated("what was left out of a fold"):
-            files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
-    return left_out

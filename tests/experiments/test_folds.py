@@ -150,6 +150,38 @@ def test_a_lambda_is_no_reason_to_test_again(tmp_path, manager):
     assert [fold.means() for fold in there.folds] == [fold.means() for fold in here.folds]
 
 
+class Noisy:
+    """A metric with a state: its generator of random numbers."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, y_true, y_pred):
+        return float(self.rng.normal())
+
+
+def test_a_metric_with_a_state_begins_each_test_as_it_was_given(tmp_path, manager):
+    options = {"metrics": {"noisy": Noisy()}, "metric_keys": {"noisy": ("label", "pred")}}
+    here = kfold(toy_kit(), tmp_path / "here", manager(24), **options)
+    first = np.random.default_rng(0).normal()
+    assert [fold.means() for fold in here.folds] == [{"noisy": first}] * 4
+    there = kfold(toy_kit(), tmp_path / "there", manager(24), n_jobs=2, **options)
+    assert [fold.means() for fold in there.folds] == [fold.means() for fold in here.folds]
+    plain = kfold(toy_kit(), tmp_path / "again", manager(24))
+    again = kfold(toy_kit(), tmp_path / "again", manager(24), resume=plain.path, **options)  # of what was predicted
+    assert [fold.means() for fold in again.folds] == [fold.means() for fold in here.folds]
+
+
+def test_a_metric_that_cannot_be_copied_is_refused_before_there_is_a_run(tmp_path, manager):
+    class Locked(Noisy):
+        def __init__(self):
+            self.lock = threading.Lock()
+
+    with pytest.raises(ConfigError, match=r"metrics or callbacks cannot be copied .*no open files or locks"):
+        kfold(toy_kit(), tmp_path, manager(24), metrics={"m": Locked()}, metric_keys={"m": ("label", "pred")})
+    assert not [*(tmp_path / "UnnamedExperiment").iterdir()]
+
+
 # ---- what goes wrong
 
 
