@@ -54,7 +54,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
     work
         What they have in common.
     folder
-        Of the run; numbers of folds that were not asked for are added to its ``missing_folds``.
+        Of the run; numbers of folds that were not asked for, and nobody has run, are added to its ``missing_folds``.
     placement
         Where they run.
 
@@ -97,6 +97,10 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
                 table.end(outcome)
                 found[number] = outcome
                 tell(outcome)
+        for fold in _finished_meanwhile(work, folder):
+            table.end(fold, was_read=True)
+            found[fold.fold] = fold
+            tell(fold)
     if failed:
         _raise(failed, sorted(found), work)
     return [found[number] for number in sorted(found)]
@@ -124,6 +128,14 @@ def _find_finished(
             folder.missing_folds.append(number)
             table.leave_out(number)
     return found, waiting
+
+
+def _finished_meanwhile(work: Work, folder: RunFolder) -> list[Any]:
+    """Return folds that were not asked for and that other sessions finished since this one began: none is missing."""
+    told = [number for number in folder.missing_folds if work.since(folder, "finished", number)]
+    found = {number: fold for number in told if (fold := work.read(number, is_finished=True)) is not None}
+    folder.missing_folds = [number for number in folder.missing_folds if number not in found]
+    return [*found.values()]
 
 
 def _raise(failed: Mapping[int, Exception], finished: Sequence[int], work: Work) -> None:
