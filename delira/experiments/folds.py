@@ -284,17 +284,15 @@ class _HandedOut:
                         if (outcome := self._outcome(number, make)) is not None:
                             yield number, outcome
                     for number, found in self._elsewhere.look():
-                        if isinstance(found, Holder):
-                            self._handles[number] = make(number, found)
-                        else:
-                            yield number, found
+                        outcome = self._again(number, make, found) if isinstance(found, Holder) else found
+                        if outcome is not None:
+                            yield number, outcome
                     if time.monotonic() >= followed_at:
                         self._follow(*self._handles)
                         followed_at = time.monotonic() + _FOLLOW
                     time.sleep(_LOOK)
             finally:
-                for handle in self._handles.values():
-                    handle.cancel()
+                self._cancel()
 
     def _submit(self, shared: "Shared[Work]", number: int, over: Holder | None = None) -> "Handle[Any]":
         self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
@@ -312,11 +310,10 @@ class _HandedOut:
         try:
             fold = handle.result()
         except (WorkerLostError, TrainingInterrupted) as error:
-            if (failure := self._lost(number, error)) is not None:
-                self._work.tell_failed(self._folder, number, failure)
-                return failure
-            self._handles[number] = make(number)
-            return None
+            if (failure := self._lost(number, error)) is None:
+                return self._again(number, make)
+            self._work.tell_failed(self._folder, number, failure)
+            return failure
         except Exception as error:
             if not self._work.since(self._folder, "failed", number):  # nobody got so far as to tell it
                 self._work.tell_failed(self._folder, number, error)
@@ -325,6 +322,23 @@ class _HandedOut:
             self._elsewhere.add(number)
             return None
         return self._read(number) if fold is True else self._work.validation.completed(number, fold)
+
+    def _again(self, number: int, make: Any, *over: Holder) -> Exception | None:
+        """Hand a fold out that somebody lost; returns why that cannot be, which is no reason to stop the others."""
+        try:
+            self._handles[number] = make(number, *over)
+        except ExecutorError as error:
+            self._work.tell_failed(self._folder, number, error)
+            return error
+        return None
+
+    def _cancel(self) -> None:
+        """Cancel all that is left, whatever one of them raises: the error that led to here is the one to be told."""
+        for number, handle in self._handles.items():
+            try:
+                handle.cancel()
+            except Exception as error:
+                _log.warning("%s %d may go on, as it cannot be cancelled: %s", self._work.what, number, said_by(error))
 
     def _read(self, number: int) -> results.FoldResult | Exception:
         fold, path = self._work.read(number, is_finished=True, is_own=True), self._work.folder_of(number)
@@ -349,8 +363,7 @@ class _HandedOut:
 
     def _stop(self, signals: StopSignals) -> None:
         """Ask all folds to stop, wait for their checkpoints, and end the program as the signal wants it."""
-        for handle in self._handles.values():
-            handle.cancel()
+        self._cancel()
         numbers = sorted(self._handles)
         for handle in self._handles.values():
             with contextlib.suppress(Exception, TrainingInterrupted):

@@ -22,7 +22,7 @@ from problems import linear_problem
 from small_backends import build_kit, toy_kit
 
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, WorkerLostError
+from delira.errors import ConfigError, ExecutorError, WorkerLostError
 from delira.execution import Executor, Handle, ProcessExecutor, Resources
 from delira.execution.executor import usable_cores
 from delira.experiments.result import KFoldResult
@@ -461,6 +461,69 @@ def test_what_is_run_again_and_cannot_be_written_is_not_that_of_before(tmp_path,
     assert any("the result of fold 3 could not be written" in str(each.message) for each in caught)
     assert [fold.means() for fold in again.folds] == [fold.means() for fold in expected.folds]
     assert [len(fold.history) for fold in again.folds] == [len(fold.history) for fold in expected.folds]
+
+
+class Stubborn(Later):
+    """A task that does not end, and raises where it is cancelled."""
+
+    def __init__(self, task, cancelled):
+        super().__init__(task)
+        self.cancelled = cancelled
+
+    def done(self):
+        return False
+
+    def cancel(self):
+        self.cancelled.append(self.task.number)
+        raise RuntimeError("the queue is closed")
+
+
+class Refuses(Inline):
+    """Takes two tasks, and no third one."""
+
+    def __init__(self):
+        super().__init__()
+        self.cancelled = []
+
+    def submit(self, task, resources):
+        if len(self.needs) == 2:
+            raise BlockingIOError("the queue is full")
+        self.needs.append(resources)
+        return Stubborn(task, self.cancelled)
+
+
+def test_what_cannot_be_cancelled_hides_no_error_and_the_others_are_cancelled(tmp_path, manager, caplog):
+    own = Refuses()
+    with pytest.raises(ExecutorError, match="Refuses did not take fold 2: BlockingIOError: the queue is full"):
+        kfold(toy_kit(), tmp_path, manager(24), executor=own)
+    assert own.cancelled == [0, 1]
+    assert "fold 1 may go on, as it cannot be cancelled: RuntimeError: the queue is closed" in caplog.text
+
+
+class Gone(Later):
+    """A task whose worker is lost."""
+
+    def result(self):
+        raise WorkerLostError("the machine is gone")
+
+
+class LosesOne(Inline):
+    """Loses the second task, and takes none a second time."""
+
+    def submit(self, task, resources):
+        if len(self.needs) == 4:
+            raise BlockingIOError("the queue is closed")
+        self.needs.append(resources)
+        return (Gone if len(self.needs) == 2 else Later)(copy.copy(task))
+
+
+def test_a_lost_fold_that_is_not_taken_again_has_failed_and_the_others_finish(tmp_path, manager):
+    with pytest.raises(ExecutorError, match="LosesOne did not take fold 1: BlockingIOError") as caught:
+        kfold(toy_kit(), tmp_path, manager(24), executor=LosesOne())
+    assert any("Fold 1 failed; finished are [0, 2, 3]" in note for note in caught.value.__notes__)
+    assert [event["fold"] for event in named(only_folder(tmp_path), "fold_failed")] == [1]
+    again = kfold(toy_kit(), tmp_path, manager(24), resume="auto")
+    assert digest(again) == digest(kfold(toy_kit(), tmp_path / "quiet", manager(24)))
 
 
 # ---- signals
