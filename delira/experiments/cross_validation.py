@@ -21,16 +21,17 @@ from delira.data_loading._describe import case_names_of, class_names_of
 from delira.errors import CheckpointError, ConfigError, UnreadableError, noting
 from delira.experiments import experiment_file
 from delira.experiments.chosen_before import with_searches
-from delira.experiments.division import Division, divided
+from delira.experiments.division import Division, divided, keep_left_out
 from delira.experiments.fold_task import Work, log_finished
 from delira.experiments.folds import run_folds
 from delira.experiments.given_splits import planned
 from delira.experiments.leakage import check_label_key
 from delira.experiments.placement import Placement
 from delira.experiments.result import KFoldResult
+from delira.experiments.run_request import copied
 from delira.experiments.selection import selection_of
 from delira.experiments.splits import Split, SplitConfig, Splitter, check_in_range, fingerprint, tell_missing
-from delira.experiments.stored_metrics import compute_metrics, entries_of
+from delira.experiments.stored_metrics import are_equal, compute_metrics, correct_files, entries_of, is_asked_alike
 from delira.experiments.stored_result import describe, stated, without_secrets
 from delira.metrics import MetricSet
 from delira.metrics.per_class import lacking
@@ -45,7 +46,7 @@ from delira.training.outputs import computed_anew, settle
 from delira.training.ranks import number_of_processes
 from delira.training.run import own_generators, seed_generators, warn_of_score
 from delira.training.trainer import BaseNetworkTrainer
-from delira.utils import files, yaml_codec
+from delira.utils import yaml_codec
 from delira.utils.arrays import iterate_leaves
 
 _log = logging.getLogger("delira")
@@ -112,6 +113,10 @@ class CrossValidation:
         """The test metrics, with what the losses say about the predictions that they read."""
         return self.request.config.bound(self.metrics, self.metric_keys, self.experiment.backend)
 
+    def own_metrics(self) -> dict[str, Any]:
+        """Copies of them: what one remembers, as its generator of random numbers, is of one test, wherever that is."""
+        return copied(self.bound_metrics, self.request.callbacks)  # type: ignore[no-any-return]
+
     @functools.cached_property
     def outputs(self) -> dict[str, Any]:
         """What is known of the outputs of the networks before any has computed one."""
@@ -158,9 +163,9 @@ class CrossValidation:
             **({"is_trial": True} if self.is_trial else {"seen_cases": True}),
         ) as folder:
             facts = self._facts(folder, division)
+            self._write_summary(folder, facts)
             if not self.is_trial:
                 with loss_tolerated("what a report needs of the whole run"):
-                    results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
                     self._write_plan(folder)
             work = Work(
                 validation=self,
@@ -174,8 +179,7 @@ class CrossValidation:
                 is_leased=not self.is_trial or not self.placement.is_here or len(folder.events()) > 1,
             )
             folds = run_folds(work, folder, self.placement)
-            facts |= self._facts_at_end(folder, facts["info"], len(splits))
-            end = functools.partial(self._result, folder, folds, facts)
+            end = functools.partial(self._result, folder, folds, facts, len(splits))
             # several sessions may be at its end
             return end() if self.is_trial else work.leases.call_alone("result", folder.path, end)
 
@@ -185,14 +189,18 @@ class CrossValidation:
         if not (self.data.transforms or any("transforms" in changes for changes in self.request.changes.values())):
             check_label_key(self.cases, self.split.label_key)  # a transform may make the entry
         splitter = Splitter(self.cases.dataset, self.split, seed)
-        MetricSet(self.bound_metrics, self.metric_keys)  # a wrong name fails here, not after the first fold
+        MetricSet(self.own_metrics(), self.metric_keys)  # what is wrong fails here, not after the first fold
         check_in_range(self.chosen, splitter.num_splits)
         return divided(self.cases, splitter, self.sizes, self.request.key_mapping)
 
-    def _result(self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any]) -> KFoldResult:
+    def _result(
+        self, folder: RunFolder, folds: Sequence[results.FoldResult], facts: Mapping[str, Any], n_folds: int
+    ) -> KFoldResult:
         """Return what all folds say together."""
         self._settle(folds)
-        _correct_ledger(folder, folds)
+        self._write_summary(folder, facts)  # a session that joined may have been asked for other metrics
+        correct_files(folder, folds, self._asked(), is_trial=self.is_trial)
+        facts = {**facts, **self._facts_at_end(folder, facts["info"], n_folds)}
         stated = code_of.describe_metrics(self.metrics)
         result = KFoldResult(folds, metrics=self.bound_metrics, path=folder.path, stated_metrics=stated, **facts)
         if not self.is_trial and not self.sizes:
@@ -233,6 +241,12 @@ class CrossValidation:
             self, experiment=experiment, given=self.data, placement=Placement(), nested=nested, after_fold=None
         )
 
+    def _write_summary(self, folder: RunFolder, facts: Mapping[str, Any]) -> None:
+        """Write what a report needs of the whole run."""
+        if not self.is_trial:
+            with loss_tolerated("what a report needs of the whole run"):
+                results.write_summary(folder.path, facts, self.metrics, self.bound_metrics)
+
     def _write_plan(self, folder: RunFolder) -> None:
         """Write what another program needs to work at the run, as far as a file can say it."""
         if (folder.path / experiment_file.FILE_NAME).exists():
@@ -257,7 +271,7 @@ class CrossValidation:
         """Compute metrics again of folds whose values alone say something else of the outputs than those of all."""
         outputs = settle(self.outputs, folds)
         for fold in folds:
-            again = computed_anew(self.bound_metrics, self.metric_keys, outputs, fold)
+            again = computed_anew(self.own_metrics(), self.metric_keys, outputs, fold)
             keys = {name: self.metric_keys[name] for name in again if name in self.metric_keys}
             with own_generators(self.experiment.backend):
                 found = compute_metrics(MetricSet(again, keys), vars(fold), max(1, len(fold.test_indices))) or {}
@@ -300,7 +314,10 @@ class CrossValidation:
     def sent(self, fold: results.FoldResult) -> results.FoldResult | bool:
         """Return what goes back to who asked for a fold: True if it is in its folder, else itself."""
         with contextlib.suppress(CheckpointError, OSError):
-            if fold.path is not None and results.read_fold(fold.path).outputs is not None:
+            stored = None if fold.path is None else results.read_fold(fold.path)
+            # what is there may be of before, as the disk was full, or another session's, of other metrics
+            is_own = stored is not None and stored.outputs is not None and stored.asked == self._asked()
+            if stored is not None and is_own and are_equal(stored.fields["metrics"], fold.metrics):
                 return True
         return dataclasses.replace(fold, parameters=None, callbacks=())
 
@@ -366,11 +383,8 @@ class CrossValidation:
             return None
         kept_as = stored.fields.get("kept_as", "")
         outputs["targets"] = entries_of(outputs["targets"], asked["targets"])
-        # an older run does not say its code; of a lambda nobody knows whether it is the same
-        is_same = stored.asked.get("code", asked["code"]) == asked["code"]
-        is_same = (
-            is_same and stored.asked["metrics"] == asked["metrics"] and '"$repr"' not in json.dumps(asked["metrics"])
-        )
+        # of a lambda nobody knows whether it is the same
+        is_same = is_asked_alike(stored.asked, asked) and '"$repr"' not in json.dumps(asked["metrics"])
         if not (is_same or is_own):
             metrics = None if kept_as else self._compute_metrics(outputs, stored, split)
         if metrics is None:
@@ -397,7 +411,7 @@ class CrossValidation:
             return None  # with samples left out nobody knows where a batch began
         with own_generators(self.experiment.backend):
             batch_size = self._test_manager(split).batch_size
-            return compute_metrics(MetricSet(self.bound_metrics, self.metric_keys), outputs, batch_size)
+            return compute_metrics(MetricSet(self.own_metrics(), self.metric_keys), outputs, batch_size)
 
     def _asked(self) -> dict[str, Any]:
         """Return what a finished fold depends on and the fingerprint of the run does not say."""
@@ -475,7 +489,7 @@ class CrossValidation:
             train_indices=split.train,
             val_indices=split.val,
             test_indices=np.delete(split.test, [*test.left_out]),
-            left_out=_keep_left_out(trainer.save_path / "left_out.json", *parts),
+            left_out=keep_left_out(trainer.save_path / "left_out.json", *parts),
             metrics=done.metrics,
             partial=lacking(self.bound_metrics),
             is_apparent=split.is_apparent,
@@ -534,7 +548,7 @@ class CrossValidation:
             batch = test.first_batch(trainer.seed) or {}
             with trainer.backend.calls.evaluating(trainer.module):
                 outputs = trainer.outputs_of(batch, trainer.feed.prepare(batch))
-            checks.check_metrics(trainer, self.bound_metrics, self.metric_keys, batch, outputs, test)
+            checks.check_metrics(trainer, self.own_metrics(), self.metric_keys, batch, outputs, test)
             self._tell_size(trainer, trainer.to_numpy(outputs), batch)
 
     def _tell_size(self, trainer: BaseNetworkTrainer, outputs: Mapping[str, Any], batch: Mapping[str, Any]) -> None:
@@ -567,32 +581,9 @@ class CrossValidation:
             keeper = self._keeper(trainer)
             done = trainer.evaluator.test(
                 manager,
-                metrics=self.bound_metrics,
+                metrics=self.own_metrics(),
                 metric_keys=self.metric_keys,
                 targets=self._targets() if keeper else (),
                 keep_predictions=keeper,
             )
         return done, str(self.keeping) if keeper.is_changed else ""
-
-
-def _correct_ledger(folder: RunFolder, folds: Sequence[results.FoldResult]) -> None:
-    """Tell the ledger of folds whose metrics were computed again since: ``delira runs`` shows what it says."""
-    stated = {event.get("fold"): event.get("metrics") for event in folder.events() if event["event"] == "fold_finished"}
-    for fold in folds:
-        if fold.fold in stated and repr(stated[fold.fold]) != repr(fold.means()):  # a NaN equals no other
-            log_finished(folder, fold)
-
-
-def _keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
-    """Return what the managers of the parts left out, by the samples' indices in the whole dataset.
-
-    It is added to what earlier sessions of the fold left out: a fold that is finished does not train again.
-    """
-    left_out = {int(index): reason for index, reason in (files.read_json(path) if path.exists() else {}).items()}
-    for manager, indices in parts:
-        if manager is not None and indices is not None:
-            left_out |= {int(indices[manager.case_of(index)]): reason for index, reason in manager.left_out.items()}
-    if left_out:
-        with loss_tolerated("what was left out of a fold"):
-            files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
-    return left_out

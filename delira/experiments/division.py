@@ -1,7 +1,9 @@
 """How the data of a cross-validation are divided, and what is to be said about that."""
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from delira.data_loading import BaseDataManager
 from delira.experiments.leakage import caveats_of_training, caveats_of_validation, find_leaks
 from delira.experiments.splits import Split, Splitter
 from delira.experiments.training_sizes import nested_splits
+from delira.runs.folder import loss_tolerated
+from delira.utils import files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,3 +71,25 @@ def _caveats(cases: BaseDataManager, splitter: Splitter, splits: Sequence[Split]
     """What is to be said of parts that may be small."""
     found = caveats_of_validation(cases.dataset, splitter, splits)
     return found + (caveats_of_training(cases.dataset, splitter, splits) if is_small else [])
+
+
+def keep_left_out(path: Path, *parts: tuple[BaseDataManager | None, np.ndarray | None]) -> dict[int, str]:
+    """Return what the managers of the parts left out, by the samples' indices in the whole dataset, with the reasons.
+
+    It is added to what earlier sessions of the fold left out: a fold that is finished does not train again.
+
+    Parameters
+    ----------
+    path
+        The file that keeps it.
+    *parts
+        The manager of each part, and the indices of its samples.
+    """
+    left_out = {int(index): reason for index, reason in (files.read_json(path) if path.exists() else {}).items()}
+    for manager, indices in parts:
+        if manager is not None and indices is not None:
+            left_out |= {int(indices[manager.case_of(index)]): reason for index, reason in manager.left_out.items()}
+    if left_out:
+        with loss_tolerated("what was left out of a fold"):
+            files.publish_text(path, json.dumps(dict(sorted(left_out.items())), indent=1))
+    return left_out

@@ -54,7 +54,7 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
     work
         What they have in common.
     folder
-        Of the run; numbers of folds that were not asked for are added to its ``missing_folds``.
+        Of the run; numbers of folds that were not asked for, and nobody has run, are added to its ``missing_folds``.
     placement
         Where they run.
 
@@ -97,6 +97,10 @@ def run_folds(work: Work, folder: RunFolder, placement: Placement) -> list[Any]:
                 table.end(outcome)
                 found[number] = outcome
                 tell(outcome)
+        for fold in _finished_meanwhile(work, folder):
+            table.end(fold, was_read=True)
+            found[fold.fold] = fold
+            tell(fold)
     if failed:
         _raise(failed, sorted(found), work)
     return [found[number] for number in sorted(found)]
@@ -124,6 +128,14 @@ def _find_finished(
             folder.missing_folds.append(number)
             table.leave_out(number)
     return found, waiting
+
+
+def _finished_meanwhile(work: Work, folder: RunFolder) -> list[Any]:
+    """Return folds that were not asked for and that other sessions finished since this one began: none is missing."""
+    told = [number for number in folder.missing_folds if work.since(folder, "finished", number)]
+    found = {number: fold for number in told if (fold := work.read(number, is_finished=True)) is not None}
+    folder.missing_folds = [number for number in folder.missing_folds if number not in found]
+    return [*found.values()]
 
 
 def _raise(failed: Mapping[int, Exception], finished: Sequence[int], work: Work) -> None:
@@ -272,17 +284,15 @@ class _HandedOut:
                         if (outcome := self._outcome(number, make)) is not None:
                             yield number, outcome
                     for number, found in self._elsewhere.look():
-                        if isinstance(found, Holder):
-                            self._handles[number] = make(number, found)
-                        else:
-                            yield number, found
+                        outcome = self._again(number, make, found) if isinstance(found, Holder) else found
+                        if outcome is not None:
+                            yield number, outcome
                     if time.monotonic() >= followed_at:
                         self._follow(*self._handles)
                         followed_at = time.monotonic() + _FOLLOW
                     time.sleep(_LOOK)
             finally:
-                for handle in self._handles.values():
-                    handle.cancel()
+                self._cancel()
 
     def _submit(self, shared: "Shared[Work]", number: int, over: Holder | None = None) -> "Handle[Any]":
         self._followed[number] = _Followed(self._work.folder_of(number), self._work.validation.histories)
@@ -300,11 +310,10 @@ class _HandedOut:
         try:
             fold = handle.result()
         except (WorkerLostError, TrainingInterrupted) as error:
-            if (failure := self._lost(number, error)) is not None:
-                self._work.tell_failed(self._folder, number, failure)
-                return failure
-            self._handles[number] = make(number)
-            return None
+            if (failure := self._lost(number, error)) is None:
+                return self._again(number, make)
+            self._work.tell_failed(self._folder, number, failure)
+            return failure
         except Exception as error:
             if not self._work.since(self._folder, "failed", number):  # nobody got so far as to tell it
                 self._work.tell_failed(self._folder, number, error)
@@ -313,6 +322,23 @@ class _HandedOut:
             self._elsewhere.add(number)
             return None
         return self._read(number) if fold is True else self._work.validation.completed(number, fold)
+
+    def _again(self, number: int, make: Any, *over: Holder) -> Exception | None:
+        """Hand a fold out that somebody lost; returns why that cannot be, which is no reason to stop the others."""
+        try:
+            self._handles[number] = make(number, *over)
+        except ExecutorError as error:
+            self._work.tell_failed(self._folder, number, error)
+            return error
+        return None
+
+    def _cancel(self) -> None:
+        """Cancel all that is left, whatever one of them raises: the error that led to here is the one to be told."""
+        for number, handle in self._handles.items():
+            try:
+                handle.cancel()
+            except Exception as error:
+                _log.warning("%s %d may go on, as it cannot be cancelled: %s", self._work.what, number, said_by(error))
 
     def _read(self, number: int) -> results.FoldResult | Exception:
         fold, path = self._work.read(number, is_finished=True, is_own=True), self._work.folder_of(number)
@@ -337,8 +363,7 @@ class _HandedOut:
 
     def _stop(self, signals: StopSignals) -> None:
         """Ask all folds to stop, wait for their checkpoints, and end the program as the signal wants it."""
-        for handle in self._handles.values():
-            handle.cancel()
+        self._cancel()
         numbers = sorted(self._handles)
         for handle in self._handles.values():
             with contextlib.suppress(Exception, TrainingInterrupted):

@@ -1,6 +1,5 @@
 """A call of ``kfold``, or of a search that runs many: what it asks for, checked and put together."""
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -105,7 +104,7 @@ def validation_of(experiment: Any, arguments: Mapping[str, Any]) -> cross_valida
         given=arguments["data"],
         request=request,
         split=_split_of(arguments)[0],
-        metrics=copy.deepcopy(dict(tested)),
+        metrics=run_request.copied(dict(tested), request.callbacks),
         metric_keys=request.config.keys_of(tested) if metric_keys is None else metric_keys,
         chosen=chosen,
         keeping=keeping,

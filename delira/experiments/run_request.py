@@ -61,7 +61,7 @@ class RunRequest:
         """Return the same, with copies of its own."""
         # together: what is in two of them stays one object
         names = ("params", "settings", "config", "model_kwargs", "callbacks")
-        return dataclasses.replace(self, fold=fold, **_copied({n: getattr(self, n) for n in names}, self.callbacks))
+        return dataclasses.replace(self, fold=fold, **copied({n: getattr(self, n) for n in names}, self.callbacks))
 
     def with_settings(self, **settings: Any) -> "RunRequest":
         """Return the same with other settings."""
@@ -161,7 +161,7 @@ def resolve(
     """
     stated_callbacks = [level.get("callbacks") for level in (settings, kwargs)]
     callbacks = [one for some in stated_callbacks if isinstance(some, (list, tuple)) for one in some]
-    (own, given), settings, kwargs = _copied((params, dict(settings), dict(kwargs)), callbacks)
+    (own, given), settings, kwargs = copied((params, dict(settings), dict(kwargs)), callbacks)
     if given is not None:
         _replace_entries(own, given)
     variable.refuse_fixed([("the settings of the experiment", settings), ("the settings of the call", kwargs)])
@@ -240,15 +240,16 @@ def merged(*levels: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _copied(tree: object, callbacks: Sequence[Any] = ()) -> Any:
+def copied(tree: object, callbacks: Sequence[Any] = ()) -> Any:
     """Return a deep copy, but of what callbacks share; what cannot be copied is named."""
     memo = shared_objects(callbacks)
     try:
         return copy.deepcopy(tree, memo)
     except Exception as error:  # __deepcopy__ raises what it likes
         raise ConfigError(
-            f"the parameters, settings or callbacks cannot be copied for a run of their own: {error}; give objects "
-            "that can (no open files or locks), build them in at_training_begin, or name them in the callback's shared"
+            f"the parameters, settings, metrics or callbacks cannot be copied for a run of their own: {error}; give "
+            "objects that can (no open files or locks), build them in at_training_begin, or name them in the "
+            "callback's shared"
         ) from error
 
 

@@ -235,7 +235,7 @@ def _read_folds(
             problems.append(f"{place} is missing, though the ledger says that fold {number} has finished")
     for number, folder in run.fold_folders.items():
         history, lost = harmless(read_history(folder))
-        stored = None if is_single else _read_stored(folder, number, number in run.finished_folds, problems)
+        stored = None if is_single else _read_stored(run, number, problems)
         was_read = stored is not None
         if stored is None:
             problems += [lost] if lost else []
@@ -275,11 +275,12 @@ def _read_notes(folder: Path, problems: list[str]) -> dict[str, Any]:
     return found
 
 
-def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[str]) -> dict[str, Any] | None:
+def _read_stored(run: StoredRun, number: int, problems: list[str]) -> dict[str, Any] | None:
     """Fields of a finished fold; ``None`` if there is none that can be read."""
+    folder = run.fold_folders[number]
     path = folder / results.RESULT_FILE
     if not path.exists():
-        if is_finished:
+        if number in run.finished_folds:
             problems.append(f"{path} is missing, though the ledger says that fold {number} has finished")
         return None
     try:
@@ -289,7 +290,16 @@ def _read_stored(folder: Path, number: int, is_finished: bool, problems: list[st
         return None
     if stored.outputs is None:
         problems.append(f"{path} holds no predictions: they were too large, or no arrays")
+    if others := _other_metrics(run, stored):
+        problems.append(f"fold {number} was tested by other functions of the names {others} than the run asks for now")
     return harmless({**stored.fields, **(stored.outputs or {})})
+
+
+def _other_metrics(run: StoredRun, stored: results.StoredFold) -> list[str]:
+    """Names of metrics that were other functions when a fold was tested; a run is read while they are computed anew."""
+    asked = mapping(mapping(stored.asked["metrics"]).get("metrics"))
+    now = {name: mapping(entry).get("metric") for name, entry in mapping(run.summary.get("metrics")).items()}
+    return harmless(sorted(name for name in asked if name in now and asked[name] != now[name]))
 
 
 def _make_alike(folds: Sequence[results.FoldResult], problems: list[str]) -> None:

@@ -18,7 +18,17 @@ from delira.io.container import read_tree, write_tree
 from delira.metrics.per_class import means_of
 from delira.runs import kept
 from delira.runs.code_of import describe_metrics
-from delira.utils.files import MOST_OF_MANY, mapping, publish, publish_text, read_json, refuse_link, sealed, unsealed
+from delira.utils.files import (
+    MOST_OF_MANY,
+    mapping,
+    publish,
+    publish_text,
+    read_bytes,
+    read_json,
+    refuse_link,
+    sealed,
+    unsealed,
+)
 
 _log = logging.getLogger("delira")
 
@@ -232,7 +242,7 @@ def read_fold(folder: Path) -> StoredFold:
     OSError
         If it is a link to somewhere else, or cannot be read now.
     """
-    with _opened(folder, "fields", "outputs", "callbacks", "asked") as parts:
+    with opened_fold(folder, "fields", "outputs", "callbacks", "asked") as parts:
         if parts["outputs"] is not None:
             parts["outputs"] = _with_predictions(folder / kept.PREDICTIONS, parts["outputs"])
         stored = StoredFold(**parts)
@@ -253,7 +263,7 @@ def _with_predictions(path: Path, outputs: Mapping[str, Any]) -> dict[str, Any] 
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, *parts: str) -> Iterator[dict[str, Any]]:
+def opened_fold(folder: Path, *parts: str) -> Iterator[dict[str, Any]]:
     """Scope in which parts of the file are used; whatever goes wrong with them there means that it holds no fold."""
     path = folder / RESULT_FILE
     refuse_link(path)
@@ -320,7 +330,7 @@ def read_means(folder: Path) -> dict[str, float]:
     OSError
         If it is a link to somewhere else, or cannot be read now.
     """
-    with _opened(folder, "fields") as parts:
+    with opened_fold(folder, "fields") as parts:
         return means_of(parts["fields"])
 
 
@@ -329,7 +339,7 @@ SUMMARY_FORMAT = 1
 
 
 def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, Any], bound: Mapping[str, Any]) -> Path:
-    """Write what the files of the folds and the manifest do not say, before the first fold.
+    """Write what the files of the folds and the manifest do not say, before the first fold, unless it is there.
 
     Parameters
     ----------
@@ -348,7 +358,11 @@ def write_summary(folder: Path, facts: Mapping[str, Any], metrics: Mapping[str, 
     }
     groups = None if facts["groups"] is None else np.asarray(facts["groups"]).tolist()
     content = sealed({"format": SUMMARY_FORMAT, **facts, "groups": groups, "metrics": named}, _as_json)
-    return publish_text(folder / SUMMARY, json.dumps(content, indent=1) + "\n")
+    text = json.dumps(content, indent=1) + "\n"
+    with contextlib.suppress(OSError):
+        if read_bytes(folder / SUMMARY, MOST_OF_MANY) == text.encode():
+            return folder / SUMMARY
+    return publish_text(folder / SUMMARY, text)
 
 
 def _as_json(value: object) -> Any:

@@ -11,8 +11,10 @@ from delira.callbacks.live_view import FoldTable
 from delira.errors import ConfigError
 from delira.experiments.parameters import fold_numbers
 from delira.report.page import facts_of
+from delira.runs.folder import RunFolder
 from delira.runs.stored_run import read_run
 from delira.training import KFoldResult
+from delira.training.callbacks import AbstractCallback
 
 
 def rmse(y_true, y_pred):
@@ -81,6 +83,40 @@ def test_a_run_of_some_folds_is_unfinished_and_goes_on_before_a_newer_one_that_f
     assert whole.path != some.path
     assert experiment.kfold(manager(24), resume="auto", **SPLITS).path == some.path
     assert not read_run(some.path).missing_folds
+
+
+class Beside(AbstractCallback):
+    """Has another session run the other folds while the first one is trained."""
+
+    def __init__(self, results, run):
+        self.results, self.run = results, run
+
+    def at_training_begin(self, trainer, **facts):
+        if not self.results:
+            self.results.append(None)
+            self.results[0] = self.run(trainer.save_path.parent)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def test_sessions_of_some_folds_beside_each_other_have_all_of_them_in_the_end(tmp_path, manager):
+    def kfold(folds, **options):
+        return experiment_of(build_kit("toy"), tmp_path).kfold(
+            manager(24), folds=folds, callbacks=[beside], **SPLITS, **options
+        )
+
+    others: list = []
+    beside = Beside(others, lambda path: kfold([2, 3], resume=path))
+    result = kfold([0, 1])
+    assert [fold.fold for fold in others[0].folds] == [2, 3]
+    assert "folds 0, 1 are missing" in others[0].warnings[0]  # they were not finished by then
+    assert [fold.fold for fold in result.folds] == [0, 1, 2, 3]
+    assert not result.warnings
+    assert not read_run(result.path).missing_folds
+    folder = RunFolder(result.path)
+    assert not folder.is_unfinished()
+    assert "missing_folds" not in folder.events()[-1]
 
 
 @pytest.mark.parametrize(

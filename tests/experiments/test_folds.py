@@ -1,6 +1,8 @@
 """Folds that run in other processes: the same bits, whatever happens on the way."""
 
 import copy
+import errno
+import functools
 import json
 import os
 import signal
@@ -20,10 +22,11 @@ from problems import linear_problem
 from small_backends import build_kit, toy_kit
 
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError, WorkerLostError
+from delira.errors import ConfigError, ExecutorError, WorkerLostError
 from delira.execution import Executor, Handle, ProcessExecutor, Resources
 from delira.execution.executor import usable_cores
 from delira.experiments.result import KFoldResult
+from delira.runs import kept, results
 from delira.runs.folder import RunFolder
 from delira.runs.results import RESULT_FILE
 from delira.training.callbacks import AbstractCallback
@@ -145,6 +148,38 @@ def test_a_lambda_is_no_reason_to_test_again(tmp_path, manager):
     here = kfold(toy_kit(), tmp_path / "here", manager(24), **options)
     there = kfold(toy_kit(), tmp_path / "there", manager(24), n_jobs=2, **options)
     assert [fold.means() for fold in there.folds] == [fold.means() for fold in here.folds]
+
+
+class Noisy:
+    """A metric with a state: its generator of random numbers."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, y_true, y_pred):
+        return float(self.rng.normal())
+
+
+def test_a_metric_with_a_state_begins_each_test_as_it_was_given(tmp_path, manager):
+    options = {"metrics": {"noisy": Noisy()}, "metric_keys": {"noisy": ("label", "pred")}}
+    here = kfold(toy_kit(), tmp_path / "here", manager(24), **options)
+    first = np.random.default_rng(0).normal()
+    assert [fold.means() for fold in here.folds] == [{"noisy": first}] * 4
+    there = kfold(toy_kit(), tmp_path / "there", manager(24), n_jobs=2, **options)
+    assert [fold.means() for fold in there.folds] == [fold.means() for fold in here.folds]
+    plain = kfold(toy_kit(), tmp_path / "again", manager(24))
+    again = kfold(toy_kit(), tmp_path / "again", manager(24), resume=plain.path, **options)  # of what was predicted
+    assert [fold.means() for fold in again.folds] == [fold.means() for fold in here.folds]
+
+
+def test_a_metric_that_cannot_be_copied_is_refused_before_there_is_a_run(tmp_path, manager):
+    class Locked(Noisy):
+        def __init__(self):
+            self.lock = threading.Lock()
+
+    with pytest.raises(ConfigError, match=r"metrics or callbacks cannot be copied .*no open files or locks"):
+        kfold(toy_kit(), tmp_path, manager(24), metrics={"m": Locked()}, metric_keys={"m": ("label", "pred")})
+    assert not [*(tmp_path / "UnnamedExperiment").iterdir()]
 
 
 # ---- what goes wrong
@@ -373,6 +408,122 @@ def test_a_fold_that_cannot_be_written_comes_back_all_the_same(tmp_path, manager
         *range(4)
     }
     assert [fold.means() for fold in result.folds] == expected
+
+
+def scaled(y_true, y_pred, factor):
+    return factor * rmse(y_true, y_pred)
+
+
+BY_ONE, BY_TWO = ({"f": functools.partial(scaled, factor=factor)} for factor in (1.0, 2.0))
+
+
+class Meanwhile(Inline):
+    """Lets somebody else work at the run before its first fold."""
+
+    def __init__(self, work):
+        super().__init__()
+        self.work = work
+
+    def submit(self, task, resources):
+        if not self.needs:
+            self.work()
+        return super().submit(task, resources)
+
+
+def test_what_a_session_with_other_metrics_finished_meanwhile_has_the_metrics_of_this_one(tmp_path, manager):
+    first = kfold(toy_kit(), tmp_path, manager(24), metrics=BY_ONE, folds=[0])
+    own = Meanwhile(lambda: kfold(toy_kit(), tmp_path, manager(24), metrics=BY_ONE, folds=[1, 2], resume=first.path))
+    joined = kfold(toy_kit(), tmp_path, manager(24), metrics=BY_TWO, executor=own, resume=first.path)
+    expected = kfold(toy_kit(), tmp_path / "alone", manager(24), metrics=BY_TWO)
+    assert [fold.means() for fold in joined.folds] == [fold.means() for fold in expected.folds]
+    assert [fold.means() for fold in KFoldResult.load(first.path).folds] == [fold.means() for fold in expected.folds]
+    assert len(named(joined, "fold_started")) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [({"metrics": BY_ONE, "keep_predictions": False}, {"metrics": BY_TWO}), ({"metrics": BY_ONE}, {"num_epochs": 4})],
+    ids=["other metrics", "more epochs"],
+)
+def test_what_is_run_again_and_cannot_be_written_is_not_that_of_before(tmp_path, manager, monkeypatch, before, change):
+    expected = kfold(toy_kit(), tmp_path / "alone", manager(24), **{**before, **change})
+    first = kfold(toy_kit(), tmp_path, manager(24), **before)
+
+    def refused(*arguments):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(results, "write_fold", refused)
+    monkeypatch.setattr(kept, "write_predictions", refused)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options = {**before, **change, "executor": Inline(), "resume": first.path}
+        again = kfold(toy_kit(), tmp_path, manager(24), **options)
+    assert any("the result of fold 3 could not be written" in str(each.message) for each in caught)
+    assert [fold.means() for fold in again.folds] == [fold.means() for fold in expected.folds]
+    assert [len(fold.history) for fold in again.folds] == [len(fold.history) for fold in expected.folds]
+
+
+class Stubborn(Later):
+    """A task that does not end, and raises where it is cancelled."""
+
+    def __init__(self, task, cancelled):
+        super().__init__(task)
+        self.cancelled = cancelled
+
+    def done(self):
+        return False
+
+    def cancel(self):
+        self.cancelled.append(self.task.number)
+        raise RuntimeError("the queue is closed")
+
+
+class Refuses(Inline):
+    """Takes two tasks, and no third one."""
+
+    def __init__(self):
+        super().__init__()
+        self.cancelled = []
+
+    def submit(self, task, resources):
+        if len(self.needs) == 2:
+            raise BlockingIOError("the queue is full")
+        self.needs.append(resources)
+        return Stubborn(task, self.cancelled)
+
+
+def test_what_cannot_be_cancelled_hides_no_error_and_the_others_are_cancelled(tmp_path, manager, caplog):
+    own = Refuses()
+    with pytest.raises(ExecutorError, match="Refuses did not take fold 2: BlockingIOError: the queue is full"):
+        kfold(toy_kit(), tmp_path, manager(24), executor=own)
+    assert own.cancelled == [0, 1]
+    assert "fold 1 may go on, as it cannot be cancelled: RuntimeError: the queue is closed" in caplog.text
+
+
+class Gone(Later):
+    """A task whose worker is lost."""
+
+    def result(self):
+        raise WorkerLostError("the machine is gone")
+
+
+class LosesOne(Inline):
+    """Loses the second task, and takes none a second time."""
+
+    def submit(self, task, resources):
+        if len(self.needs) == 4:
+            raise BlockingIOError("the queue is closed")
+        self.needs.append(resources)
+        return (Gone if len(self.needs) == 2 else Later)(copy.copy(task))
+
+
+def test_a_lost_fold_that_is_not_taken_again_has_failed_and_the_others_finish(tmp_path, manager):
+    with pytest.raises(ExecutorError, match="LosesOne did not take fold 1: BlockingIOError") as caught:
+        kfold(toy_kit(), tmp_path, manager(24), executor=LosesOne())
+    assert any("Fold 1 failed; finished are [0, 2, 3]" in note for note in caught.value.__notes__)
+    assert [event["fold"] for event in named(only_folder(tmp_path), "fold_failed")] == [1]
+    again = kfold(toy_kit(), tmp_path, manager(24), resume="auto")
+    assert digest(again) == digest(kfold(toy_kit(), tmp_path / "quiet", manager(24)))
 
 
 # ---- signals

@@ -1,5 +1,6 @@
 """A cross-validation that was broken off goes on, and its result is that of an unbroken one, bit for bit."""
 
+import functools
 import json
 import os
 import shutil
@@ -12,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from digests import digest
-from small_backends import build_kit
+from small_backends import build_kit, toy_kit
 
+from delira.cli.main import main
 from delira.data_loading import BaseDataManager, BaseLazyDataset
 from delira.errors import ConfigError, FolderInUseError, TrainingInterrupted
+from delira.experiments.result import KFoldResult
 from delira.metrics import per_sample
 from delira.runs import results
 from delira.runs.folder import RunFolder
@@ -287,6 +290,64 @@ def test_other_metrics_are_computed_from_what_was_predicted(kit, tmp_path, manag
     shutil.rmtree(folder / "fold_01" / "checkpoints")
     assert digest(kfold(kit, tmp_path / "broken", data, watch, metrics=metrics, resume=folder)) == expected
     assert {fold for fold, _, _ in watch.steps} == {2}
+
+
+def scaled(y_true, y_pred, factor):
+    return factor * rmse(y_true, y_pred)
+
+
+def test_the_folder_says_what_was_computed_by_other_metrics_of_the_same_name(tmp_path, manager, capsys):
+    data, kit = manager(24), toy_kit()
+    extra = {"mean": per_sample(lambda number: float(number))}
+    keys = {"metric_keys": {"mean": ("number",)}}
+    by = [{"f": functools.partial(scaled, factor=factor)} for factor in (1.0, 2.0)]
+    first = kfold(kit, tmp_path, data, metrics=by[0] | extra, **keys)
+    again = kfold(kit, tmp_path, data, metrics=by[1], resume="auto")
+    assert again.path == first.path
+    assert [fold.means()["f"] for fold in again.folds] == [2 * fold.means()["f"] for fold in first.folds]
+    stored = KFoldResult.load(first.path, metrics=by[1])
+    assert [fold.means() for fold in stored.folds] == [fold.means() for fold in again.folds]
+    assert stored.summary()["f"] == again.summary()["f"]
+    assert main(["verify", str(first.path)]) == 0, capsys.readouterr().out
+    for number in range(3):
+        shutil.rmtree(first.path / f"fold_{number:02d}" / "checkpoints")  # what was kept for the metrics of before is
+    back = kfold(kit, tmp_path, data, metrics=by[0] | extra, resume="auto", **keys)
+    assert [fold.means() for fold in back.folds] == [fold.means() for fold in first.folds]
+    assert [fold.callbacks[0].epochs for fold in back.folds] == [fold.callbacks[0].epochs for fold in first.folds]
+
+
+def test_the_last_of_two_sessions_says_what_the_folder_says(tmp_path, manager):
+    data, kit = manager(24), toy_kit()
+    by = [{"f": functools.partial(scaled, factor=factor)} for factor in (1.0, 2.0)]
+
+    class Joined(AbstractCallback):
+        """Has another session end while the last fold is trained."""
+
+        def at_training_begin(self, trainer, **facts):
+            if trainer.fold == 2 and trainer.save_path.parent not in seen:
+                seen.append(trainer.save_path.parent)
+                kfold(kit, tmp_path, data, Joined(), metrics=by[1], resume=seen[0], folds=[0, 1])
+
+    seen: list = []
+    result = kfold(kit, tmp_path, data, Joined(), metrics=by[0])
+    stored = KFoldResult.load(result.path, metrics=by[0])
+    assert [fold.means() for fold in stored.folds] == [fold.means() for fold in result.folds]
+    summary, _ = results.read_summary(result.path)
+    assert summary["metrics"]["f"]["metric"]["arguments"] == {"factor": 1.0}
+    assert not [text for text in stored.warnings if "other functions" in text]
+
+
+def test_a_run_is_read_while_its_folds_are_of_several_metrics(tmp_path, manager):
+    data, kit = manager(24), toy_kit()
+    by = [{"f": functools.partial(scaled, factor=factor)} for factor in (1.0, 2.0)]
+    first = kfold(kit, tmp_path, data, metrics=by[0], folds=[0, 1])
+    shutil.rmtree(first.path / "fold_01" / "checkpoints")
+    with pytest.raises(Interrupted):
+        kfold(kit, tmp_path, data, Watch(2, 1, 0), metrics=by[1], resume=first.path)
+    told = "fold 0 was tested by other functions of the names ['f'] than the run asks for now"
+    assert told in KFoldResult.load(first.path).warnings
+    whole = kfold(kit, tmp_path, data, metrics=by[1], resume=first.path)
+    assert not [text for text in KFoldResult.load(whole.path).warnings if "other functions" in text]
 
 
 def test_a_lambda_is_never_taken_for_another(kit, tmp_path, manager):
