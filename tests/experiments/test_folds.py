@@ -1,6 +1,7 @@
 """Folds that run in other processes: the same bits, whatever happens on the way."""
 
 import copy
+import dataclasses
 import json
 import os
 import signal
@@ -145,6 +146,42 @@ def test_a_lambda_is_no_reason_to_test_again(tmp_path, manager):
     here = kfold(toy_kit(), tmp_path / "here", manager(24), **options)
     there = kfold(toy_kit(), tmp_path / "there", manager(24), n_jobs=2, **options)
     assert [fold.means() for fold in there.folds] == [fold.means() for fold in here.folds]
+
+
+def drawn_by_algebra(torch, network, told):
+    """Return a network whose weights have other bits with another number of threads, and which says how many."""
+
+    class Orthogonal(network):
+        def __init__(self, **arguments):
+            super().__init__(**arguments)
+            with open(told, "a") as file:
+                file.write(f"{torch.get_num_threads()}\n")
+            self.wide = torch.nn.Linear(256, 256)
+            torch.nn.init.orthogonal_(self.wide.weight)
+
+        def forward(self, x):
+            padded = torch.nn.functional.pad(x, (0, 256 - x.shape[1]))
+            return super().forward(self.wide(padded)[:, : x.shape[1]])
+
+    return Orthogonal
+
+
+def test_networks_are_built_with_the_threads_of_the_run_wherever_that_is(tmp_path, manager):
+    torch = pytest.importorskip("torch", reason="is about threads of PyTorch")
+    told, before = tmp_path / "told", torch.get_num_threads()
+    kit = build_kit("torch")
+    kit = dataclasses.replace(kit, network=drawn_by_algebra(torch, kit.network, told))
+    torch.set_num_threads(2)  # as in a program on a machine of two cores
+    try:
+        here = kfold(kit, tmp_path / "here", manager(24), num_threads=1, num_splits=2)
+        there = kfold(kit, tmp_path / "there", manager(24), num_threads=1, num_splits=2, n_jobs=2)
+        alone = kit.experiment(tmp_path / "alone", {"dropout": 0.3}, training={"num_epochs": 1}, verbose=0)
+        alone.run(manager(24), num_threads=1)
+        assert told.read_text().split() == ["1"] * 5
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert digest(here) == digest(there)
 
 
 # ---- what goes wrong
