@@ -25,12 +25,14 @@ KEPT = {"num_threads": 1, "num_splits": 2, "num_epochs": 1}
 
 @pytest.fixture
 def changed():
-    """What a script may set of PyTorch."""
+    """What a script may set of PyTorch, and of numpy."""
     torch = pytest.importorskip("torch", reason="is about settings of PyTorch")
     torch.set_default_dtype(torch.float64)
     torch.set_float32_matmul_precision("medium")
     torch.use_deterministic_algorithms(True, warn_only=True)
+    before = np.seterr(over="raise")
     yield torch
+    np.seterr(**before)
     torch.set_default_dtype(torch.float32)
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(False)
@@ -45,7 +47,8 @@ class Told(AbstractCallback):
     def at_training_begin(self, trainer, **facts):
         torch = pytest.importorskip("torch")
         text = (
-            f"{torch.get_default_dtype()} {torch.get_float32_matmul_precision()} {torch.get_deterministic_debug_mode()}"
+            f"{torch.get_default_dtype()} {torch.get_float32_matmul_precision()} "
+            f"{torch.get_deterministic_debug_mode()} {np.geterr()['over']}"
         )
         (self.folder / f"{os.getpid()}").write_text(text)
 
@@ -77,7 +80,7 @@ def test_other_processes_compute_by_what_a_script_has_set(changed, tmp_path):
         (tmp_path / f"told-{name}").mkdir()
     here = kfold(kit, tmp_path / "here", numbers(), Told(tmp_path / "told-here"), **KEPT)
     there = kfold(kit, tmp_path / "there", numbers(), Told(tmp_path / "told-there"), n_jobs=2, **KEPT)
-    expected = {"torch.float64 medium 1"}
+    expected = {"torch.float64 medium 1 raise"}
     assert told(tmp_path / "told-here") == (expected, 1)
     assert told(tmp_path / "told-there") == (expected, 2)
     assert digest(there) == digest(here)
@@ -102,7 +105,7 @@ def test_workers_of_ray_compute_by_what_a_script_has_set(changed, tmp_path):
     here = kfold(kit, tmp_path / "here", numbers(), **KEPT)
     with RayExecutor(n_jobs=2) as cluster:
         there = kfold(kit, tmp_path / "there", numbers(), Told(tmp_path / "told"), executor=cluster, **KEPT)
-    assert told(tmp_path / "told")[0] == {"torch.float64 medium 1"}
+    assert told(tmp_path / "told")[0] == {"torch.float64 medium 1 raise"}
     assert digest(there) == digest(here)
 
 
