@@ -88,6 +88,24 @@ class SettingsOfProcess:
         return _take_over, (self._role, read_settings(settings_of(self._role)))
 
 
+def put_back(role: "type[DevicesRole]", before: Mapping[str, Any]) -> list[str]:
+    """Give a process the settings back that it had; returns the names of those that had changed.
+
+    Parameters
+    ----------
+    role
+        Of the devices of its backend.
+    before
+        What :func:`read_settings` has returned of them.
+    """
+    known = settings_of(role)
+    changed = [name for name, value in before.items() if read_settings({name: known[name]}) != {name: value}]
+    for name, value in before.items() if changed else ():  # all: one may change others
+        with contextlib.suppress(RuntimeError, ValueError):  # what TensorFlow has begun to use stays
+            _take_over(role, {name: value})
+    return changed
+
+
 def _take_over(role: "type[DevicesRole]", values: Mapping[str, Any]) -> None:
     """Set what differs, one after the other: some settings change others, which come after them."""
     known = settings_of(role)

@@ -116,6 +116,58 @@ def test_what_an_older_run_does_not_say_is_not_compared():
     assert lines == ['setting of the framework floatx: as usual in the run, "float64" now']
 
 
+class SetAtEpoch(AbstractCallback):
+    """Sets something for the whole process in an epoch of some folds, and says what each fold begins and ends with."""
+
+    def __init__(self, folder, *folds):
+        self.folder, self.folds = folder, folds
+
+    def _tell(self, trainer):
+        with open(self.folder / f"{trainer.fold}", "a") as file:
+            file.write(pytest.importorskip("torch").get_float32_matmul_precision() + "\n")
+
+    def at_training_begin(self, trainer, **facts):
+        self._tell(trainer)
+
+    def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+        if trainer.fold in self.folds and curr_epoch == 2:
+            pytest.importorskip("torch").set_float32_matmul_precision("high")
+
+    def at_training_end(self, trainer, **facts):
+        self._tell(trainer)
+
+
+@pytest.mark.parametrize("place", [{}, {"executor": "processes", "n_jobs": 1}])
+def test_what_a_fold_sets_holds_within_it_wherever_it_runs(tmp_path, caplog, place):
+    torch = pytest.importorskip("torch", reason="is about settings of PyTorch")
+    kit, options = build_kit("torch"), {**KEPT, "num_epochs": 3, "num_splits": 3}
+    (tmp_path / "told").mkdir()
+    result = kfold(kit, tmp_path / "runs", numbers(), SetAtEpoch(tmp_path / "told", 0, 1), **options, **place)
+    said = [(tmp_path / "told" / f"{fold}").read_text().split() for fold in range(3)]
+    assert said == [["highest", "high"], ["highest", "high"], ["highest", "highest"]]
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert caplog.text.count("fold 0 has changed settings of the whole process (float32_matmul_precision") == 1
+    assert caplog.text.count("settings of the whole process") == 1
+    assert len(result.folds) == 3
+
+
+def test_a_network_that_sets_something_for_the_process_is_no_reason_to_begin_anew(tmp_path):
+    torch = pytest.importorskip("torch", reason="is about settings of PyTorch")
+    kit = build_kit("torch")
+
+    class Sets(kit.network):
+        def __init__(self, **arguments):
+            super().__init__(**arguments)
+            torch.set_float32_matmul_precision("high")
+
+    kit = dataclasses.replace(kit, network=Sets)
+    some = kfold(kit, tmp_path, numbers(), folds=[0], **KEPT)
+    assert torch.get_float32_matmul_precision() == "highest"
+    rest = kfold(kit, tmp_path, numbers(), resume="auto", **KEPT)
+    assert rest.path == some.path
+    assert [fold.fold for fold in kfold(kit, tmp_path, numbers(), resume=some.path, **KEPT).folds] == [0, 1]
+
+
 LEFT, RIGHT = (np.random.default_rng(seed).normal(size=300_000) for seed in (1, 2))
 
 
