@@ -119,6 +119,7 @@ class RayExecutor(Executor):
         """Take a task; see :meth:`Executor.submit`."""
         if not self._is_open:
             raise ExecutorError("this executor was shut down; make a new one")
+        resources = resources.settled()
         self._check_fits(resources)
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
