@@ -77,7 +77,7 @@ class Placement:
         return self.executor == "here" or (self.executor is None and self.n_jobs in (None, 1))
 
     def at_once(self, n_folds: int) -> int:
-        """Return how many folds run at the same time, as far as that is known."""
+        """Return how many folds run at the same time, as far as that is known; a guess where a cluster decides."""
         from delira.execution.executor import usable_cores
 
         if self.is_here:
@@ -105,12 +105,13 @@ class Placement:
         if self.is_here or not n_folds:
             yield None
         elif isinstance(self.executor, str) or self.executor is None:
-            n_jobs = self.at_once(n_folds)
             own: Executor
             if self.executor == "slurm":
                 own = SlurmExecutor(run / "slurm", n_jobs=self.n_jobs)
+            elif self.executor == "ray":  # which knows how many its cluster has place for, whatever this machine has
+                own = RayExecutor(n_jobs=self.n_jobs)
             else:
-                own = RayExecutor(n_jobs=n_jobs) if self.executor == "ray" else ProcessExecutor(n_jobs)
+                own = ProcessExecutor(self.at_once(n_folds))
             with contextlib.closing(_Closing(own)):
                 yield own
         else:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from small_backends import build_kit, toy_kit
 
+from delira import execution
 from delira.errors import ConfigError
 from delira.execution import Executor, ProcessExecutor, Resources, SlurmExecutor
 from delira.experiments.placement import Placement
@@ -76,6 +77,21 @@ def test_what_resources_do_not_say_is_chosen_however_they_are_said():
         Resources(cpus=0)
     with ProcessExecutor(1, gpus=[]) as processes:  # tasks of one's own
         assert processes.submit(int, Resources()).result() == 0
+
+
+def test_a_cluster_of_ray_decides_how_many_folds_run_at_once(monkeypatch, tmp_path):
+    asked = []
+
+    class Ray(Cluster):
+        def __init__(self, address=None, *, n_jobs=None):
+            super().__init__(0)
+            asked.append(n_jobs)
+
+    monkeypatch.setattr(execution, "RayExecutor", Ray)
+    for n_jobs in (None, -1, 3):
+        with Placement(executor="ray", n_jobs=n_jobs).opened(20, tmp_path):
+            pass
+    assert asked == [None, -1, 3]
 
 
 def test_resources_hold_here_too(monkeypatch):
