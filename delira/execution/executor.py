@@ -26,9 +26,11 @@ class Resources:
     Parameters
     ----------
     cpus
-        Cores: with so many threads it computes.
+        Cores: with so many threads it computes. ``None``: nobody says; of a fold the threads that the run computes
+        with, else 1.
     gpus
-        GPUs, or a part of one: with 0.5 two tasks share one.
+        GPUs, or a part of one: with 0.5 two tasks share one. ``None``: nobody says; of a fold one if its device is any,
+        else 0.
 
     Raises
     ------
@@ -36,15 +38,31 @@ class Resources:
         If one is negative or no number, or ``cpus`` is no whole number from 1.
     """
 
-    cpus: int = 1
-    gpus: float = 0
+    cpus: int = None  # type: ignore[assignment] # who runs a fold reads numbers: kfold settles what nobody says
+    gpus: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        is_count = isinstance(self.cpus, numbers.Integral) and not isinstance(self.cpus, bool) and self.cpus >= 1
-        expect(("cpus", self.cpus, is_count, "a number of cores from 1"))
-        is_share = isinstance(self.gpus, numbers.Real) and not isinstance(self.gpus, bool) and 0 <= self.gpus < math.inf
-        is_share = is_share and (self.gpus <= 1 or self.gpus == int(self.gpus))
-        expect(("gpus", self.gpus, is_share, "a whole number of GPUs, or a part of one: 2, 1 or 0.5"))
+        cpus = 1 if self.cpus is None else self.cpus
+        gpus = 0 if self.gpus is None else self.gpus
+        is_count = isinstance(cpus, numbers.Integral) and not isinstance(cpus, bool) and cpus >= 1
+        expect(("cpus", cpus, is_count, "a number of cores from 1"))
+        is_share = isinstance(gpus, numbers.Real) and not isinstance(gpus, bool) and 0 <= gpus < math.inf
+        is_share = is_share and (gpus <= 1 or gpus == int(gpus))
+        expect(("gpus", gpus, is_share, "a whole number of GPUs, or a part of one: 2, 1 or 0.5"))
+
+    def said(self) -> dict[str, Any]:
+        """Return what somebody has said, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def settled(self, *, cpus: int = 1, gpus: float = 0) -> "Resources":
+        """Return the same with numbers for what nobody has said.
+
+        Parameters
+        ----------
+        cpus, gpus
+            These.
+        """
+        return Resources(**{"cpus": cpus, "gpus": gpus, **self.said()})
 
 
 class Handle(abc.ABC, Generic[T]):
@@ -92,7 +110,7 @@ class Executor(abc.ABC):
         task
             What is run.
         resources
-            What it needs.
+            What it needs; of a fold all fields are numbers.
 
         Raises
         ------

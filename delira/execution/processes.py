@@ -97,6 +97,7 @@ class ProcessExecutor(Executor):
         """Take a task; see :meth:`Executor.submit`."""
         if not self._end.still_active():
             raise ExecutorError("this executor was shut down; make a new one")
+        resources = resources.settled()
         if resources.gpus > len(self._gpus):
             raise ExecutorError(
                 f"a task needs {resources.gpus:g} GPUs, and {len(self._gpus)} can be seen here; ask for as many in "

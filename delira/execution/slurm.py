@@ -148,6 +148,7 @@ class SlurmExecutor(Executor):
         """Take a task; see :meth:`Executor.submit`."""
         if not self._is_open:
             raise ExecutorError("this executor was shut down; make a new one")
+        resources = resources.settled()
         with refusing_what_cannot_travel(task, "the task"):
             shared = shared_in(task)
             written = tuple(self._shared.of(each, self._written) for each in shared)

@@ -458,7 +458,7 @@ class CrossValidation:
         settings
             Of the trainer, that hold where it runs.
         """
-        own = self.request if self.nested is None else self.nested.request_for(self, folder, number, split)
+        own = self.request if self.nested is None else self.nested.request_for(self, folder, number, split, settings)
         started = time.perf_counter()
         request = own.for_fold(number).with_settings(**settings)
         if split.val is None:

@@ -39,7 +39,7 @@ from delira.training import checks
 from delira.training.epoch import with_names
 from delira.training.launched import follows, led, on_cpu
 from delira.training.predictor import Predictor
-from delira.training.run import own_generators, seed_generators
+from delira.training.run import own_generators, seed_generators, threads_if_possible
 from delira.training.trainer import BaseNetworkTrainer
 from delira.utils import files, yaml_codec
 from delira.utils.frameworks import find_backend
@@ -505,7 +505,7 @@ class BaseExperiment(Generic[NetworkT]):
         start: dict[str, Any] = {} if checkpoint is None else {"resume_from": checkpoint}
         if self.trainer_cls.__init__ is BaseNetworkTrainer.__init__:  # one of the user's may hand other settings on
             start["config"] = request.config
-        with own_generators(backend):
+        with own_generators(backend), threads_if_possible(backend, request.config.num_threads):
             seed_generators(backend, request.seed, request.fold, stream="network")
             return self.trainer_cls(
                 self._build_network(request), folder, request.key_mapping, fold=request.fold,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.callbacks.live_view import FoldTable, NoTable
-from delira.contract.process_settings import SettingsOfProcess
+from delira.contract.process_settings import SettingsOfProcess, put_back, read_settings, settings_of
 from delira.errors import ConfigError, LeaseLostError
 from delira.experiments.kept_hashes import keep_of_folds
 from delira.experiments.selection import other_weights
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("delira")
 
+#: runs of which it was told that a part of them sets something for the whole process
+_told: set[Path] = set()
 #: characters of a traceback that the ledger keeps
 _MOST = 8000
 
@@ -140,7 +142,7 @@ class Work:
         settings |= self._settings(folder, number)
         try:
             with lease.fenced(self.folder_of(number)):
-                fold = self.validation.run_fold(folder, number, self.splits[number], table, first, settings)
+                fold = self._run_fold(folder, number, table, first, settings)
                 lease.check()
         except Exception as error:
             self.tell_failed(folder, number, error)
@@ -152,9 +154,23 @@ class Work:
         """Train and test a fold of a trial."""
         folder.log("fold_started", fold=number, worker=worker())
         settings |= self._settings(folder, number)
-        fold = self.validation.run_fold(folder, number, self.splits[number], table, None, settings)
+        fold = self._run_fold(folder, number, table, None, settings)
         self.validation.log_finished(folder, fold)
         return fold
+
+    def _run_fold(self, folder: RunFolder, number: int, table: Any, first: Any, settings: dict[str, Any]) -> Any:
+        """Train and test a part, and give back what it sets for the whole process: the next one begins as it did."""
+        role = type(self.validation.experiment.backend.devices)
+        before = read_settings(settings_of(role))
+        try:
+            return self.validation.run_fold(folder, number, self.splits[number], table, first, settings)
+        finally:
+            if (changed := put_back(role, before)) and self.folder not in _told:
+                _told.add(self.folder)
+                _log.warning(
+                    "%s %d has changed settings of the whole process (%s): that holds in it, and not in what comes "
+                    "after it; set them where the script begins", self.what, number, ", ".join(changed),
+                )  # fmt: skip
 
     def read(self, number: int, *, is_finished: bool, is_own: bool = False) -> results.FoldResult | None:
         """Return a fold that has been finished; see :meth:`CrossValidation.read_fold`."""

@@ -126,7 +126,9 @@ class Nested:
         call = {**self.search.call, "data": None}
         return Nested(search=dataclasses.replace(self.search, call=call, experiment=experiment), experiment=experiment)
 
-    def request_for(self, validation: CrossValidation, run: RunFolder, number: int, split: Split) -> Any:
+    def request_for(
+        self, validation: CrossValidation, run: RunFolder, number: int, split: Split, settings: Mapping[str, Any]
+    ) -> Any:
         """Search in the training part of a fold, or read what was chosen; returns what the fold is trained with.
 
         Parameters
@@ -137,13 +139,18 @@ class Nested:
             Its folder.
         number, split
             Which fold.
+        settings
+            Of the trainer, that hold where it runs.
         """
         with noting(f"in the search of fold {number}"):
             parts = [split.train] if split.val is None else [split.train, split.val]
             data = validation.data.with_own_transforms().get_subset(np.sort(np.concatenate(parts)))
             seed = derive_int(validation.request.seed, number, stream="nested search") % 2**31
             options = {**self.search.call["options"], "random_seed": seed, "verbose": 0}
-            search = dataclasses.replace(self.search, call={**self.search.call, "data": data, "options": options})
+            call = {**self.search.call, "data": data, "options": options}
+            if "num_threads" in settings:  # not as a setting of the search: where it runs is no part of what it is
+                call["resources"] = {"cpus": settings["num_threads"] * validation.n_processes}
+            search = dataclasses.replace(self.search, call=call)
             place = At(run.fold(number) / FOLDER, number + 1)
             result = search.run(place, allow_changes=bool(self.search.call["allow_changes"]))
         best = result.best

@@ -77,7 +77,7 @@ class Placement:
         return self.executor == "here" or (self.executor is None and self.n_jobs in (None, 1))
 
     def at_once(self, n_folds: int) -> int:
-        """Return how many folds run at the same time, as far as that is known."""
+        """Return how many folds run at the same time, as far as that is known; a guess where a cluster decides."""
         from delira.execution.executor import usable_cores
 
         if self.is_here:
@@ -105,12 +105,13 @@ class Placement:
         if self.is_here or not n_folds:
             yield None
         elif isinstance(self.executor, str) or self.executor is None:
-            n_jobs = self.at_once(n_folds)
             own: Executor
             if self.executor == "slurm":
                 own = SlurmExecutor(run / "slurm", n_jobs=self.n_jobs)
+            elif self.executor == "ray":  # which knows how many its cluster has place for, whatever this machine has
+                own = RayExecutor(n_jobs=self.n_jobs)
             else:
-                own = RayExecutor(n_jobs=n_jobs) if self.executor == "ray" else ProcessExecutor(n_jobs)
+                own = ProcessExecutor(self.at_once(n_folds))
             with contextlib.closing(_Closing(own)):
                 yield own
         else:
@@ -135,14 +136,13 @@ class Placement:
         ConfigError
             If folds are to run elsewhere than in processes that a launcher has started, or here by GPUs that are not.
         """
-        from delira.execution import Resources
         from delira.execution.executor import usable_cores, visible_gpus
 
         if not self.is_here and launched(backend.devices) is not None:
             raise ConfigError(
                 f"torchrun's processes train one {self.part} after the other; leave executor and n_jobs out"
             )
-        given = vars(self.resources) if isinstance(self.resources, Resources) else self.resources or {}
+        given = self._said()
         if self.is_here and (gpus := given.get("gpus", 0)) > (n_gpus := len(visible_gpus())):
             raise ConfigError(
                 f"resources asks for {gpus:g} GPUs, and {n_gpus} can be seen here; ask for as many, leave 'gpus' out, "
@@ -163,12 +163,17 @@ class Placement:
         """What a fold needs that computes with so many processes, each with so many threads, on a device, there."""
         from delira.execution import Resources
 
-        if isinstance(self.resources, Resources):
-            return self.resources
-        given = dict(self.resources or {})
+        given = self._said()
         if "gpus" not in given:
             given["gpus"] = self._gpus_of(device, n_processes, executor)
-        return Resources(**{"cpus": (threads or 1) * n_processes, **given})
+        return Resources(**given).settled(cpus=(threads or 1) * n_processes)
+
+    def _said(self) -> dict[str, Any]:
+        """What somebody has said that each needs, by name, in whichever of two ways."""
+        from delira.execution import Resources
+
+        given = self.resources
+        return (given if isinstance(given, Resources) else Resources(**(given or {}))).said()
 
     def _gpus_of(self, device: Any, n_processes: int, executor: "Executor") -> int:
         """How many GPUs a fold needs of which nobody said it."""

@@ -439,6 +439,15 @@ def update_best(
 
 
 @contextlib.contextmanager
+def threads_if_possible(backend: Backend, number: int | None) -> Iterator[None]:
+    """Scope in which a framework computes with so many threads, unless it cannot choose them any more."""
+    with contextlib.ExitStack() as scope:
+        with contextlib.suppress(ConfigError):  # the training says it
+            scope.enter_context(backend.devices.threads(number))
+        yield
+
+
+@contextlib.contextmanager
 def own_generators(backend: Backend) -> Iterator[None]:
     """Give the caller's generators back on exit."""
     state = backend.generators.state()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from small_backends import build_kit, toy_kit
 
+from delira import execution
 from delira.errors import ConfigError
 from delira.execution import Executor, ProcessExecutor, Resources, SlurmExecutor
 from delira.experiments.placement import Placement
@@ -60,6 +61,37 @@ def test_a_part_of_a_gpu_says_nothing_of_threads():
     shared = Placement(n_jobs=2, resources={"gpus": 0.5})
     assert shared.threads(None, own, 2) == Placement(n_jobs=2).threads(None, own, 2)
     assert Placement(n_jobs=2, resources={"cpus": 3, "gpus": 0.5}).threads(None, own, 2) == 3
+
+
+def test_what_resources_do_not_say_is_chosen_however_they_are_said():
+    own = SimpleNamespace(devices=SimpleNamespace(in_processes=False, thread_count=lambda: 8))
+    for resources in ({"cpus": 3}, Resources(cpus=3)):
+        assert needs(Cluster(3), "cuda", resources=resources) == Resources(cpus=3, gpus=1)
+    for resources in ({"gpus": 1}, Resources(gpus=1)):
+        assert needs(Cluster(3), "cuda", resources=resources) == Resources(cpus=2, gpus=1)
+        assert Placement(n_jobs=2, resources=resources).threads(None, own, 2) == 4
+    for resources in ({}, Resources()):
+        assert needs(Cluster(3), "cuda", resources=resources) == Resources(cpus=2, gpus=1)
+    assert needs(Cluster(3), "cuda", resources=Resources(cpus=1, gpus=0)) == Resources(cpus=1, gpus=0)
+    with pytest.raises(ConfigError, match="cpus"):
+        Resources(cpus=0)
+    with ProcessExecutor(1, gpus=[]) as processes:  # tasks of one's own
+        assert processes.submit(int, Resources()).result() == 0
+
+
+def test_a_cluster_of_ray_decides_how_many_folds_run_at_once(monkeypatch, tmp_path):
+    asked = []
+
+    class Ray(Cluster):
+        def __init__(self, address=None, *, n_jobs=None):
+            super().__init__(0)
+            asked.append(n_jobs)
+
+    monkeypatch.setattr(execution, "RayExecutor", Ray)
+    for n_jobs in (None, -1, 3):
+        with Placement(executor="ray", n_jobs=n_jobs).opened(20, tmp_path):
+            pass
+    assert asked == [None, -1, 3]
 
 
 def test_resources_hold_here_too(monkeypatch):

@@ -1,6 +1,7 @@
 """Folds that run in other processes: the same bits, whatever happens on the way."""
 
 import copy
+import dataclasses
 import errno
 import functools
 import json
@@ -180,6 +181,42 @@ def test_a_metric_that_cannot_be_copied_is_refused_before_there_is_a_run(tmp_pat
     with pytest.raises(ConfigError, match=r"metrics or callbacks cannot be copied .*no open files or locks"):
         kfold(toy_kit(), tmp_path, manager(24), metrics={"m": Locked()}, metric_keys={"m": ("label", "pred")})
     assert not [*(tmp_path / "UnnamedExperiment").iterdir()]
+
+
+def drawn_by_algebra(torch, network, told):
+    """Return a network whose weights have other bits with another number of threads, and which says how many."""
+
+    class Orthogonal(network):
+        def __init__(self, **arguments):
+            super().__init__(**arguments)
+            with open(told, "a") as file:
+                file.write(f"{torch.get_num_threads()}\n")
+            self.wide = torch.nn.Linear(256, 256)
+            torch.nn.init.orthogonal_(self.wide.weight)
+
+        def forward(self, x):
+            padded = torch.nn.functional.pad(x, (0, 256 - x.shape[1]))
+            return super().forward(self.wide(padded)[:, : x.shape[1]])
+
+    return Orthogonal
+
+
+def test_networks_are_built_with_the_threads_of_the_run_wherever_that_is(tmp_path, manager):
+    torch = pytest.importorskip("torch", reason="is about threads of PyTorch")
+    told, before = tmp_path / "told", torch.get_num_threads()
+    kit = build_kit("torch")
+    kit = dataclasses.replace(kit, network=drawn_by_algebra(torch, kit.network, told))
+    torch.set_num_threads(2)  # as in a program on a machine of two cores
+    try:
+        here = kfold(kit, tmp_path / "here", manager(24), num_threads=1, num_splits=2)
+        there = kfold(kit, tmp_path / "there", manager(24), num_threads=1, num_splits=2, n_jobs=2)
+        alone = kit.experiment(tmp_path / "alone", {"dropout": 0.3}, training={"num_epochs": 1}, verbose=0)
+        alone.run(manager(24), num_threads=1)
+        assert told.read_text().split() == ["1"] * 5
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert digest(here) == digest(there)
 
 
 # ---- what goes wrong

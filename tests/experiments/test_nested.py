@@ -9,12 +9,12 @@ import signal
 import numpy as np
 import pytest
 from problems import linear_problem
-from small_backends import toy_kit
+from small_backends import build_kit, toy_kit
 from test_tuning import SPLITS, Fail, Full, experiment, run_killed
 
 from delira.cli.verify import verify
 from delira.data_loading import BaseDataManager
-from delira.errors import ConfigError
+from delira.errors import ConfigError, WorkerLostError
 from delira.experiments.result import KFoldResult
 from delira.report.chosen import agreement, chosen_section
 from delira.runs.folder import RunFolder
@@ -245,7 +245,7 @@ from delira.data_loading import BaseDataManager
 from delira.experiments import folds
 from delira.search import SearchResult, Tune
 from problems import linear_problem
-from small_backends import toy_kit
+from small_backends import build_kit, toy_kit
 from test_tuning import SPLITS, Slow, experiment, rows
 
 folds._MOST_LOSSES = 99  # kills at random may hit a process three times before it does anything
@@ -346,3 +346,56 @@ def test_a_fold_that_is_lost_in_each_of_its_trials_goes_on(tmp_path):
     assert told(tmp_path / "lossy", "fold_lost") == [0, 0, 0, 0]
     assert lossy.searched == quiet.searched
     assert [fold.means() for fold in lossy.folds] == [fold.means() for fold in quiet.folds]
+
+
+def threads_in(result):
+    """Numbers of threads that the manifests of a run and of all in it tell: its own, and those of searches."""
+    manifests = sorted(result.path.rglob("manifest.json"))
+    return [json.loads(file.read_text())["num_threads"] for file in manifests]
+
+
+def test_the_searches_of_folds_compute_with_the_threads_of_the_run(tmp_path):
+    torch = pytest.importorskip("torch", reason="is about threads of PyTorch")
+    asked = {"resources": {"cpus": 1}, "tune": Tune(n_trials=2, num_splits=2), "num_epochs": 1}
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)  # as in a program on a machine of two cores
+    try:
+        here = nested(build_kit("torch"), tmp_path / "here", **asked)
+        some = nested(build_kit("torch"), tmp_path / "some", **asked, n_jobs=2, folds=[2])
+        rest = nested(build_kit("torch"), tmp_path / "some", **asked, resume=some.path)
+        again = nested(build_kit("torch"), tmp_path / "some", **asked, resume=some.path, n_jobs=2)
+    finally:
+        torch.set_num_threads(before)
+    assert {*threads_in(here)} == {*threads_in(again)} == {1}
+    assert len(threads_in(here)) == len(threads_in(again)) > 3
+    assert again.searched == rest.searched == here.searched
+
+
+class Die(AbstractCallback):
+    """Ends the process that trains, as long as there is no file ``mended``."""
+
+    only_watches = True
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+        if curr_epoch == 2 and not (self.folder / "mended").exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_search_of_a_fold_that_a_process_began_goes_on_here(tmp_path):
+    torch = pytest.importorskip("torch", reason="is about threads of PyTorch")
+    asked = {"resources": {"cpus": 1}, "tune": Tune(n_trials=2, num_splits=2), "folds": [0]}
+    kit, before = build_kit("torch"), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(WorkerLostError):
+            nested(kit, tmp_path, **asked, executor="processes", n_jobs=1, callbacks=[Die(tmp_path)])
+        (tmp_path / "mended").touch()
+        (run,) = (tmp_path / "UnnamedExperiment").iterdir()
+        on = nested(kit, tmp_path, **asked, resume=run, callbacks=[Die(tmp_path)])
+    finally:
+        torch.set_num_threads(before)
+    assert {*threads_in(on)} == {1}

@@ -25,12 +25,14 @@ KEPT = {"num_threads": 1, "num_splits": 2, "num_epochs": 1}
 
 @pytest.fixture
 def changed():
-    """What a script may set of PyTorch."""
+    """What a script may set of PyTorch, and of numpy."""
     torch = pytest.importorskip("torch", reason="is about settings of PyTorch")
     torch.set_default_dtype(torch.float64)
     torch.set_float32_matmul_precision("medium")
     torch.use_deterministic_algorithms(True, warn_only=True)
+    before = np.seterr(over="raise")
     yield torch
+    np.seterr(**before)
     torch.set_default_dtype(torch.float32)
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(False)
@@ -45,7 +47,8 @@ class Told(AbstractCallback):
     def at_training_begin(self, trainer, **facts):
         torch = pytest.importorskip("torch")
         text = (
-            f"{torch.get_default_dtype()} {torch.get_float32_matmul_precision()} {torch.get_deterministic_debug_mode()}"
+            f"{torch.get_default_dtype()} {torch.get_float32_matmul_precision()} "
+            f"{torch.get_deterministic_debug_mode()} {np.geterr()['over']}"
         )
         (self.folder / f"{os.getpid()}").write_text(text)
 
@@ -77,7 +80,7 @@ def test_other_processes_compute_by_what_a_script_has_set(changed, tmp_path):
         (tmp_path / f"told-{name}").mkdir()
     here = kfold(kit, tmp_path / "here", numbers(), Told(tmp_path / "told-here"), **KEPT)
     there = kfold(kit, tmp_path / "there", numbers(), Told(tmp_path / "told-there"), n_jobs=2, **KEPT)
-    expected = {"torch.float64 medium 1"}
+    expected = {"torch.float64 medium 1 raise"}
     assert told(tmp_path / "told-here") == (expected, 1)
     assert told(tmp_path / "told-there") == (expected, 2)
     assert digest(there) == digest(here)
@@ -102,7 +105,7 @@ def test_workers_of_ray_compute_by_what_a_script_has_set(changed, tmp_path):
     here = kfold(kit, tmp_path / "here", numbers(), **KEPT)
     with RayExecutor(n_jobs=2) as cluster:
         there = kfold(kit, tmp_path / "there", numbers(), Told(tmp_path / "told"), executor=cluster, **KEPT)
-    assert told(tmp_path / "told")[0] == {"torch.float64 medium 1"}
+    assert told(tmp_path / "told")[0] == {"torch.float64 medium 1 raise"}
     assert digest(there) == digest(here)
 
 
@@ -111,6 +114,58 @@ def test_what_an_older_run_does_not_say_is_not_compared():
     assert find_differences({"model": "m", "fingerprint": {}}, now) == {}
     lines = find_differences({**now, "process_settings": {}}, now)["process_settings"]
     assert lines == ['setting of the framework floatx: as usual in the run, "float64" now']
+
+
+class SetAtEpoch(AbstractCallback):
+    """Sets something for the whole process in an epoch of some folds, and says what each fold begins and ends with."""
+
+    def __init__(self, folder, *folds):
+        self.folder, self.folds = folder, folds
+
+    def _tell(self, trainer):
+        with open(self.folder / f"{trainer.fold}", "a") as file:
+            file.write(pytest.importorskip("torch").get_float32_matmul_precision() + "\n")
+
+    def at_training_begin(self, trainer, **facts):
+        self._tell(trainer)
+
+    def at_epoch_begin(self, trainer, *, curr_epoch, **facts):
+        if trainer.fold in self.folds and curr_epoch == 2:
+            pytest.importorskip("torch").set_float32_matmul_precision("high")
+
+    def at_training_end(self, trainer, **facts):
+        self._tell(trainer)
+
+
+@pytest.mark.parametrize("place", [{}, {"executor": "processes", "n_jobs": 1}])
+def test_what_a_fold_sets_holds_within_it_wherever_it_runs(tmp_path, caplog, place):
+    torch = pytest.importorskip("torch", reason="is about settings of PyTorch")
+    kit, options = build_kit("torch"), {**KEPT, "num_epochs": 3, "num_splits": 3}
+    (tmp_path / "told").mkdir()
+    result = kfold(kit, tmp_path / "runs", numbers(), SetAtEpoch(tmp_path / "told", 0, 1), **options, **place)
+    said = [(tmp_path / "told" / f"{fold}").read_text().split() for fold in range(3)]
+    assert said == [["highest", "high"], ["highest", "high"], ["highest", "highest"]]
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert caplog.text.count("fold 0 has changed settings of the whole process (float32_matmul_precision") == 1
+    assert caplog.text.count("settings of the whole process") == 1
+    assert len(result.folds) == 3
+
+
+def test_a_network_that_sets_something_for_the_process_is_no_reason_to_begin_anew(tmp_path):
+    torch = pytest.importorskip("torch", reason="is about settings of PyTorch")
+    kit = build_kit("torch")
+
+    class Sets(kit.network):
+        def __init__(self, **arguments):
+            super().__init__(**arguments)
+            torch.set_float32_matmul_precision("high")
+
+    kit = dataclasses.replace(kit, network=Sets)
+    some = kfold(kit, tmp_path, numbers(), folds=[0], **KEPT)
+    assert torch.get_float32_matmul_precision() == "highest"
+    rest = kfold(kit, tmp_path, numbers(), resume="auto", **KEPT)
+    assert rest.path == some.path
+    assert [fold.fold for fold in kfold(kit, tmp_path, numbers(), resume=some.path, **KEPT).folds] == [0, 1]
 
 
 LEFT, RIGHT = (np.random.default_rng(seed).normal(size=300_000) for seed in (1, 2))

@@ -36,6 +36,9 @@ _USUAL = {
 }
 
 
+_PLATFORMS, _DEFAULT_DEVICE = "jax_platforms", "jax_default_device"
+
+
 def _setting(name: str) -> Setting:
     def read() -> Any:
         found = getattr(jax.config, name)
@@ -44,10 +47,42 @@ def _setting(name: str) -> Setting:
     return Setting(read, functools.partial(jax.config.update, name), _USUAL[name])
 
 
+def _platforms() -> str | None:
+    """What a program has said; ``None``: what the environment says, which each machine has its own of."""
+    said = getattr(jax.config, _PLATFORMS)
+    return None if said == (os.environ.get("JAX_PLATFORMS") or None) else said
+
+
+def _set_platforms(said: str | None) -> None:
+    jax.config.update(_PLATFORMS, said or os.environ.get("JAX_PLATFORMS") or None)
+
+
+def _default_device() -> str | None:
+    device = getattr(jax.config, _DEFAULT_DEVICE)
+    return f"{device.platform}:{device.id}" if isinstance(device, jax.Device) else device
+
+
+def _set_default_device(name: str | None) -> None:
+    platform, colon, number = (name or "").partition(":")
+    device: Any = name
+    if colon:
+        there = jax.local_devices(backend=platform)
+        # where a process was dealt one device of several, that is the first
+        device = next((one for one in there if one.id == int(number)), there[0])
+    jax.config.update(_DEFAULT_DEVICE, device)
+
+
+_SETTINGS = {
+    _PLATFORMS: Setting(_platforms, _set_platforms, None, is_told=False),  # before anything else looks for devices
+    **{name: _setting(name) for name in _USUAL},
+    _DEFAULT_DEVICE: Setting(_default_device, _set_default_device, None, is_told=False),
+}
+
+
 class JaxDevices(DevicesRole):
     """Devices of JAX."""
 
-    process_settings: ClassVar[Mapping[str, Setting]] = {name: _setting(name) for name in _USUAL}
+    process_settings: ClassVar[Mapping[str, Setting]] = _SETTINGS
 
     def resolve(self, gpu_ids: Sequence[int], device: str | None) -> Devices:
         """Devices of inputs and targets.

@@ -38,7 +38,22 @@ def _write_determinism(is_on: bool) -> None:
     tf.config.experimental.enable_op_determinism() if is_on else settings.disable_op_determinism()
 
 
+def _visible_gpus() -> list[str] | None:
+    """Names of the GPUs that a program has left visible; ``None``: all, or there are none."""
+    visible = [gpu.name for gpu in tf.config.get_visible_devices("GPU")]
+    return None if len(visible) == len(tf.config.list_physical_devices("GPU")) else visible
+
+
+def _show_gpus(names: list[str] | None) -> None:
+    there = tf.config.list_physical_devices("GPU")
+    shown = there if names is None else [gpu for gpu in there if gpu.name in names]
+    if shown or not names:  # else the process was dealt others, and sees them alone
+        tf.config.set_visible_devices(shown, "GPU")
+
+
 _SETTINGS = {
+    # before anything is computed: it cannot be changed then
+    "visible_gpus": Setting(_visible_gpus, _show_gpus, None, is_told=False),
     "floatx": Setting(keras.config.floatx, keras.config.set_floatx, "float32"),
     "dtype_policy": Setting(lambda: keras.config.dtype_policy().name, keras.config.set_dtype_policy, "float32"),
     "image_data_format": Setting(keras.config.image_data_format, keras.config.set_image_data_format, "channels_last"),

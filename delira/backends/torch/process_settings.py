@@ -30,6 +30,9 @@ _ATTRIBUTES = {
     "backends.opt_einsum.enabled": torch.backends.opt_einsum.is_available(),
     "utils.deterministic.fill_uninitialized_memory": True,
 }
+#: what ``torch.backends.opt_einsum`` has in a process that nobody has set anything in; where it is off, nothing else
+#: can be set, nor matters
+_EINSUM_STRATEGY = "auto" if torch.backends.opt_einsum.is_available() else None
 
 
 def _attribute(path: str, usual: Any) -> Setting:
@@ -63,7 +66,36 @@ def _determinism() -> str:
 
 def _flushes() -> bool:
     """Whether numbers too small for their exponent become 0 in this thread: PyTorch can set it, and does not tell."""
-    return torch.full((1,), 1e-320, dtype=torch.float64).mul(1.0).item() == 0
+    return torch.full((1,), 1e-320, dtype=torch.float64, device="cpu").mul(1.0).item() == 0
+
+
+def _default_device() -> str:
+    """Where tensors are made, as it was said: ``torch.get_default_device`` would begin to use a GPU to number it."""
+    return str(torch.utils._device.CURRENT_DEVICE or "cpu")  # type: ignore[attr-defined]
+
+
+def _set_default_device(name: str) -> None:
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= max(1, torch.cuda.device_count()):
+        device = torch.device("cuda")  # the one that this process was dealt
+    torch.set_default_device(None if name == "cpu" else device)  # type: ignore[arg-type]
+
+
+def _einsum_strategy() -> str | None:
+    einsum = torch.backends.opt_einsum
+    return einsum.strategy if einsum.enabled else _EINSUM_STRATEGY
+
+
+def _preferred(library: str, usual: str) -> Setting:
+    """Which of several libraries computes on GPUs."""
+    prefer = getattr(torch.backends.cuda, f"preferred_{library}_library", None)
+
+    def read() -> str:
+        if prefer is None:
+            raise AttributeError(library)
+        return str(prefer().name).lower()
+
+    return Setting(read, lambda name: prefer(name), usual)  # type: ignore[misc]
 
 
 SETTINGS = {
@@ -76,6 +108,13 @@ SETTINGS = {
         torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"
     ),
     **{path: _attribute(path, usual) for path, usual in _ATTRIBUTES.items()},
+    "backends.opt_einsum.strategy": Setting(
+        _einsum_strategy,
+        lambda value: setattr(torch.backends.opt_einsum, "strategy", value),
+        _EINSUM_STRATEGY,
+    ),
+    "preferred_linalg_library": _preferred("linalg", "default"),
+    "default_device": Setting(_default_device, _set_default_device, "cpu", is_told=False),
     "deterministic_algorithms": Setting(
         _determinism,
         lambda how: torch.use_deterministic_algorithms(how != "off", warn_only=how == "warns"),
