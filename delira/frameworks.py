@@ -24,6 +24,11 @@ LIBRARIES = frozenset({"torch", "tensorflow", "keras", "jax", "jaxlib", "flax", 
 WRITTEN_IN = LIBRARIES - {"jaxlib"}
 #: package and name of the classes that networks are of
 NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
+#: the same of all that a training is made of by class and arguments
+KINDS = NETWORKS | {
+    ("torch", "Optimizer"), ("torch", "LRScheduler"), ("keras", "BaseOptimizer"), ("keras", "LearningRateSchedule"),
+    ("keras", "Loss"), ("keras", "Metric"), ("flax", "Metric"), ("sklearn", "BaseEstimator"),
+}  # fmt: skip
 
 #: endings of the names of classes that frameworks have alike
 ENDINGS = ("PyTorch", "Tf", "Jax")

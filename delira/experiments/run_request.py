@@ -334,13 +334,15 @@ def check_mapping(**given: object) -> None:
     expect(*((name, value, value is None or isinstance(value, Mapping), what) for name, value in given.items()))
 
 
-def check_model_class(model_cls: Any, subclassed: str) -> None:
-    """Refuse a class that is no network; ``subclassed`` says what one is made of."""
+def check_model_class(model_cls: Any, subclassed: str, wraps_models: bool = False) -> None:
+    """Refuse a class that is no network; ``subclassed`` says what one is made of, ``wraps_models`` takes estimators."""
     if isinstance(model_cls, yaml_codec.Unresolved):
         return
-    for name in ("closure", "prepare_batch"):
+    is_wrapped = wraps_models and not hasattr(model_cls, "closure")
+    for name in ("fit", "get_params") if is_wrapped else ("closure", "prepare_batch"):
         if not callable(getattr(model_cls, name, None)):
-            raise NetworkError(f"{model_cls.__name__} has no {name}; subclass {subclassed} (model_cls)")
+            cure = "give a class of estimators" if is_wrapped else f"subclass {subclassed}"
+            raise NetworkError(f"{getattr(model_cls, '__name__', model_cls)} has no {name}; {cure} (model_cls)")
 
 
 def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from delira.errors import ConfigError
@@ -374,6 +374,22 @@ def strip_addresses(text: str) -> str:
 # ---- from names to objects
 
 
+class Vouched(dict[str, Any]):
+    """Objects that a file from elsewhere is read with: of what else is imported, it finds what does no harm.
+
+    Parameters
+    ----------
+    objects
+        By the names that files use.
+    may_be_named
+        Whether it may have another object that it names.
+    """
+
+    def __init__(self, objects: Mapping[str, Any], may_be_named: Callable[[Any], bool]) -> None:
+        super().__init__(objects)
+        self.may_be_named = may_be_named
+
+
 def vouched(name: str, objects: Mapping[str, Any] | None) -> Any:
     """Look ``module:qualname`` up in what the user gave: in full, without the module, or by the last name."""
     qualname = name.partition(":")[2]
@@ -389,5 +405,7 @@ def find(name: str, objects: Mapping[str, Any] | None) -> Any:
         return value
     module, _, qualname = name.partition(":")
     value = walk(module, qualname)
+    if isinstance(objects, Vouched) and value is not NOTHING and not objects.may_be_named(value):
+        return NOTHING
     # nothing that would not have been written by name: a hostile file gets no dictionaries of modules
     return value if value is not NOTHING and name_of(value) else NOTHING

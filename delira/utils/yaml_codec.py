@@ -15,8 +15,8 @@ low: 0.1, high: 1}``
 ========================  ======================================================================
 
 Reading imports and executes nothing. ``$object`` is looked up in ``objects`` and among the modules that are
-imported already; ``$call`` and ``$partial`` are made only of what ``objects`` vouches for. The rest becomes
-:class:`Unresolved`. A name is only a name: what a file from a stranger calls a metric is run as one.
+imported already (of a command: those that do no harm, :class:`~delira.utils.references.Vouched`); ``$call`` and
+``$partial`` are made only of what ``objects`` vouches for. The rest becomes :class:`Unresolved`. A name is only a name: what a file from a stranger calls a metric is run as one.
 
 Subclasses of dictionaries, lists and tuples (named ones too) are written as the plain kind.
 """
@@ -217,7 +217,7 @@ def decode(plain: object, objects: Mapping[str, Any] | None = None) -> Any:
     """
     expect(("objects", objects, isinstance(objects, Mapping | None), "a dictionary {name: class or function}"))
     try:
-        return _decode(plain, objects or {})
+        return _decode(plain, {} if objects is None else objects)  # also without any, a command's say what may be found
     except RecursionError as error:
         raise ConfigError("the entries are nested too deeply to be settings") from error
 

@@ -204,6 +204,78 @@ def test_what_a_named_script_took_from_elsewhere_is_not_called(ask, name):
     assert not Path("called").exists()
 
 
+TOUCH = "{$object: 'subprocess:Popen'}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("model_cls: {$object: '__main__:Line'}", f"model_cls: {TOUCH}", "subprocess"),
+        ("optimizer_cls: {$object: 'delira.testing.toy.optimizers:ToySGD'}", f"optimizer_cls: {TOUCH}", "subprocess"),
+        ("num_epochs: 2", "optim_fn: {$object: 'posix:system'}\n      num_epochs: 2", "posix"),
+        ("num_epochs: 2", "optim_fn: {$object: 'delira.cli.main:main'}\n      num_epochs: 2", "delira.cli.main"),
+        ("num_epochs: 2", f"lr_scheduler_cls: {TOUCH}\n      num_epochs: 2", "subprocess"),
+        ("num_epochs: 2", "logging_type: {$object: 'logging:FileHandler'}\n      num_epochs: 2", "logging"),
+        ("num_splits: 3", f"num_splits: 3\n  train_kwargs: {{sampler_cls: {TOUCH}}}", "subprocess"),
+        ("num_splits: 3", "num_splits: 3\n  test_kwargs: {transforms: {$object: 'posix:system'}}", "posix"),
+    ],
+)
+def test_what_is_imported_anyway_is_not_called(ask, old, new, names):
+    file, whole = Path("folds.yml"), Path("folds.yml").read_text()
+    assert old in whole
+    file.write_text(whole.replace(old, new).replace("n_features: 1", "args: [touch, called]"))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert (code, Path("called").exists()) == (2, False)
+    assert "the file names what is in no module of the command line" in err
+    assert f"add --import {names}" in err
+
+
+def test_a_model_of_a_file_is_a_network_or_an_estimator_before_it_is_called(ask):
+    script = Path("lines.py")
+    script.write_text(f"{script.read_text()}\n\nclass Calls:\n    def __init__(self, args):\n        open(*args)\n")
+    file, whole = Path("folds.yml"), Path("folds.yml").read_text()
+    evil = whole.replace("__main__:Line", "__main__:Calls").replace("n_features: 1", "args: [called, w]")
+    sklearn = "delira.backends.sklearn.training:SklearnExperiment"
+    estimators = evil.replace("delira.testing.toy.training:ToyExperiment", sklearn)
+    for text, lacks in ((evil, "closure; subclass"), (estimators, "fit; give a class of estimators")):
+        file.write_text(text)
+        code, _, err = ask("folds.yml", *WORDS)
+        assert (code, Path("called").exists()) == (1, False), err
+        assert f"Calls has no {lacks}" in err
+
+
+def test_a_class_that_a_script_took_from_another_package_gives_no_data(ask):
+    script = Path("lines.py")
+    script.write_text("from yaml import SafeLoader\n" + script.read_text())
+    text = Path("folds.yml").read_text()
+    Path("folds.yml").write_text(
+        text.replace("__main__:numbers", "lines:SafeLoader").replace("n: 15", "stream: called")
+    )
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert "a class of yaml.loader, which is called only if its module is named: add --import yaml.loader" in err
+
+
+@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "delira.cli.main:main"])
+def test_functions_within_estimators_are_those_of_named_modules(ask, name):
+    import sklearn.preprocessing  # noqa: F401 - a file finds what is imported already
+
+    module, _, own = name.partition(":")
+    home = {"os": "posix"}.get(module, module)
+    text = (
+        Path("folds.yml")
+        .read_text()
+        .replace("__main__:Line", "sklearn.preprocessing._function_transformer:FunctionTransformer")
+    )
+    text = text.replace(
+        "delira.testing.toy.training:ToyExperiment", "delira.backends.sklearn.training:SklearnExperiment"
+    )
+    Path("folds.yml").write_text(text.replace("n_features: 1", f"func: {{$object: '{home}:{own}'}}"))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert f"fixed.model.func; add --import {home}" in err
+
+
 def test_what_a_file_cannot_name_is_refused_when_it_is_written(written, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(written))
     monkeypatch.chdir(tmp_path)
