@@ -4,12 +4,11 @@ import inspect
 import sys
 import types
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from delira.cli.imports import import_all
+from delira.cli.imports import add_to_path, import_all, scripts
 from delira.frameworks import KINDS
 from delira.utils.references import Vouched, class_on_disk, name_of
 
@@ -39,13 +38,9 @@ def vouched_for(imports: Sequence[str]) -> Vouched:
     """
     found, modules = import_all(imports), []
     for name in imports:
-        is_script = name.endswith(".py") or Path(name).is_file()
-        module = sys.modules[Path(name).stem if is_script else name]
+        module = sys.modules[(scripts([name]) or [name])[0]]
         modules.append(module)
-        # as for a script that Python runs: processes that train folds find it there, too
-        place = str(Path(name).absolute().parent if is_script else Path.cwd())
-        if place not in sys.path:
-            sys.path.insert(0, place)
+        add_to_path(name)
         found |= {key: value for key, value in _shown_by(module).items() if key not in found}
     homes = {module.__name__ for module in modules}
     return Vouched(found, lambda value: getattr(value, "__module__", None) in homes or may_be_named(value))
@@ -53,7 +48,7 @@ def vouched_for(imports: Sequence[str]) -> Vouched:
 
 def package_of_import(name: str) -> str:
     """Package, or script without its ending, that a word of ``--import`` names."""
-    return Path(name).stem if name.endswith(".py") or Path(name).is_file() else name.partition(".")[0]
+    return next(iter(scripts([name])), name.partition(".")[0])
 
 
 def _shown_by(module: types.ModuleType) -> dict[str, Any]:

@@ -15,8 +15,9 @@ low: 0.1, high: 1}``
 ========================  ======================================================================
 
 Reading imports and executes nothing. ``$object`` is looked up in ``objects`` and among the modules that are
-imported already (of a command: those that do no harm, :class:`~delira.utils.references.Vouched`); ``$call`` and
-``$partial`` are made only of what ``objects`` vouches for. The rest becomes :class:`Unresolved`. A name is only a name: what a file from a stranger calls a metric is run as one.
+imported already (of a command: what does no harm there, see :class:`delira.utils.references.Vouched`); ``$call`` and
+``$partial`` are made only of what ``objects`` vouches for. The rest becomes :class:`Unresolved`. A name is only a name:
+what a file from a stranger calls a metric is run as one.
 
 Subclasses of dictionaries, lists and tuples (named ones too) are written as the plain kind.
 """

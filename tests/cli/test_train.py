@@ -256,6 +256,18 @@ def test_a_class_that_a_script_took_from_another_package_gives_no_data(ask):
     assert "a class of yaml.loader, which is called only if its module is named: add --import yaml.loader" in err
 
 
+def test_a_module_of_the_present_folder_does_not_stand_in_for_a_package(ask, monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(Path.cwd()))])
+    Path("colorsys.py").write_text("open('called', 'w')")
+    Path("own_numbers.py").write_text("from lines import numbers, Line, error")
+    code, _, err = ask("folds.yml", "--import", "colorsys", *WORDS)
+    assert (code, Path("called").exists()) == (0, False), err
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(Path.cwd())])
+    assert ask("folds.yml", "--import", "own_numbers", *WORDS)[0] == 0
+    assert sys.path[-1] == str(Path.cwd())
+
+
 @pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "delira.cli.main:main"])
 def test_functions_within_estimators_are_those_of_named_modules(ask, name):
     import sklearn.preprocessing  # noqa: F401 - a file finds what is imported already
