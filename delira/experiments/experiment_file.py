@@ -4,15 +4,17 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, check_known, expect
+from delira.experiments.command_line import settable
 from delira.experiments.parameters import Parameters
-from delira.experiments.run_request import RunRequest, check_mapping
+from delira.experiments.run_request import RUN_NAMES, RunRequest, as_parameters, check_mapping, merged, replace_entries
 from delira.experiments.training_sizes import check_sizes
 from delira.runs.folder import loss_tolerated
+from delira.settings.config import SETTINGS
 from delira.utils import files, references, yaml_codec
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 FILE_NAME = "experiment.yml"
 #: entries that are no arguments of an experiment
 _FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune", "learning_curve", "run")
+#: methods that a file may be run by; without one of them it is one training
+_METHODS = ("kfold", "tune", "learning_curve")
 #: arguments of ``kfold`` and ``tune`` that belong to a call, not to an experiment
 _OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params", "log_to")
 
@@ -139,6 +143,75 @@ def settled(experiment: Any, request: RunRequest) -> Any:
     others = {name: number for name, (number, usual) in places.items() if number != usual}
     experiment.settings = {**request.settings, "callbacks": request.callbacks, **others}
     return experiment
+
+
+def gathered(experiment: Any, plan: Plan) -> Plan:
+    """Let words of a command line change a training wherever its file says of it; the training stays what it is.
+
+    A file has its settings in as many as three places: parameters, ``settings``, and what the method is asked for,
+    each of which goes before those that are named first. Words change parameters, so all that they can name is there
+    afterwards, and nowhere else.
+
+    Parameters
+    ----------
+    experiment
+        That of the file, which is changed.
+    plan
+        What else the file says.
+
+    Returns
+    -------
+    Plan
+        The same without what is in the parameters now.
+    """
+    method = next((name for name in _METHODS if getattr(plan, name) is not None), "run")
+    asked, params, settings = dict(getattr(plan, method) or {}), experiment.params, dict(experiment.settings)
+    if (given := asked.pop("params", None)) is not None:
+        replace_entries(params, as_parameters(given))
+    # the metrics of these methods are those of the test, not those of the training
+    known = {*SETTINGS, *RUN_NAMES} - ({"metrics", "metric_keys"} if method != "run" else set())
+    stated = params.training_settings()
+    levels = [settings, {name: asked[name] for name in asked.keys() & known}]
+    _say_epochs(experiment, levels)
+    flat = merged(stated, *levels)
+    by_words = {name for level in levels for name in level if name in stated or settable({name: level[name]})}
+    # the direction of a score that is no longer the one that is watched, and a second name of the epochs
+    for name in (stated.keys() - flat.keys()) | ({"n_epochs"} if "num_epochs" in flat else set()):
+        _drop(params, name)
+    for name in by_words:
+        _state(params, name, flat[name])
+    experiment.settings = {name: value for name, value in settings.items() if name not in by_words}
+    gone = {*by_words, "num_epochs", "n_epochs"}
+    rest = {name: value for name, value in asked.items() if name not in gone}
+    return dataclasses.replace(plan, **{method: rest if method != "run" or rest else None})
+
+
+def _say_epochs(experiment: Any, levels: Sequence[dict[str, Any]]) -> None:
+    """State how many epochs there are once, under the name that the parameters have for it."""
+    stated = experiment.params.training_settings()
+    call, given = levels[-1], levels[0]
+    places = [call.pop("num_epochs", None), call.pop("n_epochs", None), given.get("num_epochs")]
+    places += [stated.get("num_epochs"), experiment.n_epochs, stated.get("n_epochs")]
+    epochs = next((number for number in places if number is not None), None)
+    given.pop("num_epochs", None)
+    given.pop("n_epochs", None)
+    if epochs is not None:
+        name = "num_epochs" if "num_epochs" in stated or "n_epochs" not in stated else "n_epochs"
+        experiment.n_epochs = None
+        call[name] = epochs
+
+
+def _drop(params: Parameters, name: str) -> None:
+    params.permute_variability_on_top()
+    for kind in ("fixed", "variable"):
+        dict.pop(params[kind]["training"], name, None)
+
+
+def _state(params: Parameters, name: str, value: Any) -> None:
+    """Give a parameter of the training a value where it is; a fixed one if it is nowhere."""
+    params.permute_variability_on_top()
+    kind = "variable" if name in params["variable"]["training"] else "fixed"
+    params[kind]["training"][name] = value
 
 
 def name_data(folder: Path, data: Any) -> None:

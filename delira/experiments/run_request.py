@@ -163,7 +163,7 @@ def resolve(
     callbacks = [one for some in stated_callbacks if isinstance(some, (list, tuple)) for one in some]
     (own, given), settings, kwargs = _copied((params, dict(settings), dict(kwargs)), callbacks)
     if given is not None:
-        _replace_entries(own, given)
+        replace_entries(own, given)
     variable.refuse_fixed([("the settings of the experiment", settings), ("the settings of the call", kwargs)])
     own = own.with_defaults()
     stated = own.training_settings()
@@ -252,8 +252,14 @@ def _copied(tree: object, callbacks: Sequence[Any] = ()) -> Any:
         ) from error
 
 
-def _replace_entries(own: Parameters, given: Parameters) -> None:
-    """Merge a call's parameters in; a fixed entry of the call also replaces a variable one."""
+def replace_entries(own: Parameters, given: Parameters) -> None:
+    """Merge a call's parameters in; a fixed entry of the call also replaces a variable one.
+
+    Parameters
+    ----------
+    own, given
+        What is changed, and by what.
+    """
     given = given.permute_variability_on_top()
     hierarchy = own.hierarchy
     own.permute_variability_on_top()

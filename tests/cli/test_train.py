@@ -143,6 +143,59 @@ def test_words_replace_parameters_as_in_scripts(ask):
     assert "lr" in err
 
 
+def manifest_of(told):
+    return RunFolder(told["path"]).read_manifest()
+
+
+def test_words_go_before_all_that_the_file_of_a_run_says(ask):
+    first = json.loads(ask("folds.yml", *WORDS, "--json")[1])
+    file = str(Path(first["path"]) / "experiment.yml")  # has its training twice: settings, and parameters
+    again = json.loads(ask(file, *WORDS, "--json")[1])
+    assert again["path"] == first["path"]
+    words = ["--seed", "7", "--lr", "0.05", "--num_epochs", "3"]
+    code, out, err = ask(file, *WORDS, *words, "--resume", "new", "--json")
+    assert code == 0, err
+    told = manifest_of(json.loads(out))
+    assert (told["seed"], told["settings"]["optimizer_params"]["lr"], told["num_epochs"]) == (7, 0.05, 3)
+    other = json.loads(ask(file, *WORDS, "--lr", "0.07", "--json")[1])  # no result of another rate is shown
+    assert other["path"] != first["path"]
+    assert manifest_of(other)["settings"]["optimizer_params"]["lr"] == 0.07
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  num_splits: 3", "  num_splits: 3\n  num_epochs: 1"),
+        ("  num_splits: 3", "  num_splits: 3\n  n_epochs: 1"),
+        ("  num_splits: 3", "  num_splits: 3\n  params: {training: {num_epochs: 1, optimizer_params: {lr: 0.3}}}"),
+        ("  num_splits: 3", "  num_splits: 3\n  optimizer_params: {lr: 0.2}"),
+        ("settings: {}", "settings: {num_epochs: 1, optimizer_params: {lr: 0.2}}"),
+        ("      num_epochs: 2\n", ""),
+    ],
+)
+def test_words_go_before_whatever_place_the_file_says_it_in(ask, old, new):
+    file = Path("folds.yml")
+    whole = file.read_text()
+    assert old in whole
+    file.write_text(whole.replace(old, new) if new else f"n_epochs: 1\n{whole.replace(old, new)}")
+    code, out, err = ask("folds.yml", *WORDS, "--num_epochs", "3", "--json")
+    assert code == 0, err
+    told = manifest_of(json.loads(out))
+    assert told["num_epochs"] == 3
+    lr = told["settings"]["optimizer_params"]["lr"]  # what no word names stays what it is
+    assert lr == next((rate for text, rate in (("lr: 0.3", 0.3), ("lr: 0.2", 0.2)) if text in new), 0.1)
+    told = manifest_of(json.loads(ask("folds.yml", *WORDS, "--lr", "0.05", "--json")[1]))
+    assert told["settings"]["optimizer_params"]["lr"] == 0.05
+    assert told["num_epochs"] == (1 if "epochs: 1" in new or not new else 2)
+
+
+def test_words_go_before_what_one_training_was_asked_for(ask):
+    file = Path("once.yml")
+    file.write_text(file.read_text() + "run: {num_epochs: 1, seed: 5}\n")
+    told = json.loads(ask("once.yml", *WORDS, "--num_epochs", "3", "--seed", "6", "--json")[1])
+    assert (told["epochs"], manifest_of(told)["seed"]) == (3, 6)
+
+
 def test_one_training_is_run_with_its_validation_data(ask):
     code, out, err = ask("once.yml", *WORDS, "--json")
     assert code == 0, err
