@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,12 @@ from delira.experiments.training_sizes import check_sizes
 from delira.runs.folder import loss_tolerated
 from delira.settings.config import SETTINGS
 from delira.utils import files, references, yaml_codec
+from delira.utils.urls import without_secrets
 
 if TYPE_CHECKING:
     from delira.experiments.experiment import BaseExperiment
+
+_log = logging.getLogger("delira")
 
 #: name of the file in the folder of the experiment
 FILE_NAME = "experiment.yml"
@@ -84,10 +88,16 @@ def write(
     Raises
     ------
     ConfigError
-        If ``data`` is no function at the top of a module, or the method does not know an argument.
+        If ``data`` is no function at the top of a module, an argument of it may be secret, or the method does not know
+        one.
     """
     if data_arguments and data is None:
         raise ConfigError("data_arguments are those of data, which is not given: data=function or 'module:function'")
+    if secret := _secret_in(yaml_codec.encode(data_arguments or {}), "data_arguments"):
+        raise ConfigError(
+            f"data_arguments would write into a file what may be secret: {secret}; leave keys to the environment, or "
+            "to the function that gives the data"
+        )
     for method, arguments in asked.items():
         check_mapping(**{method: arguments})
         known = {*inspect.signature(getattr(type(experiment), method)).parameters} - {*_OF_A_CALL}
@@ -183,7 +193,8 @@ def gathered(experiment: Any, plan: Plan) -> Plan:
     experiment.settings = {name: value for name, value in settings.items() if name not in by_words}
     gone = {*by_words, "num_epochs", "n_epochs"}
     rest = {name: value for name, value in asked.items() if name not in gone}
-    return dataclasses.replace(plan, **{method: rest if method != "run" or rest else None})
+    told: dict[str, Any] = {method: rest if method != "run" or rest else None}
+    return dataclasses.replace(plan, **told)
 
 
 def _say_epochs(experiment: Any, levels: Sequence[dict[str, Any]]) -> None:
@@ -237,7 +248,33 @@ def _found_by_name(data: Any) -> tuple[str, Mapping[str, Any]]:
     function = data.func if isinstance(data, functools.partial) and not data.args else data
     name = references.name_of(function) if callable(function) else None
     is_found = name is not None and "<" not in name and (inspect.isfunction(function) or inspect.isclass(function))
-    return name or "" if is_found else "", data.keywords if isinstance(data, functools.partial) else {}
+    arguments = data.keywords if isinstance(data, functools.partial) else {}
+    if is_found and (secret := _secret_in(yaml_codec.encode(arguments))):
+        _log.warning(
+            "%s is not written into %s, as %s may be secret: say --data %s and --data-arguments to delira work and "
+            "delira rerun, or leave keys to the environment", name, FILE_NAME, secret, name,
+        )  # fmt: skip
+        return "", {}
+    return name or "" if is_found else "", arguments
+
+
+def _secret_in(plain: Any, place: str = "") -> str:
+    """Say which encoded argument may hold a key or a password; empty: none does. Nothing of it is shown."""
+    if isinstance(plain, str):
+        return "" if without_secrets(plain) == plain else f"user, password or query of the address in {place!r}"
+    if isinstance(plain, Mapping):
+        items = [(str(key), value) for key, value in plain.items()]
+    elif isinstance(plain, list):  # pairs, where keys are no texts
+        items = [(str(each[0]), each[1]) if _is_pair(each) else (place, each) for each in plain]
+    else:
+        return ""
+    if any(name == "storage_options" and value for name, value in items):
+        return "storage_options"
+    return next((found for name, value in items if (found := _secret_in(value, name))), "")
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and value[0] == "storage_options"
 
 
 def _write(
