@@ -313,12 +313,28 @@ def _walk(module: str, qualname: str) -> Any:
     return place
 
 
+#: arguments that need no attribute: older words of what another argument says as well, and where weights lie
+_SAID_OTHERWISE = {"size_average", "reduce", "min_value", "max_value", "device"}
+
+
 def constructor_arguments(value: object) -> dict[str, Any] | None:
     """Read the arguments that ``value`` was made with from its attributes of the same names.
 
-    An attribute that is missing counts as the default. None if an argument without default cannot be read,
-    if none of several can, or if the constructor takes arguments without names and the object has kept anything.
+    None if one of them cannot be read, or if the constructor takes arguments without names and the object has kept
+    anything: what is made with a default in place of an argument is another object.
     """
+    read = _read_arguments(value)
+    return None if read is None or read[1] else read[0]
+
+
+def forgets(value: object) -> bool:
+    """Return True if an object has kept some of its arguments, and not all."""
+    read = _read_arguments(value)
+    return read is not None and bool(read[1])
+
+
+def _read_arguments(value: object) -> tuple[dict[str, Any], list[str]] | None:
+    """The arguments that an object has kept, and the names of those with a default that it has not."""
     init = type(value).__init__
     plain_init = isinstance(init, types.FunctionType)
     try:
@@ -327,8 +343,9 @@ def constructor_arguments(value: object) -> dict[str, Any] | None:
         return None
     is_open = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
     if is_open and getattr(value, "__dict__", None) == {}:  # as callbacks without a constructor of their own
-        return {}
+        return {}, []
     arguments: dict[str, Any] = {}
+    lacking = []
     n_read = 0
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
@@ -343,12 +360,33 @@ def constructor_arguments(value: object) -> dict[str, Any] | None:
             arguments[parameter.name] = read
         elif parameter.default is parameter.empty:
             return None
-    return arguments if n_read or not parameters else None
+        elif not _is_said_otherwise(value, parameter.name):
+            lacking.append(parameter.name)
+    lacking = [name for name in lacking if name not in arguments]
+    return (arguments, lacking) if n_read or not parameters else None
+
+
+def _is_said_otherwise(value: object, name: str) -> bool:
+    """Return True for arguments of PyTorch's own constructors that change nothing that other ones do not say."""
+    if not str(getattr(type(value).__init__, "__module__", "")).startswith("torch.nn."):
+        return False
+    if name == "dtype":  # of weights
+        return str(getattr(getattr(value, "weight", None), "dtype", "torch.float32")) == "torch.float32"
+    return name in _SAID_OTHERWISE
+
+
+def _kept_by_keras(value: object) -> Mapping[str, Any]:
+    """Arguments that losses, metrics and schedules of Keras have for their functions, or tell when they are asked."""
+    if not any(each.__module__.partition(".")[0] == "keras" for each in type(value).__mro__):
+        return {}
+    config = value.get_config() if hasattr(value, "get_config") else {}
+    return {**config, **(getattr(value, "_fn_kwargs", None) or {})}
 
 
 def _attribute(value: object, name: str) -> Any:
     try:
-        found = getattr(value, name)
+        kept = _kept_by_keras(value)
+        found = kept[name] if name in kept and not hasattr(value, name) else getattr(value, name)
     except Exception:  # a property may raise anything; then the argument cannot be read
         return NOTHING
     return NOTHING if getattr(found, "__self__", None) is value else found  # a method is no argument
