@@ -9,21 +9,11 @@ from typing import Any
 import numpy as np
 
 from delira.cli.imports import add_to_path, import_all, scripts
-from delira.frameworks import KINDS
+from delira.frameworks import COMPUTE, KINDS, MAKERS
 from delira.utils.references import Vouched, class_on_disk, name_of
 
 #: classes of Python's own that stand for kinds of values
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, type(None), object)
-#: modules whose functions read no file and run no code that they are given as text
-_COMPUTE = (
-    "torch.nn.functional", "torch._C._nn", "torch.nn.init", "optax", "jax.nn", "jax._src.nn", "keras.src.losses",
-    "keras.src.metrics", "keras.src.activations", "keras.src.ops", "sklearn.metrics", "delira.metrics",
-    "delira.callbacks.mixing", "delira.testing.toy", "delira.backends.torch.arrays", "delira.backends.torch.optimizers",
-    "delira.backends.tensorflow.arrays", "delira.backends.tensorflow.optimizers", "delira.backends.jax.arrays",
-    "delira.backends.jax.optimizers",
-)  # fmt: skip
-#: those of Keras make any object of what a file says of it
-_MAKERS = ("get", "deserialize")
 #: parts of delira whose classes run commands or write where a file says
 _ACTING = ("cli", "execution", "logging")
 
@@ -97,8 +87,8 @@ def may_be_named(value: Any) -> bool:
         return True
     module, name = str(getattr(value, "__module__", None)), str(getattr(value, "__name__", ""))
     if not isinstance(value, type):
-        computes = any(module == each or module.startswith(f"{each}.") for each in _COMPUTE)
-        return computes and not (module.startswith("keras.") and name.startswith(_MAKERS))
+        computes = any(module == each or module.startswith(f"{each}.") for each in COMPUTE)
+        return computes and not name.startswith(MAKERS)
     if value in _PLAIN or issubclass(value, (np.generic, np.ndarray)):
         return True
     if module.partition(".")[0] == "delira":

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from delira.errors import ConfigError
+from delira.frameworks import SAID_OTHERWISE, TELLING, USUAL_WEIGHTS
 
 NOTHING: Any = object()
 
@@ -313,10 +314,6 @@ def _walk(module: str, qualname: str) -> Any:
     return place
 
 
-#: arguments that need no attribute: older words of what another argument says as well, and where weights lie
-_SAID_OTHERWISE = {"size_average", "reduce", "min_value", "max_value", "device"}
-
-
 def constructor_arguments(value: object) -> dict[str, Any] | None:
     """Read the arguments that ``value`` was made with from its attributes of the same names.
 
@@ -367,17 +364,17 @@ def _read_arguments(value: object) -> tuple[dict[str, Any], list[str]] | None:
 
 
 def _is_said_otherwise(value: object, name: str) -> bool:
-    """Return True for arguments of PyTorch's own constructors that change nothing that other ones do not say."""
-    if not str(getattr(type(value).__init__, "__module__", "")).startswith("torch.nn."):
-        return False
-    if name == "dtype":  # of weights
-        return str(getattr(getattr(value, "weight", None), "dtype", "torch.float32")) == "torch.float32"
-    return name in _SAID_OTHERWISE
+    """Return True for arguments of a framework's own constructors that change nothing that other ones do not say."""
+    module = str(getattr(type(value).__init__, "__module__", ""))
+    words = next((each for package, each in SAID_OTHERWISE.items() if module.startswith(f"{package}.")), None)
+    if words is not None and name == "dtype":  # of weights
+        return str(getattr(getattr(value, "weight", None), "dtype", USUAL_WEIGHTS)) == USUAL_WEIGHTS
+    return words is not None and name in words
 
 
-def _kept_by_keras(value: object) -> Mapping[str, Any]:
-    """Arguments that losses, metrics and schedules of Keras have for their functions, or tell when they are asked."""
-    if not any(each.__module__.partition(".")[0] == "keras" for each in type(value).__mro__):
+def _told_by(value: object) -> Mapping[str, Any]:
+    """Arguments that objects of a framework tell when they are asked, or have kept for their functions."""
+    if not any(each.__module__.partition(".")[0] == TELLING for each in type(value).__mro__):
         return {}
     config = value.get_config() if hasattr(value, "get_config") else {}
     return {**config, **(getattr(value, "_fn_kwargs", None) or {})}
@@ -385,7 +382,7 @@ def _kept_by_keras(value: object) -> Mapping[str, Any]:
 
 def _attribute(value: object, name: str) -> Any:
     try:
-        kept = _kept_by_keras(value)
+        kept = _told_by(value)
         found = kept[name] if name in kept and not hasattr(value, name) else getattr(value, name)
     except Exception:  # a property may raise anything; then the argument cannot be read
         return NOTHING
