@@ -24,6 +24,29 @@ LIBRARIES = frozenset({"torch", "tensorflow", "keras", "jax", "jaxlib", "flax", 
 WRITTEN_IN = LIBRARIES - {"jaxlib"}
 #: package and name of the classes that networks are of
 NETWORKS = {("torch", "Module"), ("keras", "Layer"), ("flax", "Module")}
+#: the same of all that a training is made of by class and arguments
+KINDS = NETWORKS | {
+    ("torch", "Optimizer"), ("torch", "LRScheduler"), ("keras", "BaseOptimizer"), ("keras", "LearningRateSchedule"),
+    ("keras", "Loss"), ("keras", "Metric"), ("flax", "Metric"), ("sklearn", "BaseEstimator"),
+}  # fmt: skip
+
+#: modules of frameworks and of delira whose functions read no file and run no code that they are given as text
+COMPUTE = (
+    "torch.nn.functional", "torch._C._nn", "torch.nn.init", "optax", "jax.nn", "jax._src.nn", "keras.src.losses",
+    "keras.src.metrics", "keras.src.activations", "keras.src.ops", "sklearn.metrics",
+    "delira.metrics", "delira.callbacks.mixing", "delira.testing.toy", "delira.backends.torch.arrays",
+    "delira.backends.torch.optimizers", "delira.backends.tensorflow.arrays", "delira.backends.tensorflow.optimizers",
+    "delira.backends.jax.arrays", "delira.backends.jax.optimizers",
+)  # fmt: skip
+#: what the names of those among them begin with that make any object of what they are told of it
+MAKERS = ("get", "deserialize")
+#: package whose constructors take words that need no attribute: older ones for what another one says as well, and
+#: where weights lie
+SAID_OTHERWISE = {"torch.nn": {"size_average", "reduce", "min_value", "max_value", "device"}}
+#: type of weights where nobody says another one
+USUAL_WEIGHTS = "torch.float32"
+#: package whose losses, metrics and schedules tell their arguments by ``get_config``
+TELLING = "keras"
 
 #: endings of the names of classes that frameworks have alike
 ENDINGS = ("PyTorch", "Tf", "Jax")

@@ -74,6 +74,7 @@ class PyCM(PassChoice):
         counts = ConfusionMatrix(num_classes, ignore_index=ignore_index, pred_key=pred_key, target_key=target_key)
         counts.name = "PyCM"  # by which its messages call it
         self._tree = as_tree(counts)  # it reads predictions of which nobody says what they are as metrics do
+        self.num_classes, self.ignore_index, self.pred_key = num_classes, ignore_index, pred_key
         self.target_key, self.kwargs = target_key, kwargs
         self._handlers: list[Callable[[Any, State], Any]] = []
         self._names: list[str] = []

@@ -209,6 +209,17 @@ class KaimingNormal(_Drawn):
         gains = {**_GAINS, "leaky_relu": math.sqrt(2.0 / (1.0 + a**2))}
         errors.check_choice(self, gains, nonlinearity=nonlinearity)
         self.mode, self.gain = mode, gains[nonlinearity]
+        self._gained_by = a, nonlinearity  # the manifest has the gain
+
+    @property
+    def a(self) -> float:
+        """The slope that it was made with."""
+        return self._gained_by[0]
+
+    @property
+    def nonlinearity(self) -> str:
+        """What follows each layer."""
+        return self._gained_by[1]
 
     def _deviation(self, fan_in: int, fan_out: int) -> float:
         return self.gain / math.sqrt(fan_in if self.mode == "fan_in" else fan_out)
@@ -253,6 +264,10 @@ class XavierUniform(XavierNormal):
     """Begin with uniform weights of the same standard deviation as :class:`XavierNormal`'s; arguments as there."""
 
     is_normal = False
+
+
+def _weight_of(layer: Any) -> Any:
+    return layer.weight
 
 
 class LsuvInit(LayerInit):
@@ -303,9 +318,14 @@ class LsuvInit(LayerInit):
         errors.check_numbers(self, above=0, needed_std=needed_std, std_tol=std_tol)
         errors.check_whole(self, at_least=1, max_attempts=max_attempts)
         errors.check_flags(self, do_orthonorm=do_orthonorm)
-        self.data_item, self.weight_of = data_item, weight_lambda or (lambda layer: layer.weight)
+        self.data_item, self.weight_of = data_item, weight_lambda or _weight_of
         self.needed_std, self.std_tol, self.max_attempts = needed_std, std_tol, max_attempts
         self.do_orthonorm = do_orthonorm
+
+    @property
+    def weight_lambda(self) -> Callable[[Any], Any] | None:
+        """As it was given."""
+        return None if self.weight_of is _weight_of else self.weight_of
 
     def on_init(self, state: State) -> None:
         """Measure and scale."""

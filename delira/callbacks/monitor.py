@@ -204,6 +204,8 @@ class EarlyStopping(Callback):
 
     phases = ("fit", "replay")
     _kept = ("best", "epochs_waited")
+    #: ``monitor`` has it
+    monitor_key = None
 
     def __init__(
         self,

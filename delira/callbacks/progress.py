@@ -92,6 +92,11 @@ class ProgressBar(AbstractCallback):
         self._display = display
         self.begin(0, 0, None)
 
+    @property
+    def display(self) -> Display | None:
+        """Where it is drawn, if that was said."""
+        return self._display
+
     def begin(self, num_epochs: int, done: int, total: int | None) -> None:
         """Begin to count.
 

@@ -58,6 +58,13 @@ class WeightFilter:
         self._items = items  # their ids must stay theirs
         self._known: set[str] = set()
 
+    @property
+    def given(self) -> Selection:
+        """What it was made of; weights themselves have no name that a file could have."""
+        if self._ids:
+            raise AttributeError("weights that were given as they are have no names here")
+        return None if self._is_all else self._is_chosen or sorted(self._names)
+
     def chosen(self, state: State, there: Iterable[str]) -> set[str]:
         """Return those of the names that are chosen.
 
@@ -93,6 +100,11 @@ class _OfWeights(Callback):
     traceable = True
     needs_gradients = True
     _filter: WeightFilter
+
+    @property
+    def params(self) -> Selection:
+        """Which weights were chosen, by name."""
+        return self._filter.given
 
 
 class WeightDecay(_OfWeights):

@@ -4,14 +4,13 @@ import argparse
 import dataclasses
 import functools
 import importlib
-import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from delira.cli.imports import import_all
 from delira.cli.output import Answer
+from delira.cli.vouching import package_of_import, vouched_for
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
 from delira.experiments.experiment_file import Plan, read
@@ -20,7 +19,7 @@ from delira.experiments.result import KFoldResult
 from delira.experiments.search_result import SearchResult
 from delira.frameworks import NAMES
 from delira.utils.frameworks import find_backend
-from delira.utils.references import Unresolved, class_on_disk, module_today, name_of, record
+from delira.utils.references import Unresolved, class_on_disk, module_today, record
 from delira.utils.yaml_codec import find_unresolved
 
 
@@ -47,14 +46,14 @@ def read_experiment(
     ConfigError
         If the file is none of an experiment, or names what no imported module has.
     """
-    objects = _named(imports)
+    objects = vouched_for(imports)
     arguments, plan = read(file, objects)
     _check_found(arguments, plan)
     if data is not None:
         plan = dataclasses.replace(plan, data=data, data_arguments={})
     if data_arguments is not None:
         plan = dataclasses.replace(plan, data_arguments=data_arguments)
-    load = _data_function(plan, objects, file)
+    load = _data_function(plan, objects, file, imports)
     if folder is not None:
         arguments |= _placed_in(folder.absolute(), str(arguments.get("name", "")))
     settings = arguments.pop("settings")
@@ -82,44 +81,6 @@ def told(result: KFoldResult | SearchResult | LearningCurve) -> Answer:
 
 def _means(result: KFoldResult) -> dict[str, float]:
     return {name: row["mean"] for name, row in result.summary().items()}
-
-
-def _named(imports: Sequence[str]) -> dict[str, Any]:
-    """Import what was named, and return all that it has, by the names that files use."""
-    found = import_all(imports)
-    for name in imports:
-        is_script = name.endswith(".py") or Path(name).is_file()
-        module = sys.modules[Path(name).stem if is_script else name]
-        # as for a script that Python runs: processes that train folds find it there, too
-        place = str(Path(name).absolute().parent if is_script else Path.cwd())
-        if place not in sys.path:
-            sys.path.insert(0, place)
-        # names that delira shows are loaded when they are asked for
-        lazy = getattr(module, "__all__", ()) if module.__name__.partition(".")[0] == "delira" else ()
-        for key in {*vars(module), *lazy}:
-            value = getattr(module, key, None)
-            if callable(value) and not key.startswith("_") and _is_own(value, module.__name__):
-                found.setdefault(f"{module.__name__}:{key}", value)
-                if isinstance(value, type):
-                    found.setdefault(class_on_disk(value), value)
-                elif (known_as := name_of(value)) is not None:
-                    found.setdefault(known_as, value)
-    return found
-
-
-def _is_own(value: Any, module: str) -> bool:
-    """Return False for what a file could do harm with, though a module only uses it.
-
-    That is a function of another package, as ``os.system``, or a class of Python's own, as ``subprocess.Popen``. A
-    class of another package is a network, a loss or an estimator. Other objects are made by the module.
-    """
-    if not (isinstance(value, type) or inspect.isroutine(value)):
-        return True
-    # whole packages, as what keras.losses shows lives in keras.src
-    home = str(getattr(value, "__module__", None) or module).partition(".")[0]
-    if home in (module.partition(".")[0], "delira"):
-        return True
-    return isinstance(value, type) and home not in sys.stdlib_module_names
 
 
 def _unresolved(arguments: Mapping[str, Any], plan: Plan) -> dict[str, Unresolved]:
@@ -193,7 +154,7 @@ def _placed_in(folder: Path, name: str) -> dict[str, Any]:
     return {"name": name, "save_path": folder.parents[len(parts) - 1]}
 
 
-def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> functools.partial[Any]:
+def _data_function(plan: Plan, objects: Mapping[str, Any], file: str, imports: Sequence[str]) -> functools.partial[Any]:
     if not plan.data:
         raise ConfigError(
             f"{file} names no data; write it by experiment.save(data=function), add a line 'data: module:function', "
@@ -211,7 +172,14 @@ def _data_function(plan: Plan, objects: Mapping[str, Any], file: str) -> functoo
             f"{file} has its data from {plan.data}, which is called only if its module is named: add --import "
             f"{'SCRIPT.py' if module == '__main__' else module}"
         )
-    return functools.partial(objects[plan.data], **plan.data_arguments)
+    function = objects[plan.data]
+    packages = {"delira", *map(package_of_import, imports)}
+    if isinstance(function, type) and function.__module__.partition(".")[0] not in packages:
+        raise ConfigError(
+            f"{file} has its data from {plan.data}, a class of {function.__module__}, which is called only if its "
+            f"module is named: add --import {function.__module__}"
+        )
+    return functools.partial(function, **plan.data_arguments)
 
 
 def both(data: Any) -> tuple[Any, Any]:

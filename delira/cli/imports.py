@@ -18,8 +18,9 @@ def import_all(names: Sequence[str]) -> dict[str, Any]:
     Parameters
     ----------
     names
-        Modules (``ears.networks``), which are also looked for below the present folder; or scripts (``train.py``),
-        which are imported under their stem, so that what stands below ``if __name__ == "__main__":`` does not run.
+        Modules (``ears.networks``), which are looked for below the present folder, too, after all others; or scripts
+        (``train.py``), which are imported under their stem, so that what stands below ``if __name__ == "__main__":``
+        does not run.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def scripts(names: Sequence[str]) -> list[str]:
 
 
 def _module(name: str) -> types.ModuleType:
-    with _first_on_path(Path.cwd()):
+    with _on_path(Path.cwd(), first=False):
         return importlib.import_module(name)
 
 
@@ -72,7 +73,7 @@ def _script(file: Path) -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # classes find their module while they are made
     try:
-        with _first_on_path(file.absolute().parent):
+        with _on_path(file.absolute().parent, first=True):
             spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
@@ -80,11 +81,36 @@ def _script(file: Path) -> types.ModuleType:
     return module
 
 
+def add_to_path(name: str) -> None:
+    """Let what was imported be found from now on, also by processes that train folds.
+
+    Parameters
+    ----------
+    name
+        A module or a script, as of ``--import``.
+    """
+    is_script = bool(scripts([name]))
+    place = str(Path(name).absolute().parent if is_script else Path.cwd())
+    if place not in sys.path:
+        sys.path.insert(_place(is_script), place)
+
+
+def _place(first: bool) -> int:
+    """Where a folder goes: that of a script to the front, as Python has it; the present one behind all others.
+
+    It may be a folder that somebody has downloaded, whose ``joblib.py`` is not to stand in for the package.
+    """
+    return 0 if first else len(sys.path)
+
+
 @contextmanager
-def _first_on_path(folder: Path) -> Iterator[None]:
-    """Scope in which modules are looked for in a folder first."""
-    sys.path.insert(0, str(folder))
+def _on_path(folder: Path, *, first: bool) -> Iterator[None]:
+    """Scope in which modules are looked for in a folder, too."""
+    sys.path.insert(_place(first), str(folder))
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        # one of the same name may stand there already: the last for a folder behind, the first for one in front
+        places = [number for number, each in enumerate(sys.path) if each == str(folder)]
+        if places:
+            del sys.path[places[0 if first else -1]]

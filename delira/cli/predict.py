@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from delira.cli.imports import import_all
 from delira.cli.output import Answer, say, with_bar, wrapped
+from delira.cli.vouching import vouched_for
 from delira.errors import ConfigError, expect
 from delira.inference import Inference, SlidingWindow, TestTimeAugmentation
 from delira.prediction.cases import files_in, named, of_files
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> Answer:
     if len(given) > 1 and (others := [path for path in given if not path.is_file()]):
         raise ConfigError(f"several DATA are files, and {str(others[0])!r} is none; name one folder, or files")
     files = named(given) if len(given) > 1 else files_in(given[0])
-    model = with_spread(as_model(options.source, import_all(options.imports)), False if options.no_spread else None)
+    model = with_spread(as_model(options.source, vouched_for(options.imports)), False if options.no_spread else None)
     how = How(
         inference=_inference(options), tta=_flips(options), keep=options.keep, any_spacing=options.any_spacing,
         on_error="skip" if options.skip else "raise",

@@ -8,7 +8,7 @@ from delira.cli.experiments import both, placed, read_experiment, told
 from delira.cli.output import Answer
 from delira.errors import ConfigError
 from delira.experiments.experiment import BaseExperiment
-from delira.experiments.experiment_file import name_data
+from delira.experiments.experiment_file import gathered, name_data
 from delira.training.launched import follows
 
 
@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> Answer:
         If the file is none of an experiment, names what no imported module has, or a word is no parameter.
     """
     experiment, plan, load = read_experiment(options.file, options.imports)
+    if options.words:
+        plan = gathered(experiment, plan)
     parser = argparse.ArgumentParser(prog="delira train", allow_abbrev=False)
     experiment.params.update_from_argparse(parser, arguments=options.words)
     resume = None if options.resume == "new" else options.resume

@@ -138,8 +138,7 @@ class BaseExperiment(Generic[NetworkT]):
                 self._check_parameters(params)
         run_request.check_class("trainer_cls", self.trainer_cls, BaseNetworkTrainer)
         run_request.check_class("predictor_cls", self.predictor_cls, Predictor)
-        if not self.wraps_models:
-            run_request.check_model_class(self.model_cls, self.backend.network_class)
+        run_request.check_model_class(self.model_cls, self.backend.network_class, self.wraps_models)
         files.writable_folder(self.save_path)
 
     def _check_parameters(self, params: Mapping[str, Any]) -> None:

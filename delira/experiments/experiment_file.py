@@ -4,24 +4,32 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delira.errors import ConfigError, check_known, expect
+from delira.experiments.command_line import settable
 from delira.experiments.parameters import Parameters
-from delira.experiments.run_request import RunRequest, check_mapping
+from delira.experiments.run_request import RUN_NAMES, RunRequest, as_parameters, check_mapping, merged, replace_entries
 from delira.experiments.training_sizes import check_sizes
 from delira.runs.folder import loss_tolerated
+from delira.settings.config import SETTINGS
 from delira.utils import files, references, yaml_codec
+from delira.utils.urls import without_secrets
 
 if TYPE_CHECKING:
     from delira.experiments.experiment import BaseExperiment
+
+_log = logging.getLogger("delira")
 
 #: name of the file in the folder of the experiment
 FILE_NAME = "experiment.yml"
 #: entries that are no arguments of an experiment
 _FURTHER = ("experiment_cls", "data", "data_arguments", "kfold", "tune", "learning_curve", "run")
+#: methods that a file may be run by; without one of them it is one training
+_METHODS = ("kfold", "tune", "learning_curve")
 #: arguments of ``kfold`` and ``tune`` that belong to a call, not to an experiment
 _OF_A_CALL = ("self", "data", "options", "resume", "allow_changes", "folds", "params", "log_to")
 
@@ -80,10 +88,16 @@ def write(
     Raises
     ------
     ConfigError
-        If ``data`` is no function at the top of a module, or the method does not know an argument.
+        If ``data`` is no function at the top of a module, an argument of it may be secret, or the method does not know
+        one.
     """
     if data_arguments and data is None:
         raise ConfigError("data_arguments are those of data, which is not given: data=function or 'module:function'")
+    if secret := _secret_in(yaml_codec.encode(data_arguments or {}), "data_arguments"):
+        raise ConfigError(
+            f"data_arguments would write into a file what may be secret: {secret}; leave keys to the environment, or "
+            "to the function that gives the data"
+        )
     for method, arguments in asked.items():
         check_mapping(**{method: arguments})
         known = {*inspect.signature(getattr(type(experiment), method)).parameters} - {*_OF_A_CALL}
@@ -141,6 +155,76 @@ def settled(experiment: Any, request: RunRequest) -> Any:
     return experiment
 
 
+def gathered(experiment: Any, plan: Plan) -> Plan:
+    """Let words of a command line change a training wherever its file says of it; the training stays what it is.
+
+    A file has its settings in as many as three places: parameters, ``settings``, and what the method is asked for,
+    each of which goes before those that are named first. Words change parameters, so all that they can name is there
+    afterwards, and nowhere else.
+
+    Parameters
+    ----------
+    experiment
+        That of the file, which is changed.
+    plan
+        What else the file says.
+
+    Returns
+    -------
+    Plan
+        The same without what is in the parameters now.
+    """
+    method = next((name for name in _METHODS if getattr(plan, name) is not None), "run")
+    asked, params, settings = dict(getattr(plan, method) or {}), experiment.params, dict(experiment.settings)
+    if (given := asked.pop("params", None)) is not None:
+        replace_entries(params, as_parameters(given))
+    # the metrics of these methods are those of the test, not those of the training
+    known = {*SETTINGS, *RUN_NAMES} - ({"metrics", "metric_keys"} if method != "run" else set())
+    stated = params.training_settings()
+    levels = [settings, {name: asked[name] for name in asked.keys() & known}]
+    _say_epochs(experiment, levels)
+    flat = merged(stated, *levels)
+    by_words = {name for level in levels for name in level if name in stated or settable({name: level[name]})}
+    # the direction of a score that is no longer the one that is watched, and a second name of the epochs
+    for name in (stated.keys() - flat.keys()) | ({"n_epochs"} if "num_epochs" in flat else set()):
+        _drop(params, name)
+    for name in by_words:
+        _state(params, name, flat[name])
+    experiment.settings = {name: value for name, value in settings.items() if name not in by_words}
+    gone = {*by_words, "num_epochs", "n_epochs"}
+    rest = {name: value for name, value in asked.items() if name not in gone}
+    told: dict[str, Any] = {method: rest if method != "run" or rest else None}
+    return dataclasses.replace(plan, **told)
+
+
+def _say_epochs(experiment: Any, levels: Sequence[dict[str, Any]]) -> None:
+    """State how many epochs there are once, under the name that the parameters have for it."""
+    stated = experiment.params.training_settings()
+    call, given = levels[-1], levels[0]
+    places = [call.pop("num_epochs", None), call.pop("n_epochs", None), given.get("num_epochs")]
+    places += [stated.get("num_epochs"), experiment.n_epochs, stated.get("n_epochs")]
+    epochs = next((number for number in places if number is not None), None)
+    given.pop("num_epochs", None)
+    given.pop("n_epochs", None)
+    if epochs is not None:
+        name = "num_epochs" if "num_epochs" in stated or "n_epochs" not in stated else "n_epochs"
+        experiment.n_epochs = None
+        call[name] = epochs
+
+
+def _drop(params: Parameters, name: str) -> None:
+    params.permute_variability_on_top()
+    for kind in ("fixed", "variable"):
+        dict.pop(params[kind]["training"], name, None)
+
+
+def _state(params: Parameters, name: str, value: Any) -> None:
+    """Give a parameter of the training a value where it is; a fixed one if it is nowhere."""
+    params.permute_variability_on_top()
+    kind = "variable" if name in params["variable"]["training"] else "fixed"
+    params[kind]["training"][name] = value
+
+
 def name_data(folder: Path, data: Any) -> None:
     """Say in the file of a single training where its data come from, which were given to it.
 
@@ -164,7 +248,33 @@ def _found_by_name(data: Any) -> tuple[str, Mapping[str, Any]]:
     function = data.func if isinstance(data, functools.partial) and not data.args else data
     name = references.name_of(function) if callable(function) else None
     is_found = name is not None and "<" not in name and (inspect.isfunction(function) or inspect.isclass(function))
-    return name or "" if is_found else "", data.keywords if isinstance(data, functools.partial) else {}
+    arguments = data.keywords if isinstance(data, functools.partial) else {}
+    if is_found and (secret := _secret_in(yaml_codec.encode(arguments))):
+        _log.warning(
+            "%s is not written into %s, as %s may be secret: say --data %s and --data-arguments to delira work and "
+            "delira rerun, or leave keys to the environment", name, FILE_NAME, secret, name,
+        )  # fmt: skip
+        return "", {}
+    return name or "" if is_found else "", arguments
+
+
+def _secret_in(plain: Any, place: str = "") -> str:
+    """Say which encoded argument may hold a key or a password; empty: none does. Nothing of it is shown."""
+    if isinstance(plain, str):
+        return "" if without_secrets(plain) == plain else f"user, password or query of the address in {place!r}"
+    if isinstance(plain, Mapping):
+        items = [(str(key), value) for key, value in plain.items()]
+    elif isinstance(plain, list):  # pairs, where keys are no texts
+        items = [(str(each[0]), each[1]) if _is_pair(each) else (place, each) for each in plain]
+    else:
+        return ""
+    if any(name == "storage_options" and value for name, value in items):
+        return "storage_options"
+    return next((found for name, value in items if (found := _secret_in(value, name))), "")
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and value[0] == "storage_options"
 
 
 def _write(

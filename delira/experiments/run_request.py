@@ -163,7 +163,7 @@ def resolve(
     callbacks = [one for some in stated_callbacks if isinstance(some, (list, tuple)) for one in some]
     (own, given), settings, kwargs = copied((params, dict(settings), dict(kwargs)), callbacks)
     if given is not None:
-        _replace_entries(own, given)
+        replace_entries(own, given)
     variable.refuse_fixed([("the settings of the experiment", settings), ("the settings of the call", kwargs)])
     own = own.with_defaults()
     stated = own.training_settings()
@@ -253,8 +253,14 @@ def copied(tree: object, callbacks: Sequence[Any] = ()) -> Any:
         ) from error
 
 
-def _replace_entries(own: Parameters, given: Parameters) -> None:
-    """Merge a call's parameters in; a fixed entry of the call also replaces a variable one."""
+def replace_entries(own: Parameters, given: Parameters) -> None:
+    """Merge a call's parameters in; a fixed entry of the call also replaces a variable one.
+
+    Parameters
+    ----------
+    own, given
+        What is changed, and by what.
+    """
     given = given.permute_variability_on_top()
     hierarchy = own.hierarchy
     own.permute_variability_on_top()
@@ -335,13 +341,15 @@ def check_mapping(**given: object) -> None:
     expect(*((name, value, value is None or isinstance(value, Mapping), what) for name, value in given.items()))
 
 
-def check_model_class(model_cls: Any, subclassed: str) -> None:
-    """Refuse a class that is no network; ``subclassed`` says what one is made of."""
+def check_model_class(model_cls: Any, subclassed: str, wraps_models: bool = False) -> None:
+    """Refuse a class that is no network; ``subclassed`` says what one is made of, ``wraps_models`` takes estimators."""
     if isinstance(model_cls, yaml_codec.Unresolved):
         return
-    for name in ("closure", "prepare_batch"):
+    is_wrapped = wraps_models and not hasattr(model_cls, "closure")
+    for name in ("fit", "get_params") if is_wrapped else ("closure", "prepare_batch"):
         if not callable(getattr(model_cls, name, None)):
-            raise NetworkError(f"{model_cls.__name__} has no {name}; subclass {subclassed} (model_cls)")
+            cure = "give a class of estimators" if is_wrapped else f"subclass {subclassed}"
+            raise NetworkError(f"{getattr(model_cls, '__name__', model_cls)} has no {name}; {cure} (model_cls)")
 
 
 def check_model_arguments(model_cls: object, arguments: Mapping[str, Any]) -> None:

@@ -312,6 +312,8 @@ class DiceCELoss(BackendLoss):
         is_known = activation in ("auto", "softmax", "sigmoid")
         expect(("activation", activation, is_known, "'auto', 'softmax' or 'sigmoid'"))
         self.dice_weight, self.ce_weight, self.activation = dice_weight, ce_weight, activation
+        # also those that are handed on: a file has the arguments of a loss by these names
+        self.include_background, self.smooth, self.batch, self.squared = include_background, smooth, batch, squared
         self.dice = self._dice_cls(activation, include_background, smooth, batch, squared)
 
     def forward(self, prediction: Any, target: Any) -> Any:

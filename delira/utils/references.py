@@ -9,10 +9,11 @@ import json
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from delira.errors import ConfigError
+from delira.frameworks import SAID_OTHERWISE, TELLING, USUAL_WEIGHTS
 
 NOTHING: Any = object()
 
@@ -316,9 +317,21 @@ def _walk(module: str, qualname: str) -> Any:
 def constructor_arguments(value: object) -> dict[str, Any] | None:
     """Read the arguments that ``value`` was made with from its attributes of the same names.
 
-    An attribute that is missing counts as the default. None if an argument without default cannot be read,
-    if none of several can, or if the constructor takes arguments without names and the object has kept anything.
+    None if one of them cannot be read, or if the constructor takes arguments without names and the object has kept
+    anything: what is made with a default in place of an argument is another object.
     """
+    read = _read_arguments(value)
+    return None if read is None or read[1] else read[0]
+
+
+def forgets(value: object) -> bool:
+    """Return True if an object has kept some of its arguments, and not all."""
+    read = _read_arguments(value)
+    return read is not None and bool(read[1])
+
+
+def _read_arguments(value: object) -> tuple[dict[str, Any], list[str]] | None:
+    """The arguments that an object has kept, and the names of those with a default that it has not."""
     init = type(value).__init__
     plain_init = isinstance(init, types.FunctionType)
     try:
@@ -327,8 +340,9 @@ def constructor_arguments(value: object) -> dict[str, Any] | None:
         return None
     is_open = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
     if is_open and getattr(value, "__dict__", None) == {}:  # as callbacks without a constructor of their own
-        return {}
+        return {}, []
     arguments: dict[str, Any] = {}
+    lacking = []
     n_read = 0
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
@@ -343,12 +357,33 @@ def constructor_arguments(value: object) -> dict[str, Any] | None:
             arguments[parameter.name] = read
         elif parameter.default is parameter.empty:
             return None
-    return arguments if n_read or not parameters else None
+        elif not _is_said_otherwise(value, parameter.name):
+            lacking.append(parameter.name)
+    lacking = [name for name in lacking if name not in arguments]
+    return (arguments, lacking) if n_read or not parameters else None
+
+
+def _is_said_otherwise(value: object, name: str) -> bool:
+    """Return True for arguments of a framework's own constructors that change nothing that other ones do not say."""
+    module = str(getattr(type(value).__init__, "__module__", ""))
+    words = next((each for package, each in SAID_OTHERWISE.items() if module.startswith(f"{package}.")), None)
+    if words is not None and name == "dtype":  # of weights
+        return str(getattr(getattr(value, "weight", None), "dtype", USUAL_WEIGHTS)) == USUAL_WEIGHTS
+    return words is not None and name in words
+
+
+def _told_by(value: object) -> Mapping[str, Any]:
+    """Arguments that objects of a framework tell when they are asked, or have kept for their functions."""
+    if not any(each.__module__.partition(".")[0] == TELLING for each in type(value).__mro__):
+        return {}
+    config = value.get_config() if hasattr(value, "get_config") else {}
+    return {**config, **(getattr(value, "_fn_kwargs", None) or {})}
 
 
 def _attribute(value: object, name: str) -> Any:
     try:
-        found = getattr(value, name)
+        kept = _told_by(value)
+        found = kept[name] if name in kept and not hasattr(value, name) else getattr(value, name)
     except Exception:  # a property may raise anything; then the argument cannot be read
         return NOTHING
     return NOTHING if getattr(found, "__self__", None) is value else found  # a method is no argument
@@ -374,6 +409,22 @@ def strip_addresses(text: str) -> str:
 # ---- from names to objects
 
 
+class Vouched(dict[str, Any]):
+    """Objects that a file from elsewhere is read with: of what else is imported, it finds what does no harm.
+
+    Parameters
+    ----------
+    objects
+        By the names that files use.
+    may_be_named
+        Whether it may have another object that it names.
+    """
+
+    def __init__(self, objects: Mapping[str, Any], may_be_named: Callable[[Any], bool]) -> None:
+        super().__init__(objects)
+        self.may_be_named = may_be_named
+
+
 def vouched(name: str, objects: Mapping[str, Any] | None) -> Any:
     """Look ``module:qualname`` up in what the user gave: in full, without the module, or by the last name."""
     qualname = name.partition(":")[2]
@@ -389,5 +440,7 @@ def find(name: str, objects: Mapping[str, Any] | None) -> Any:
         return value
     module, _, qualname = name.partition(":")
     value = walk(module, qualname)
+    if isinstance(objects, Vouched) and value is not NOTHING and not objects.may_be_named(value):
+        return NOTHING
     # nothing that would not have been written by name: a hostile file gets no dictionaries of modules
     return value if value is not NOTHING and name_of(value) else NOTHING

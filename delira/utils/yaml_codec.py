@@ -15,8 +15,9 @@ low: 0.1, high: 1}``
 ========================  ======================================================================
 
 Reading imports and executes nothing. ``$object`` is looked up in ``objects`` and among the modules that are
-imported already; ``$call`` and ``$partial`` are made only of what ``objects`` vouches for. The rest becomes
-:class:`Unresolved`. A name is only a name: what a file from a stranger calls a metric is run as one.
+imported already (of a command: what does no harm there, see :class:`delira.utils.references.Vouched`); ``$call`` and
+``$partial`` are made only of what ``objects`` vouches for. The rest becomes :class:`Unresolved`. A name is only a name:
+what a file from a stranger calls a metric is run as one.
 
 Subclasses of dictionaries, lists and tuples (named ones too) are written as the plain kind.
 """
@@ -37,6 +38,7 @@ import numpy as np
 import yaml
 
 from delira.errors import ConfigError, did_you_mean, expect
+from delira.frameworks import NETWORKS
 from delira.utils import references, spaces
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import NOTHING
@@ -166,13 +168,27 @@ def _encode_object(value: Any, active: frozenset[int]) -> Any:
     is_partial = isinstance(value, functools.partial)
     name = references.name_of(value.func if is_partial else type(value))
     arguments = value.keywords if is_partial else references.constructor_arguments(value) if name else None
-    if name is None or arguments is None:
+    if name is None:
         return NOTHING
+    if arguments is None:
+        return _encode_forgetful(value, active)
     positional = {"args": [encode(item, active) for item in value.args]} if is_partial and value.args else {}
     plain = {key: encode(item, active) for key, item in arguments.items()}
     if not is_partial and len(text := _canonical(plain)) > _MAX_ARGUMENTS:  # a dataset with its samples is no setting
         return {"$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"}
     return {"$partial" if is_partial else "$call": name, **positional, "arguments": plain}
+
+
+def _encode_forgetful(value: Any, active: frozenset[int]) -> Any:
+    """Tell objects that do not keep all of their arguments apart by what they hold instead."""
+    held = getattr(value, "__dict__", None)
+    is_network = any((each.__module__.partition(".")[0], each.__name__) in NETWORKS for each in type(value).__mro__)
+    if not held or not (is_network or references.forgets(value)):
+        return NOTHING
+    # weights are drawn anew by each process
+    weights = {name: str(getattr(each, "shape", "")) for name, each in (held.get("_parameters") or {}).items()}
+    text = _canonical(encode({**held, "_parameters": weights}, active))
+    return {"$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"}
 
 
 _Encoder = Callable[[Any, frozenset[int]], Any]
@@ -217,7 +233,7 @@ def decode(plain: object, objects: Mapping[str, Any] | None = None) -> Any:
     """
     expect(("objects", objects, isinstance(objects, Mapping | None), "a dictionary {name: class or function}"))
     try:
-        return _decode(plain, objects or {})
+        return _decode(plain, {} if objects is None else objects)  # also without any, a command's say what may be found
     except RecursionError as error:
         raise ConfigError("the entries are nested too deeply to be settings") from error
 

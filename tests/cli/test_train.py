@@ -143,6 +143,59 @@ def test_words_replace_parameters_as_in_scripts(ask):
     assert "lr" in err
 
 
+def manifest_of(told):
+    return RunFolder(told["path"]).read_manifest()
+
+
+def test_words_go_before_all_that_the_file_of_a_run_says(ask):
+    first = json.loads(ask("folds.yml", *WORDS, "--json")[1])
+    file = str(Path(first["path"]) / "experiment.yml")  # has its training twice: settings, and parameters
+    again = json.loads(ask(file, *WORDS, "--json")[1])
+    assert again["path"] == first["path"]
+    words = ["--seed", "7", "--lr", "0.05", "--num_epochs", "3"]
+    code, out, err = ask(file, *WORDS, *words, "--resume", "new", "--json")
+    assert code == 0, err
+    told = manifest_of(json.loads(out))
+    assert (told["seed"], told["settings"]["optimizer_params"]["lr"], told["num_epochs"]) == (7, 0.05, 3)
+    other = json.loads(ask(file, *WORDS, "--lr", "0.07", "--json")[1])  # no result of another rate is shown
+    assert other["path"] != first["path"]
+    assert manifest_of(other)["settings"]["optimizer_params"]["lr"] == 0.07
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  num_splits: 3", "  num_splits: 3\n  num_epochs: 1"),
+        ("  num_splits: 3", "  num_splits: 3\n  n_epochs: 1"),
+        ("  num_splits: 3", "  num_splits: 3\n  params: {training: {num_epochs: 1, optimizer_params: {lr: 0.3}}}"),
+        ("  num_splits: 3", "  num_splits: 3\n  optimizer_params: {lr: 0.2}"),
+        ("settings: {}", "settings: {num_epochs: 1, optimizer_params: {lr: 0.2}}"),
+        ("      num_epochs: 2\n", ""),
+    ],
+)
+def test_words_go_before_whatever_place_the_file_says_it_in(ask, old, new):
+    file = Path("folds.yml")
+    whole = file.read_text()
+    assert old in whole
+    file.write_text(whole.replace(old, new) if new else f"n_epochs: 1\n{whole.replace(old, new)}")
+    code, out, err = ask("folds.yml", *WORDS, "--num_epochs", "3", "--json")
+    assert code == 0, err
+    told = manifest_of(json.loads(out))
+    assert told["num_epochs"] == 3
+    lr = told["settings"]["optimizer_params"]["lr"]  # what no word names stays what it is
+    assert lr == next((rate for text, rate in (("lr: 0.3", 0.3), ("lr: 0.2", 0.2)) if text in new), 0.1)
+    told = manifest_of(json.loads(ask("folds.yml", *WORDS, "--lr", "0.05", "--json")[1]))
+    assert told["settings"]["optimizer_params"]["lr"] == 0.05
+    assert told["num_epochs"] == (1 if "epochs: 1" in new or not new else 2)
+
+
+def test_words_go_before_what_one_training_was_asked_for(ask):
+    file = Path("once.yml")
+    file.write_text(file.read_text() + "run: {num_epochs: 1, seed: 5}\n")
+    told = json.loads(ask("once.yml", *WORDS, "--num_epochs", "3", "--seed", "6", "--json")[1])
+    assert (told["epochs"], manifest_of(told)["seed"]) == (3, 6)
+
+
 def test_one_training_is_run_with_its_validation_data(ask):
     code, out, err = ask("once.yml", *WORDS, "--json")
     assert code == 0, err
@@ -202,6 +255,90 @@ def test_what_a_named_script_took_from_elsewhere_is_not_called(ask, name):
     assert code == 2
     assert "the file names what is in no module of the command line" in err
     assert not Path("called").exists()
+
+
+TOUCH = "{$object: 'subprocess:Popen'}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("model_cls: {$object: '__main__:Line'}", f"model_cls: {TOUCH}", "subprocess"),
+        ("optimizer_cls: {$object: 'delira.testing.toy.optimizers:ToySGD'}", f"optimizer_cls: {TOUCH}", "subprocess"),
+        ("num_epochs: 2", "optim_fn: {$object: 'posix:system'}\n      num_epochs: 2", "posix"),
+        ("num_epochs: 2", "optim_fn: {$object: 'delira.cli.main:main'}\n      num_epochs: 2", "delira.cli.main"),
+        ("num_epochs: 2", f"lr_scheduler_cls: {TOUCH}\n      num_epochs: 2", "subprocess"),
+        ("num_epochs: 2", "logging_type: {$object: 'logging:FileHandler'}\n      num_epochs: 2", "logging"),
+        ("num_splits: 3", f"num_splits: 3\n  train_kwargs: {{sampler_cls: {TOUCH}}}", "subprocess"),
+        ("num_splits: 3", "num_splits: 3\n  test_kwargs: {transforms: {$object: 'posix:system'}}", "posix"),
+    ],
+)
+def test_what_is_imported_anyway_is_not_called(ask, old, new, names):
+    file, whole = Path("folds.yml"), Path("folds.yml").read_text()
+    assert old in whole
+    file.write_text(whole.replace(old, new).replace("n_features: 1", "args: [touch, called]"))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert (code, Path("called").exists()) == (2, False)
+    assert "the file names what is in no module of the command line" in err
+    assert f"add --import {names}" in err
+
+
+def test_a_model_of_a_file_is_a_network_or_an_estimator_before_it_is_called(ask):
+    script = Path("lines.py")
+    script.write_text(f"{script.read_text()}\n\nclass Calls:\n    def __init__(self, args):\n        open(*args)\n")
+    file, whole = Path("folds.yml"), Path("folds.yml").read_text()
+    evil = whole.replace("__main__:Line", "__main__:Calls").replace("n_features: 1", "args: [called, w]")
+    sklearn = "delira.backends.sklearn.training:SklearnExperiment"
+    estimators = evil.replace("delira.testing.toy.training:ToyExperiment", sklearn)
+    for text, lacks in ((evil, "closure; subclass"), (estimators, "fit; give a class of estimators")):
+        file.write_text(text)
+        code, _, err = ask("folds.yml", *WORDS)
+        assert (code, Path("called").exists()) == (1, False), err
+        assert f"Calls has no {lacks}" in err
+
+
+def test_a_class_that_a_script_took_from_another_package_gives_no_data(ask):
+    script = Path("lines.py")
+    script.write_text("from yaml import SafeLoader\n" + script.read_text())
+    text = Path("folds.yml").read_text()
+    Path("folds.yml").write_text(
+        text.replace("__main__:numbers", "lines:SafeLoader").replace("n: 15", "stream: called")
+    )
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert "a class of yaml.loader, which is called only if its module is named: add --import yaml.loader" in err
+
+
+def test_a_module_of_the_present_folder_does_not_stand_in_for_a_package(ask, monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(Path.cwd()))])
+    Path("colorsys.py").write_text("open('called', 'w')")
+    Path("own_numbers.py").write_text("from lines import numbers, Line, error")
+    code, _, err = ask("folds.yml", "--import", "colorsys", *WORDS)
+    assert (code, Path("called").exists()) == (0, False), err
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(Path.cwd())])
+    assert ask("folds.yml", "--import", "own_numbers", *WORDS)[0] == 0
+    assert sys.path[-1] == str(Path.cwd())
+
+
+@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "delira.cli.main:main"])
+def test_functions_within_estimators_are_those_of_named_modules(ask, name):
+    import sklearn.preprocessing  # noqa: F401 - a file finds what is imported already
+
+    module, _, own = name.partition(":")
+    home = {"os": "posix"}.get(module, module)
+    text = (
+        Path("folds.yml")
+        .read_text()
+        .replace("__main__:Line", "sklearn.preprocessing._function_transformer:FunctionTransformer")
+    )
+    text = text.replace(
+        "delira.testing.toy.training:ToyExperiment", "delira.backends.sklearn.training:SklearnExperiment"
+    )
+    Path("folds.yml").write_text(text.replace("n_features: 1", f"func: {{$object: '{home}:{own}'}}"))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert f"fixed.model.func; add --import {home}" in err
 
 
 def test_what_a_file_cannot_name_is_refused_when_it_is_written(written, monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from delira.callbacks import AbstractCallback
+from delira.data_loading import RemoteSettings
 from delira.errors import ConfigError
 from delira.experiments import experiment_file
 from delira.training import Predictor, Preprocessing
@@ -143,3 +144,39 @@ def test_a_file_is_told_where_the_data_come_from(kit, tmp_path, manager):
     arguments, plan = experiment_file.read(folder, None)
     assert (plan.data, plan.data_arguments) == (f"{__name__}:data_of_a_module", {"n": 3})
     assert arguments == before
+
+
+SECRETS = (
+    {"url": "s3://key:hush@bucket/x.zarr"},
+    {"urls": {"a": ["https://host/x.npy?X-Amz-Signature=hush"]}},
+    {"remote": RemoteSettings(storage_options={"key": "hush"})},
+    {"remote": {"storage_options": {"secret": "hush"}}},
+    {"remote": {1: 2, "storage_options": {"secret": "hush"}}},
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: next(iter(secret)))
+def test_keys_of_a_store_are_written_into_no_file(kit, tmp_path, manager, caplog, secret):
+    experiment = kit.experiment(tmp_path)
+    name = f"{__name__}:data_of_a_module"
+    with pytest.raises(ConfigError, match="would write into a file what may be secret") as told:
+        experiment.save(tmp_path / "a.yml", data=data_of_a_module, data_arguments=secret)
+    assert "hush" not in str(told.value)
+    assert not (tmp_path / "a.yml").exists()
+    experiment.run(manager())
+    folder = only_run(experiment)
+    data = functools.partial(data_of_a_module, **secret)
+    experiment_file.name_data(folder, data)
+    assert "hush" not in (folder / "experiment.yml").read_text()
+    assert experiment_file.read(folder, None)[1].data == ""
+    experiment_file.write_plan(experiment, tmp_path, data, kfold={})
+    assert "hush" not in (tmp_path / "experiment.yml").read_text()
+    assert f"say --data {name} and --data-arguments" in caplog.text
+    assert "hush" not in caplog.text
+
+
+@pytest.mark.parametrize("open_to_all", [{"url": "s3://bucket/x.zarr"}, {"remote": RemoteSettings(retries=2)}])
+def test_addresses_without_secrets_are_written(kit, tmp_path, open_to_all):
+    experiment_file.write_plan(kit.experiment(tmp_path), tmp_path, functools.partial(data_of_a_module, **open_to_all))
+    assert "data_of_a_module" in (tmp_path / "experiment.yml").read_text()
+    kit.experiment(tmp_path).save(tmp_path / "a.yml", data=data_of_a_module, data_arguments=open_to_all)

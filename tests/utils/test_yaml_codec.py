@@ -94,6 +94,14 @@ class Touchy:
         raise RuntimeError("no")
 
 
+class Halved:
+    """Keeps one of two."""
+
+    def __init__(self, factor=1, offset=2):
+        self.factor = factor
+        self.shift = offset
+
+
 class Methodical:
     def __init__(self, factor=1, offset=2):
         self.offset = offset
@@ -341,8 +349,66 @@ def test_a_function_that_hides_behind_the_name_of_another_is_text():
     assert encode(Scale.doubled) == {"$object": f"{HERE}:Scale.doubled"}
 
 
-def test_an_attribute_that_raises_or_is_a_method_counts_as_default():
-    assert encode(Touchy())["arguments"] == encode(Methodical())["arguments"] == {"offset": 2}
+def test_an_object_that_does_not_keep_all_its_arguments_is_text_and_its_own():
+    for cls in (Touchy, Methodical, Halved):  # an attribute that raises, a method, and none at all
+        assert [*encode(cls())] == ["$repr"]
+    assert fingerprint(Halved(1, 2)) == fingerprint(Halved(1, 2)) != fingerprint(Halved(1, 3))
+    assert isinstance(decode(encode(Halved(1, 2)), objects={"Halved": Halved}), Unresolved)
+
+
+def test_a_loss_that_forgets_arguments_is_never_taken_for_another():
+    torch = pytest.importorskip("torch")
+
+    from losses_that_forget import Forgetting, Together
+
+    def others(cls):  # as MONAI's DiceCELoss: a part of its arguments is those of its parts
+        return [cls(), cls(include_background=False), cls(batch=True), cls(weight=0.5)]
+
+    for cls in (Together, Forgetting):
+        assert [*encode(cls())] == ["$repr"]
+        assert len({fingerprint(loss) for loss in others(cls)}) == 4
+        assert [fingerprint(loss) for loss in others(cls)] == [fingerprint(loss) for loss in others(cls)]
+    drawn = [Together(), Together()]
+    for each in drawn:
+        each.head = torch.nn.Parameter(torch.rand(3))  # weights differ from process to process
+    assert fingerprint(drawn[0]) == fingerprint(drawn[1])
+
+
+def test_losses_of_delira_and_of_frameworks_keep_their_arguments():
+    torch = pytest.importorskip("torch")
+
+    from delira.training.losses import DiceCELossPyTorch
+
+    arguments = {"include_background": False, "smooth": 0.5, "batch": True, "squared": True, "activation": "sigmoid"}
+    assert encode(DiceCELossPyTorch(**arguments))["arguments"] == {"dice_weight": 1.0, "ce_weight": 1.0, **arguments}
+    for loss in (torch.nn.MSELoss(), torch.nn.BCEWithLogitsLoss(), torch.nn.Hardtanh(), torch.nn.BatchNorm1d(2)):
+        assert "$call" in encode(loss)
+    assert "$repr" in encode(torch.nn.Linear(2, 2, dtype=torch.float64))
+
+
+def test_losses_of_keras_keep_their_arguments():
+    keras = pytest.importorskip("keras")
+    assert encode(keras.losses.Huber(delta=2.0))["arguments"]["delta"] == 2.0
+    assert encode(keras.metrics.AUC(from_logits=True))["arguments"]["from_logits"] is True
+    schedule = keras.optimizers.schedules.CosineDecayRestarts(0.1, 10, t_mul=3.0)
+    assert encode(schedule)["arguments"]["t_mul"] == 3.0
+
+
+def test_callbacks_of_delira_keep_their_arguments():
+    from delira import callbacks
+
+    made = {
+        callbacks.KaimingNormal(a=0.3, nonlinearity="relu"): {"a": 0.3, "nonlinearity": "relu"},
+        callbacks.EarlyStopping("val_mse"): {"monitor": "val_mse", "monitor_key": None},
+        callbacks.WeightDecay(1e-3, params=["b", "a"]): {"params": ["a", "b"]},
+        callbacks.GradientClipping(1.0): {"params": None},
+        callbacks.ReduceLROnPlateau("val_mse", "min", 0.5): {"monitor": "val_mse", "mode": "min", "factor": 0.5},
+    }
+    for callback, arguments in made.items():
+        plain = encode(callback)
+        assert arguments.items() <= plain["arguments"].items()
+        again = decode(plain, objects={type(callback).__name__: type(callback)})
+        assert encode(again) == plain
 
 
 def test_an_instance_that_holds_its_data_is_no_setting():

@@ -390,6 +390,9 @@ class CachingImagingCallback(ImagingCallback):
         If ``num_images`` is impossible; during the fit, if pictures have several sizes.
     """
 
+    #: ``source`` has it
+    key = None
+
     def __init__(
         self,
         source: Any = INPUT,

@@ -115,8 +115,8 @@ POINTS = [
         point="29",
         what="model_cls=int is accepted in silence",
         file="delira/experiments/run_request.py",
-        old='    for name in ("closure", "prepare_batch"):\n',
-        new="    for name in ():\n",
+        old='("fit", "get_params") if is_wrapped else ("closure", "prepare_batch")',
+        new="()",
         test="tests/training/test_wrong_values.py::test_an_argument_of_an_experiment_that_cannot_be_is_refused",
     ),
     PutBack(

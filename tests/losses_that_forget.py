@@ -1,0 +1,22 @@
+"""Losses that keep some of their arguments, or none, under their names."""
+
+import torch
+
+
+class Forgetting(torch.nn.Module):
+    """Keeps none under its name."""
+
+    def __init__(self, include_background=True, batch=False, weight=1.0):
+        super().__init__()
+        self.skipped = 0 if include_background else 1
+        self.axes = (0,) if batch else (1,)
+        self.register_buffer("w", torch.tensor(weight))
+
+
+class Together(torch.nn.Module):
+    """Hands some on to a part."""
+
+    def __init__(self, reduction="mean", include_background=True, batch=False, weight=1.0):
+        super().__init__()
+        self.reduction = reduction
+        self.part = Forgetting(include_background, batch, weight)
