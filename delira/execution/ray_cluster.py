@@ -21,6 +21,7 @@ import numpy as np
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
 from delira.errors import ConfigError, ExecutorError, TrainingInterrupted, WorkerLostError, expect, import_optional
+from delira.execution.environment import environment_set
 from delira.execution.executor import (
     Copies,
     Executor,
@@ -158,9 +159,10 @@ class RayExecutor(Executor):
         while self._waiting and (self.n_jobs is None or len(self._running) < self.n_jobs):
             handle = self._waiting.pop(0)
             needs = handle.resources
-            threads = dict.fromkeys(THREADS, str(needs.cpus))
-            options = {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "runtime_env": {"env_vars": threads}}
-            handle.ref = self._remote.options(**options).remote(Setup.of_this(), handle.body, *handle.shared)
+            variables = {**environment_set(), **dict.fromkeys(THREADS, str(needs.cpus))}
+            options = {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "runtime_env": {"env_vars": variables}}
+            sent = Setup.of_this(), self._folder_of_program(), handle.body
+            handle.ref = self._remote.options(**options).remote(*sent, *handle.shared)
             self._running.append(handle)
 
     def cancel(self, handle: "_RayHandle[Any]") -> None:
@@ -172,6 +174,14 @@ class RayExecutor(Executor):
             self._ray.cancel(handle.ref, force=False)
 
     # ------------------------------------------------------------------ the cluster
+
+    def _folder_of_program(self) -> str | None:
+        """Where relative paths begin; ``None``: Ray brings each task the folder of its own, or it was deleted."""
+        if self._ray.get_runtime_context().runtime_env.get("working_dir"):
+            return None
+        with contextlib.suppress(OSError):
+            return os.getcwd()
+        return None
 
     def _check_fits(self, needs: Resources) -> None:
         """Refuse a task that no machine of the cluster could ever take: Ray would wait for one."""
@@ -273,11 +283,12 @@ class _RayHandle(Handle[T]):
 # ------------------------------------------------------------------ in a worker
 
 
-def _run(setup: Setup, body: bytes, *packed: Any) -> bytes:
-    """Do a task in a worker of Ray, and return its answer."""
+def _run(setup: Setup, folder: str | None, body: bytes, *packed: Any) -> bytes:
+    """Do a task in a worker of Ray, in a folder, and return its answer."""
     setup.take_over()
     answer: Any
     try:
+        _enter(folder)
         shared = {number: Shared(_unpacked(each)) for number, each in enumerate(packed)}
         task = loads_task(shared)(body)
         answer = task()
@@ -290,6 +301,19 @@ def _run(setup: Setup, body: bytes, *packed: Any) -> bytes:
     except Exception as error:
         error.add_note("while the answer of a task was sent")
         return dumps_answer(Failure.of(error, dumps_answer))
+
+
+def _enter(folder: str | None) -> None:
+    """Have relative paths begin where they do in the program: data read elsewhere would be others."""
+    if folder is None:
+        return
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise ExecutorError(
+            f"the program works in {folder!r}, which a worker of Ray on {socket.gethostname()!r} cannot enter "
+            f"({error.strerror}): begin it in a folder that all machines of the cluster have"
+        ) from error
 
 
 def _packed(value: object) -> tuple[bytes, list[np.ndarray]]:

@@ -354,6 +354,42 @@ def test_the_cluster_that_the_environment_names_is_used_and_what_fits_into_no_ma
     assert lines[-1] == "0"
 
 
+ELSEWHERE = """
+import os, ray
+from ray.cluster_utils import Cluster
+from delira.execution import RayExecutor, Resources
+cluster = Cluster(initialize_head=True, head_node_args={{"num_cpus": 1}})
+os.chdir({folder!r})
+os.environ.update(NVIDIA_TF32_OVERRIDE="0", A_SECRET_KEY="hidden", STORE="s3://user:hidden@bucket/x")
+executor = RayExecutor(cluster.address)
+
+def look():
+    names = ("NVIDIA_TF32_OVERRIDE", "A_SECRET_KEY", "STORE")
+    return [open("here.txt").read(), *(os.environ.get(name) for name in names)]
+
+print(executor.submit(look, Resources()).result())
+os.getcwd = lambda: "/nowhere/at/all"
+try:
+    executor.submit(look, Resources()).result()
+except Exception as error:
+    print(type(error).__name__, error)
+executor.shutdown()
+cluster.shutdown()
+"""
+
+
+def test_a_cluster_that_is_there_works_in_the_folder_and_by_the_environment_of_the_program(tmp_path):
+    (tmp_path / "here.txt").write_text("found")
+    process = run(ELSEWHERE.format(folder=str(tmp_path)))
+    try:
+        said, complained = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    lines = [line for line in said.splitlines() if not line.startswith("(")]
+    assert lines[-2] == "['found', '0', None, None]", complained[-3000:]
+    assert lines[-1].startswith("ExecutorError the program works in '/nowhere/at/all', which a worker of Ray on ")
+
+
 SCRIPT = """
 import pathlib, time
 import numpy as np
