@@ -21,6 +21,7 @@ import numpy as np
 from delira.data_loading.workers.pool import WorkerTraceback
 from delira.data_loading.workers.process import Failure
 from delira.errors import ConfigError, ExecutorError, TrainingInterrupted, WorkerLostError, expect, import_optional
+from delira.execution.environment import environment_set
 from delira.execution.executor import (
     Copies,
     Executor,
