@@ -38,7 +38,6 @@ from delira.execution.worker import (
     Setup,
     dumps_answer,
     dumps_task,
-    environment_set,
     loads_task,
     refusing_what_cannot_travel,
     shared_in,

@@ -12,14 +12,12 @@ import logging
 import logging.handlers
 import os
 import pickle
-import re
 import signal
 import socket
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -37,7 +35,6 @@ from delira.errors import ConfigError, ExecutorError, TrainingInterrupted
 from delira.execution.executor import Shared
 from delira.utils import references
 from delira.utils.signals import DUMP_SIGNAL
-from delira.utils.urls import secrets_in
 
 #: kinds of messages to a worker, and from it
 SETUP, SHARED, FORGET, TASK = "setup", "shared", "forget", "task"
@@ -47,33 +44,6 @@ STOP = b"s"
 THREADS = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
 )  # fmt: skip
-
-
-#: names of variables that belong to one machine or process (also what frameworks set when they have looked around)
-_OF_MACHINE = re.compile(
-    r"(RAY|SLURM|TPU|PYTEST|SSH|XDG)_.*|.*_VISIBLE_DEVICES|(|LD_LIBRARY_|PYTHON|HDF5_PLUGIN_)PATH|HOME|USER|PWD|OLDPWD|"
-    r"TMPDIR|SHLVL|HOSTNAME|LOGNAME|_"
-)
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
-#: where the system does not tell what a process began with
-_WHEN_IMPORTED = {**os.environ}
-
-
-def environment_set() -> dict[str, str]:
-    """Return the environment variables that this program has set since it began: libraries read them.
-
-    What belongs to this machine is left out, and what may be secret: a cluster shows such variables to its users.
-    """
-    began = _WHEN_IMPORTED
-    with contextlib.suppress(OSError):  # a program may set some before it imports anything
-        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
-        began = dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry) or began
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if began.get(name) != value
-        and not (_OF_MACHINE.fullmatch(name) or _SECRET.search(name) or ("://" in value and secrets_in(value)))
-    }
 
 
 class Setup(NamedTuple):
