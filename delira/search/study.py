@@ -8,19 +8,24 @@ import contextlib
 import copy
 import functools
 import json
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from delira.errors import CheckpointError, ConfigError
-from delira.runs.leases import Leases
+from delira.errors import CheckpointError, ConfigError, LeaseLostError
+from delira.runs.leases import Lease, Leases
 from delira.search.engine import JournalFileBackend, TrialState, optuna
 from delira.search.tune import Tune
 from delira.utils import files
 from delira.utils.seeding import derive_int
 from delira.utils.spaces import Choice, Float, Int, Space
+
+_log = logging.getLogger("delira")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 #: in the folder of the run; Optuna's dashboard opens it
 FILE_NAME = "study.journal"
@@ -38,15 +43,24 @@ Pick = Callable[[str, Space], Any]
 
 
 class _Journal(JournalFileBackend):
-    """Optuna's file, of which lines that can be written again need not survive a power loss."""
+    """Optuna's file, of which lines that can be written again need not survive a power loss.
 
-    def __init__(self, file: Path):
+    Parameters
+    ----------
+    file
+        Where it is.
+    check
+        Raises if somebody has taken the lease over.
+    """
+
+    def __init__(self, file: Path, check: Callable[[], None]):
         super().__init__(str(file), lock_obj=_HeldBefore())  # type: ignore[arg-type]
-        self._file = file
+        self._file, self._check = file, check
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Append a line for each."""
         with open(self._file, "ab") as file:
+            self._check()  # who was stopped meanwhile knows nothing of what the next holder has written
             file.write("".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode())
             file.flush()
             files.sync(file)
@@ -61,6 +75,23 @@ class _HeldBefore:
 
     def release(self) -> None:
         """Do nothing."""
+
+
+def _until_held(
+    method: Callable[Concatenate["Study", _P], _T],
+) -> Callable[Concatenate["Study", _P], _T]:
+    """Make a method that writes begin again if the lease was taken over meanwhile: others may have written it."""
+
+    @functools.wraps(method)
+    def called(self: "Study", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        while True:
+            try:
+                return method(self, *args, **kwargs)
+            except LeaseLostError as error:
+                self.forget()
+                _log.warning("%s; it is done again", error)
+
+    return called
 
 
 class Study:
@@ -85,9 +116,15 @@ class Study:
         self._tune, self._seed = tune, seed
         named: Mapping[bool, Literal["maximize", "minimize"]] = {True: "maximize", False: "minimize"}
         self._directions = [named[each] for each in are_maximised]
+        self._copy: optuna.storages.InMemoryStorage | None = None
+        self._open(name)
+
+    @_until_held
+    def _open(self, name: str) -> None:
+        """Read the file, or begin it."""
         with self._held():
             try:
-                self._storage = optuna.storages.JournalStorage(_Journal(self._file))
+                self._storage = optuna.storages.JournalStorage(_Journal(self._file, lambda: self._lease.check()))
             except ValueError as error:
                 raise CheckpointError(
                     f"{self._file} is damaged: {error}; bring a copy of it back, or begin a new search"
@@ -97,10 +134,13 @@ class Study:
             self._study = optuna.create_study(
                 storage=self._storage, study_name=self._name, directions=self._directions, load_if_exists=True
             )
-            self._pruner = _pruner(tune)
+            self._pruner = _pruner(self._tune)
             if not known:  # what is written is synced, and not that the file is there
-                files.sync_folder(folder)
-        self._copy: optuna.storages.InMemoryStorage | None = None
+                files.sync_folder(self._file.parent)
+
+    def forget(self) -> None:
+        """Forget what is kept in memory, which may have more than the file."""
+        self._copy = None
 
     def check(self, spaces: Mapping[str, Space]) -> None:
         """Refuse a file whose trials were proposed from other spaces: it is that of another search.
@@ -119,6 +159,7 @@ class Study:
                     "begin a new search"
                 )
 
+    @_until_held
     def proposed(self, number: int, ask: Callable[[int, Pick], None]) -> dict[str, Any]:
         """Return the values of a trial, proposed now unless they were before.
 
@@ -173,6 +214,7 @@ class Study:
                 _bring_up_to_date(storage, trial_id, known)
         return storage
 
+    @_until_held
     def record(self, number: int, params: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Any]:
         """Return the values of a trial, which are these unless others were recorded; of a grid."""
         with self._held():
@@ -184,6 +226,7 @@ class Study:
                 self._storage.create_new_trial(self._id, template_trial=made)
             return dict(self.trials()[number].params)
 
+    @_until_held
     def report(self, number: int, step: int, value: float, since: int = 0) -> bool:
         """Tell a value on the way; returns True if the trial is to be given up.
 
@@ -233,6 +276,7 @@ class Study:
         self._copy = storage
         return {"is_over": is_over, "notes": {name: noted[name] for name in noted if name not in before}}
 
+    @_until_held
     def finish(
         self, number: int, state: str, scores: Sequence[float] | None, constraints: Sequence[float] | None = None
     ) -> None:
@@ -295,8 +339,8 @@ class Study:
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
         """Scope in which nobody else writes, and Optuna says nothing."""
-        with self._leases.waited_for("study"), quiet():
-            _cut_half_line(self._file)
+        with self._leases.waited_for("study") as self._lease, quiet():
+            _cut_half_line(self._file, self._lease)
             yield
 
 
@@ -366,7 +410,7 @@ def _pruner(tune: Tune) -> Any:
     return made[given]() if isinstance(given, str) else given
 
 
-def _cut_half_line(file: Path) -> None:
+def _cut_half_line(file: Path, lease: Lease) -> None:
     """Cut off what a writer that was killed left of its last line; only who holds the lease may."""
     if not file.exists():
         return
@@ -378,4 +422,5 @@ def _cut_half_line(file: Path) -> None:
         if opened.read(1) == b"\n":
             return
         opened.seek(0)
+        lease.check()
         opened.truncate(opened.read().rfind(b"\n") + 1)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from delira.runs.leases import Lease, Leases
 from delira.search import Choice, Float, Int, Tune
 
 optuna = pytest.importorskip("optuna")
@@ -115,6 +116,50 @@ def test_a_proposal_is_one_line_so_that_a_kill_leaves_all_of_it_or_nothing(tmp_p
     before = (tmp_path / FILE_NAME).read_bytes().count(b"\n")
     it.proposed(0, ask)
     assert (tmp_path / FILE_NAME).read_bytes().count(b"\n") == before + 1
+
+
+def taken_over(folder, then):
+    """Another process takes the study over and works at it, as this one shows no sign of life."""
+    leases = Leases(folder)
+    lease = leases.take("study", over=leases.holder("study"))
+    lease.release()
+    then(study(folder, seed=1, pruner="median"))
+
+
+def test_who_was_stopped_proposes_nothing_after_a_takeover(tmp_path, caplog):
+    it, others = study(tmp_path, pruner="median"), []
+
+    def stopped(number, pick):
+        ask(number, pick)
+        if not others:
+            taken_over(tmp_path, lambda other: others.append(other.proposed(0, ask)))
+
+    assert it.proposed(0, stopped) == others[0]
+    assert len(study(tmp_path).trials()) == 1
+    assert "study of" in caplog.text
+    assert "it is done again" in caplog.text
+    assert it.proposed(1, ask) != others[0]
+
+
+def test_who_was_stopped_says_and_ends_nothing_twice_after_a_takeover(tmp_path, monkeypatch):
+    it, left = study(tmp_path, pruner="median"), [0, 1]
+    it.proposed(0, ask)
+
+    def stopped(lease):
+        if left and lease is it._lease:
+            number = left.pop(0)
+            taken_over(tmp_path, lambda other: other.finish(0, "pruned", None) if number else other.report(0, 1, 0.5))
+        return check(lease)
+
+    check = Lease.check
+    monkeypatch.setattr(Lease, "check", stopped)
+    it.report(0, 1, 0.5)
+    it.finish(0, "finished", [1.0])
+    assert left == []
+    assert [it.n_in("pruned"), it.n_in("finished")] == [1, 0]
+    lines = [json.loads(line) for line in (tmp_path / FILE_NAME).read_bytes().splitlines()]
+    assert ["step" in line for line in lines].count(True) == 1
+    assert [line["state"] for line in lines if line.get("trial_id") == 0 and "state" in line] == [2]
 
 
 def test_a_trial_ends_once(tmp_path):
