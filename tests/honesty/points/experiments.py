@@ -196,4 +196,57 @@ POINTS = [
         test="tests/training/test_where_errors_happen.py::"
         "test_a_worker_names_a_sample_of_a_subset_by_its_number_in_the_dataset",
     ),
+    PutBack(
+        point="experiments",
+        what="files of folds keep the values of the metrics of before",
+        file="delira/experiments/stored_metrics.py",
+        old="        if is_changed or not is_trial:\n",
+        new="        if False:\n",
+        test="tests/experiments/test_kfold_resume.py::"
+        "test_the_folder_says_what_was_computed_by_other_metrics_of_the_same_name",
+    ),
+    PutBack(
+        point="experiments",
+        what="what another session finished by other metrics is taken for what was asked for",
+        file="delira/experiments/cross_validation.py",
+        old='if stored is not None and is_own and are_equal(stored.fields["metrics"], fold.metrics):',
+        new="if stored is not None and stored.outputs is not None:",
+        test="tests/experiments/test_folds.py::"
+        "test_what_a_session_with_other_metrics_finished_meanwhile_has_the_metrics_of_this_one",
+    ),
+    PutBack(
+        point="experiments",
+        what="a metric with a state goes on from fold to fold",
+        file="delira/experiments/cross_validation.py",
+        old="return copied(self.bound_metrics, self.request.callbacks)",
+        new="return self.bound_metrics",
+        test="tests/experiments/test_folds.py::test_a_metric_with_a_state_begins_each_test_as_it_was_given",
+    ),
+    PutBack(
+        point="experiments",
+        what="folds that a session beside finished are told as missing",
+        file="delira/experiments/folds.py",
+        old="told = [number for number in folder.missing_folds if",
+        new="told = [number for number in () if",
+        test="tests/experiments/test_chosen_folds.py::"
+        "test_sessions_of_some_folds_beside_each_other_have_all_of_them_in_the_end",
+    ),
+    PutBack(
+        point="experiments",
+        what="a task that cannot be cancelled hides the error of the run",
+        file="delira/experiments/folds.py",
+        old="            except Exception as error:\n                _log.warning(",
+        new="            except KeyError as error:\n                _log.warning(",
+        test="tests/experiments/test_folds.py::"
+        "test_what_cannot_be_cancelled_hides_no_error_and_the_others_are_cancelled",
+    ),
+    PutBack(
+        point="experiments",
+        what="a lost fold that is not taken again ends the others",
+        file="delira/experiments/folds.py",
+        old="        except ExecutorError as error:\n            self._work",
+        new="        except KeyError as error:\n            self._work",
+        test="tests/experiments/test_folds.py::"
+        "test_a_lost_fold_that_is_not_taken_again_has_failed_and_the_others_finish",
+    ),
 ]

@@ -110,4 +110,12 @@ POINTS = [
         new="        if not space.has_default:\n            return space.corners()[0]\n",
         test="tests/experiments/test_variable.py::test_run_and_kfold_refuse_a_space_without_a_default",
     ),
+    PutBack(
+        point="searches",
+        what="who was stopped for long proposes a trial that others have proposed meanwhile",
+        file="delira/search/study.py",
+        old="            self._check()  # who was",
+        new="            # who was",
+        test=f"{STUDY}::test_who_was_stopped_proposes_nothing_after_a_takeover",
+    ),
 ]
