@@ -324,6 +324,10 @@ class CrossValidation:
     def completed(self, number: int, fold: results.FoldResult) -> results.FoldResult:
         """Return a fold that came from another process, with what was left there."""
         request = self._request_of(fold.path, number)
+        with contextlib.suppress(CheckpointError, OSError):
+            stored = None if fold.path is None else results.read_fold(fold.path)
+            if stored is not None and len(stored.fields["history"]) == len(fold.history):
+                _load_states(request.callbacks, stored)
         return dataclasses.replace(fold, parameters=request.params, callbacks=request.callbacks)
 
     def is_chosen(self, number: int) -> bool:
@@ -390,10 +394,7 @@ class CrossValidation:
         if metrics is None:
             return None
         request = self._request_of(path, number)
-        for name, state in stored.callbacks.items():
-            # whatever their code raises: they are shown, nothing depends on them; some need their trainer for it
-            with contextlib.suppress(Exception):
-                CallbackList(request.callbacks).load_state_dict({name: state})
+        _load_states(request.callbacks, stored)
         notes = {"timings": results.read_timings(path), "guards": results.read_guards(path)}
         found = {**stored.fields, **outputs, "metrics": metrics, "partial": lacking(self.bound_metrics), **notes}
         return results.FoldResult(**found, path=path, parameters=request.params, callbacks=request.callbacks)
@@ -587,3 +588,11 @@ class CrossValidation:
                 keep_predictions=keeper,
             )
         return done, str(self.keeping) if keeper.is_changed else ""
+
+
+def _load_states(callbacks: Sequence[Any], stored: results.StoredFold) -> None:
+    """Give callbacks the states that they ended a fold with."""
+    for name, state in stored.callbacks.items():
+        # whatever their code raises: they are shown, nothing depends on them; some need their trainer for it
+        with contextlib.suppress(Exception):
+            CallbackList(callbacks).load_state_dict({name: state})

@@ -116,7 +116,6 @@ class Study:
         self._tune, self._seed = tune, seed
         named: Mapping[bool, Literal["maximize", "minimize"]] = {True: "maximize", False: "minimize"}
         self._directions = [named[each] for each in are_maximised]
-        self._pruner = _pruner(tune)
         self._copy: optuna.storages.InMemoryStorage | None = None
         self._open(name)
 
@@ -135,6 +134,7 @@ class Study:
             self._study = optuna.create_study(
                 storage=self._storage, study_name=self._name, directions=self._directions, load_if_exists=True
             )
+            self._pruner = _pruner(self._tune)
             if not known:  # what is written is synced, and not that the file is there
                 files.sync_folder(self._file.parent)
 

@@ -474,6 +474,7 @@ def test_what_a_session_with_other_metrics_finished_meanwhile_has_the_metrics_of
     expected = kfold(toy_kit(), tmp_path / "alone", manager(24), metrics=BY_TWO)
     assert [fold.means() for fold in joined.folds] == [fold.means() for fold in expected.folds]
     assert [fold.means() for fold in KFoldResult.load(first.path).folds] == [fold.means() for fold in expected.folds]
+    assert [fold.callbacks[0].epochs for fold in joined.folds] == [[(n, e) for e in (1, 2, 3)] for n in range(4)]
     assert len(named(joined, "fold_started")) == 4
 
 
