@@ -86,12 +86,23 @@ class Following(Net):
         return super().forward(x - self.mean)
 
 
+class BatchNormBlock(torch.nn.Module):
+    """It is called like the layer that it has, and has no statistics itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3, track_running_stats=False)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
 class Unfollowed(Net):
     """It normalises by the batch in validations, too."""
 
     def __init__(self, dropout=0.0, batchnorm=False):
         super().__init__(dropout, batchnorm)
-        self.norm = torch.nn.BatchNorm1d(3, track_running_stats=False)
+        self.norm = BatchNormBlock()
 
 
 class Deep(AbstractPyTorchNetwork):

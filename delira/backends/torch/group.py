@@ -340,7 +340,7 @@ class TorchGroup:
     @staticmethod
     def normalises(network: torch.nn.Module) -> bool:
         """Return True if layers normalise by batches, which single values cannot be; of any kind, scripted or not."""
-        return any(_of_batches(network))
+        return next(_of_batches(network), None) is not None
 
     @contextlib.contextmanager
     def normalising(self, network: torch.nn.Module) -> Iterator[None]:
@@ -384,7 +384,8 @@ class TorchGroup:
 
     def evaluates(self, network: torch.nn.Module) -> bool:
         """Return True if a network predicts each sample by itself; layers without running statistics do not."""
-        return not network.training and all(layer.running_mean is not None for layer in _of_batches(network))
+        followed = (getattr(layer, "running_mean", layer) for layer in _of_batches(network))  # a block has none itself
+        return not network.training and all(one is not None for one in followed)
 
     @_telling_loss
     def rows(self, tree: Any, n_rows: int, wanted: Sequence[tuple[int, int]]) -> Any:

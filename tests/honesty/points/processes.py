@@ -179,7 +179,7 @@ POINTS = [
         point="processes",
         what="layers without running statistics normalise parts of batches in validations",
         file="delira/backends/torch/group.py",
-        old=" and all(layer.running_mean is not None for layer in _of_batches(network))",
+        old=" and all(one is not None for one in followed)",
         new="",
         test=f"{AGREED}::test_a_network_that_normalises_by_batches_in_validations_gets_whole_ones",
     ),
