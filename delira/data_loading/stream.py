@@ -4,7 +4,7 @@ import copy
 import inspect
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ class DataStream:
         if self._pending is not None:  # nothing was left to read of the epoch, so it waits for the next one
             self._pending["in_epoch"] = 0
 
-    def in_order(self) -> Iterator[dict[str, Any]]:
+    def in_order(self) -> Generator[dict[str, Any], None, None]:
         """Yield the batches of the pass number 0, as every validation reads them; a position stays as it was."""
         twin = copy.copy(self)
         twin._pass = twin._n_given = twin._n_samples = twin._in_epoch = 0
@@ -285,7 +285,10 @@ def _apart(stream: Any) -> Any:
         for name, value in vars(part).items():  # the user's functions and what these read stay what they are
             if callable(value) or name.endswith(("kwargs", "cache")):
                 memo[id(value)] = value
-    return copy.deepcopy(stream, memo)
+    try:
+        return copy.deepcopy(stream, memo)
+    except Exception:  # what is open, locked or of a cluster; __deepcopy__ raises what it likes
+        return stream
 
 
 def _parts_of(stream: Any) -> list[Any]:
@@ -326,6 +329,32 @@ def _hides_its_place(stream: Any) -> bool:
     # told of no epoch, a dataset in this process begins all passes to come at the state that was loaded
     is_loader = not _is_of_hugging_face(stream) and any(map(_is_of_hugging_face, parts))
     return is_loader and not getattr(stream, "num_workers", 0) and not hasattr(stream, "set_epoch")
+
+
+class InOrder:
+    """The batches of a pass beside a training.
+
+    Parameters
+    ----------
+    batches
+        As :meth:`DataStream.in_order` gives them.
+    changed
+        What each goes through.
+    """
+
+    def __init__(self, batches: Generator[Any, None, None], changed: Callable[[Any], Any] | None = None):
+        self._batches, self._changed = batches, changed
+
+    def __iter__(self) -> "InOrder":
+        return self
+
+    def __next__(self) -> Any:
+        batch = next(self._batches)
+        return batch if self._changed is None else self._changed(batch)
+
+    def close(self) -> None:
+        """Have the stream stand where the training left it, also where the pass was broken off."""
+        self._batches.close()
 
 
 # ------------------------------------------------------------------ what a checkpoint can hold

@@ -9,8 +9,9 @@ from delira.utils.urls import secrets_in
 
 #: names of variables that belong to one machine or process (also what frameworks set when they have looked around)
 _OF_MACHINE = re.compile(
-    r"(RAY|SLURM|TPU|PYTEST|SSH|XDG)_.*|.*_VISIBLE_DEVICES|(|LD_LIBRARY_|PYTHON|HDF5_PLUGIN_)PATH|HOME|USER|PWD|OLDPWD|"
-    r"TMPDIR|SHLVL|HOSTNAME|LOGNAME|_"
+    r"(RAY|SLURM|TPU|PYTEST|SSH|XDG|CONDA|JPY)_.*|.*_VISIBLE_DEVICES|(|LD_LIBRARY_|PYTHON|HDF5_PLUGIN_)PATH|LD_PRELOAD|"
+    r"HOME|USER|PWD|OLDPWD|TMPDIR|TEMP|TMP|SHLVL|HOSTNAME|LOGNAME|PYTHONHOME|VIRTUAL_ENV|MPLBACKEND|WANDB_SERVICE|"
+    r"MASTER_(ADDR|PORT)|(LOCAL_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE|_"
 )
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 #: where the system does not tell what a process began with

@@ -159,7 +159,9 @@ class RayExecutor(Executor):
         while self._waiting and (self.n_jobs is None or len(self._running) < self.n_jobs):
             handle = self._waiting.pop(0)
             needs = handle.resources
-            variables = {**environment_set(), **dict.fromkeys(THREADS, str(needs.cpus))}
+            # what the job of Ray says of its workers is meant for them more than what the program says of itself
+            said = self._ray.get_runtime_context().runtime_env.get("env_vars") or {}
+            variables = {**environment_set(), **said, **dict.fromkeys(THREADS, str(needs.cpus))}
             options = {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "runtime_env": {"env_vars": variables}}
             sent = Setup.of_this(), self._folder_of_program(), handle.body
             handle.ref = self._remote.options(**options).remote(*sent, *handle.shared)
@@ -312,7 +314,8 @@ def _enter(folder: str | None) -> None:
     except OSError as error:
         raise ExecutorError(
             f"the program works in {folder!r}, which a worker of Ray on {socket.gethostname()!r} cannot enter "
-            f"({error.strerror}): begin it in a folder that all machines of the cluster have"
+            f"({error.strerror}): begin it in a folder that all machines of the cluster have, or have Ray bring it by "
+            "ray.init(runtime_env={'working_dir': '.'})"
         ) from error
 
 

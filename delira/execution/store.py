@@ -22,9 +22,9 @@ _APPEARS_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 _WITH_PORT = re.compile(r"[^:@]+@[^:@]+:\d+")
 #: stores of whose URL a user, a container or a part of a path is what stands before an "@"; of others it is a key
 _WITH_NAME = {
-    *("sftp", "ssh", "ftp", "smb", "hdfs", "arrow_hdfs", "webhdfs", "root"),
+    *("sftp", "ssh", "scp", "ftp", "smb", "nfs", "hdfs", "hdfs3", "arrow_hdfs", "webhdfs", "webdav", "dav", "davs"),
     *("abfs", "abfss", "az", "adl", "wasb", "wasbs", "oci", "ocilake"),
-    *("file", "local", "memory"),
+    *("file", "local", "memory", "root"),
 }
 _OPTIONS = (
     "endpoint, keys and other options come from the environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …) or from "

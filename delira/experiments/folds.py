@@ -332,13 +332,19 @@ class _HandedOut:
             return error
         return None
 
-    def _cancel(self) -> None:
-        """Cancel all that is left, whatever one of them raises: the error that led to here is the one to be told."""
+    def _cancel(self) -> list[int]:
+        """Cancel all that is left, whatever one of them raises: the error that led to here is the one to be told.
+
+        Those that cannot be cancelled are returned.
+        """
+        left = []
         for number, handle in self._handles.items():
             try:
                 handle.cancel()
             except Exception as error:
                 _log.warning("%s %d may go on, as it cannot be cancelled: %s", self._work.what, number, said_by(error))
+                left.append(number)
+        return left
 
     def _read(self, number: int) -> results.FoldResult | Exception:
         fold, path = self._work.read(number, is_finished=True, is_own=True), self._work.folder_of(number)
@@ -363,9 +369,9 @@ class _HandedOut:
 
     def _stop(self, signals: StopSignals) -> None:
         """Ask all folds to stop, wait for their checkpoints, and end the program as the signal wants it."""
-        self._cancel()
+        left = self._cancel()
         numbers = sorted(self._handles)
-        for handle in self._handles.values():
+        for handle in (handle for number, handle in self._handles.items() if number not in left):
             with contextlib.suppress(Exception, TrainingInterrupted):
                 handle.result()
         self._handles.clear()

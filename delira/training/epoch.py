@@ -252,10 +252,10 @@ class Feed:
             Seed, fold and epoch, which random loading and transforms depend on.
         """
         if not has_epochs(data):
-            if isinstance(data, stream.DataStream):  # it goes on in its training
-                data = data.in_order()
             if batchsize is not None:
                 raise ConfigError(f"batch_size={batchsize} needs a data manager; the data is a {type(data).__name__}")
+            if isinstance(data, stream.DataStream):  # it goes on in its training
+                return stream.InOrder(data.in_order(), self.preprocessing)
             return data if self.preprocessing is None else map(self.preprocessing, data)  # type: ignore[no-any-return]
         if self.preprocessing is not None and getattr(data, "preprocessing", None) is None:
             data = data.with_preprocessing(self.preprocessing)
@@ -292,7 +292,7 @@ class Feed:
                 error.add_note(f"at {batches.describe(number)}")
             raise
         finally:
-            if isinstance(batches, data_loader.EpochIterator):
+            if isinstance(batches, (data_loader.EpochIterator, stream.InOrder)):
                 batches.close()
 
 

@@ -333,12 +333,12 @@ class Watcher:
         is_stopped = bool(self._run.hook_state.get(keys.STOP_TRAINING)) and not self._was_stopped
         return is_stopped and self._objective.may_end_early
 
-    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+    def before(self, prepared: dict[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
         """Show a prepared batch, and take what was made of it."""
         run = self._run
         if not self.number and run.ranks.group is not None:
             what = f"the first validation batch of epoch {run.state.epoch + 1}"
-            refuse_others(run, prepared, what, "the validation data and predicts its share")
+            refuse_others(run, batch, what, "the validation data and predicts its share")
         if not self._is_shown:
             return prepared
         run.hook_state[keys.BATCH] = self.number
@@ -386,7 +386,7 @@ class LossesOf:
     def __init__(self, objective: Objective):
         self._objective, self.losses = objective, StepValues(objective.run.backend.arrays.read_scalars)
 
-    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+    def before(self, prepared: dict[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a batch as it is."""
         return prepared
 
@@ -416,7 +416,7 @@ class Iterations:
     def __init__(self, callbacks: CallbackList, shown: Any):
         self._callbacks, self._shown, self._number = callbacks, shown, 0
 
-    def before(self, prepared: dict[str, Any]) -> dict[str, Any]:
+    def before(self, prepared: dict[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
         """Tell that a batch is there; what callbacks change of it counts."""
         self._callbacks.notify("at_iter_begin", self._shown, data_dict=prepared, **self._facts)
         return prepared

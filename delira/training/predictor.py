@@ -280,7 +280,7 @@ class Predictor:
         targets
             Batch entries to gather as well; ``None``: all.
         watcher
-            Has ``before(prepared)``, which returns the batch to predict, and
+            Has ``before(prepared, batch)``, which returns the batch to predict, and
             ``after(predictions, prepared, n_samples)``, which returns the predictions to go on with: device values.
         epoch
             Counter of random loading and transforms.
@@ -328,7 +328,7 @@ class Predictor:
                     predictions = self.outputs_of(batch, ready)
                 else:
                     given = self.feed.prepare(batch) if ready is None else ready
-                    prepared = watcher.before(given)
+                    prepared = watcher.before(given, batch)
                     self._refuse_changed(given, prepared)
                     predictions = watcher.after(self.outputs_of(batch, prepared), prepared, batch_length(batch))
             if getattr(watcher, "is_enough", False):

@@ -75,6 +75,15 @@ def test_training_on_does_not_change_a_snapshot():
     assert not same(copied["model"], tree["model"])
 
 
+def test_a_snapshot_is_on_the_host_wherever_tensors_are_made():
+    """On the device that a program has made the default one no memory of the host can be copied to."""
+    weights = {"plain": torch.arange(6.0), "view": torch.arange(6.0)[::2]}
+    with torch.device("meta"):
+        taken = snapshot(weights)
+    assert same(taken, weights)
+    assert {one.device.type for one in taken.values()} == {"cpu"}
+
+
 def test_a_training_goes_on_from_a_snapshot_bit_for_bit():
     network, optimizer = training()
     copied = snapshot(tree_of(network, optimizer))

@@ -538,6 +538,31 @@ def test_what_cannot_be_cancelled_hides_no_error_and_the_others_are_cancelled(tm
     assert "fold 1 may go on, as it cannot be cancelled: RuntimeError: the queue is closed" in caplog.text
 
 
+class Interrupted(Stubborn):
+    """A task that goes on when its program gets a signal."""
+
+    def done(self):
+        if not self.cancelled:
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    def result(self):
+        self.cancelled.append("waited for")
+        raise CancelledError
+
+
+class GoesOn(Refuses):
+    def submit(self, task, resources):
+        return Interrupted(task, self.cancelled)
+
+
+def test_a_signal_waits_for_no_fold_that_cannot_be_cancelled(tmp_path, manager):
+    own = GoesOn()
+    with pytest.raises(KeyboardInterrupt):
+        kfold(toy_kit(), tmp_path, manager(24), executor=own)
+    assert own.cancelled == [0, 1, 2, 3]
+
+
 class Gone(Later):
     """A task whose worker is lost."""
 

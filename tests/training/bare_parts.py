@@ -58,7 +58,7 @@ class Parts:
         """Stands for a predictor's pass: every batch goes through the watcher."""
         self.passes.append(how)
         for batch in data:
-            prepared = watcher.before(self.feed.prepare(batch))
+            prepared = watcher.before(self.feed.prepare(batch), batch)
             watcher.after(self.forward(prepared), prepared, len(batch["data"]))
             if watcher.is_enough:
                 break

@@ -61,7 +61,7 @@ def test_a_trial_leaves_its_module_in_evaluation_mode_too():
 
 
 def pass_of(watcher, parts, batch):
-    prepared = watcher.before(parts.feed.prepare(batch))
+    prepared = watcher.before(parts.feed.prepare(batch), batch)
     with parts.run.backend.calls.evaluating(parts.run.network):
         return watcher.after(parts.forward(prepared), prepared, len(batch["data"]))
 

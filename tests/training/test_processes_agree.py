@@ -24,6 +24,7 @@ from trained_in_processes import (  # noqa: E402
     Noisy,
     Pixels,
     SameSamples,
+    Sparse,
     Unfollowed,
     joint_closure,
     measuring_closure,
@@ -171,6 +172,11 @@ def test_validation_data_that_differ_between_processes_are_refused(tmp_path):
     with pytest.raises(DataError, match=message):
         train(tmp_path / "differ", data(), val=Drawn(is_seeded=False), **TWO)
     check_same(train(tmp_path / "one", data(), val=Drawn()), train(tmp_path / "two", data(), val=Drawn(), **TWO))
+
+
+def test_batches_are_compared_as_they_were_loaded(tmp_path):
+    """What is prepared of them may be no array, and on GPUs not the same bits."""
+    check_same(train(tmp_path / "one", data(), network=Sparse), train(tmp_path / "two", data(), network=Sparse, **TWO))
 
 
 def test_a_batch_normalisation_gets_shares_of_two_samples(tmp_path, caplog):

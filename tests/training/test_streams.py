@@ -3,6 +3,7 @@
 import itertools
 import logging
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from delira.callbacks import ExponentialMovingAverage
 from delira.data_loading import BaseDataManager, DataStream
 from delira.errors import ConfigError, DataError
 from delira.testing.toy import ToyExperiment, ToyNetwork, mean_squared_error
+from delira.training.epoch import Feed
 
 X = np.random.default_rng(0).normal(size=(22, 3))
 Y = X @ np.ones((3, 1)) + 0.1
@@ -326,6 +328,37 @@ def test_a_validation_of_the_same_data_moves_no_place_to_go_on_from(kind):
         streams[0].load_state_dict(state)
         done = place // 2 + 1
         assert [epoch(*streams) for _ in expected[done:]] == expected[done:], place
+
+
+@pytest.mark.parametrize("preprocessing", [None, dict], ids=["as it is", "changed"])
+def test_a_validation_that_is_broken_off_leaves_the_place_of_the_training_before_anything_is_written(preprocessing):
+    """The error is still held, and with it what was being read, when the checkpoint of a signal is written."""
+    stream = DataStream(Plain(), 4, n_batches=2)
+    assert len(labels(stream)) == 2
+    before, feed = pickle.dumps(stream.state_dict()), Feed(ToyNetwork.__delira_backend__, dict)
+    feed.preprocessing = preprocessing
+    try:
+        with feed.opened(feed.in_order(stream, None, (0, 0, 0))) as fed:
+            next(iter(fed))
+            raise KeyError
+    except KeyError:
+        assert pickle.dumps(stream.state_dict()) == before
+
+
+class Open:
+    """Called like the parts of a stream of Hugging Face, and cannot be copied."""
+
+    def __init__(self):
+        self._ex_iterable, self.lock = Plain(), threading.Lock()
+
+    def __iter__(self):
+        return iter(self._ex_iterable)
+
+
+def test_a_stream_that_cannot_be_copied_is_read_as_it_is():
+    stream = DataStream(Open(), 4, resume="skip")
+    assert stream.stream.lock
+    assert labels(stream) == labels(DataStream(Plain(), 4))
 
 
 def test_a_copied_stream_keeps_the_functions_of_the_user():

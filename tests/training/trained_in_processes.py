@@ -72,6 +72,15 @@ class Noisy(Net):
         return {**prepared, "data": prepared["data"] + torch.randn_like(prepared["data"])}
 
 
+class Sparse(Net):
+    """It prepares what no array of numpy can be made of."""
+
+    @staticmethod
+    def prepare_batch(batch, input_device, output_device):
+        prepared = AbstractPyTorchNetwork.prepare_batch(batch, input_device, output_device)
+        return {**prepared, "graph": torch.eye(50).to_sparse()}
+
+
 class Following(Net):
     """It learns what differs from a mean that it follows."""
 

@@ -127,7 +127,10 @@ class _Copier:
             # a view, perhaps one of several of this storage, which is copied byte by byte
             old = _bytes_of(previous) if previous is not None and _has_plain_storage(previous) else None
             self._storages[key] = self._copied(_bytes_of(tensor), old).untyped_storage()
-        view, place = torch.empty(0, dtype=tensor.dtype), (tensor.storage_offset(), tensor.size(), tensor.stride())
+        view, place = (
+            torch.empty(0, dtype=tensor.dtype, device="cpu"),
+            (tensor.storage_offset(), tensor.size(), tensor.stride()),
+        )
         return view.set_(self._storages[key], *place)  # type: ignore[call-overload,no-any-return]
 
     def _copied(self, tensor: torch.Tensor, target: torch.Tensor | None) -> torch.Tensor:
@@ -140,7 +143,7 @@ class _Copier:
             and target.data_ptr() not in self._used
         )
         if target is None or not fits:
-            target = torch.empty(tensor.size(), dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+            target = torch.empty(tensor.size(), dtype=tensor.dtype, device="cpu", pin_memory=tensor.is_cuda)
         self._used.add(target.data_ptr())
         if tensor.is_cuda:
             self.streams.add(torch.cuda.current_stream(tensor.device))

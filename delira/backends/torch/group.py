@@ -321,7 +321,8 @@ class TorchGroup:
             return
         before = before if len(before) == len(buffers) else [None] * len(buffers)
         # what changes in one of them may stay in another; on the host, where nobody waits for a device
-        changed = torch.tensor([_version(one) != last for one, last in zip(buffers, before, strict=True)]).byte()
+        differ = [_version(one) != last for one, last in zip(buffers, before, strict=True)]
+        changed = torch.tensor(differ, device="cpu").byte()
         distributed.all_reduce(changed, distributed.ReduceOp.MAX)
         self._copy_first([buffer for buffer, is_other in zip(buffers, changed.tolist(), strict=True) if is_other])
         self._watched = (network, layers, [*map(_version, buffers)])

@@ -4,6 +4,7 @@ import operator
 from typing import Any
 
 import torch
+from torch.utils import _device as torch_device
 
 from delira.contract.process_settings import Setting
 
@@ -71,7 +72,7 @@ def _flushes() -> bool:
 
 def _default_device() -> str:
     """Where tensors are made, as it was said: ``torch.get_default_device`` would begin to use a GPU to number it."""
-    return str(torch.utils._device.CURRENT_DEVICE or "cpu")  # type: ignore[attr-defined]
+    return str(torch_device.CURRENT_DEVICE or "cpu")
 
 
 def _set_default_device(name: str) -> None:
