@@ -30,6 +30,14 @@ KINDS = NETWORKS | {
     ("keras", "Loss"), ("keras", "Metric"), ("flax", "Metric"), ("sklearn", "BaseEstimator"),
 }  # fmt: skip
 
+#: functions of the frameworks themselves that networks take as what is between their layers
+ELEMENTWISE = {
+    f"{module}:{name}"
+    for module in ("torch", "jax.numpy")
+    for name in ("relu", "tanh", "sigmoid", "softmax", "selu", "celu", "rrelu", "sin", "cos", "exp", "abs", "square")
+}
+#: package and name of the networks whose weights, buffers and layers are attributes of their own
+MODULE = ("torch", "Module")
 #: modules of frameworks and of delira whose functions read no file and run no code that they are given as text
 COMPUTE = (
     "torch.nn.functional", "torch._C._nn", "torch.nn.init", "optax", "jax.nn", "jax._src.nn", "keras.src.losses",

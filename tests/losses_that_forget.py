@@ -20,3 +20,16 @@ class Together(torch.nn.Module):
         super().__init__()
         self.reduction = reduction
         self.part = Forgetting(include_background, batch, weight)
+
+
+class Perceptual(torch.nn.Module):
+    """Has a network of its own, and counts its calls."""
+
+    def __init__(self, scale=1.0, layers=1):
+        super().__init__()
+        self.scale, self._n_calls = scale, 0
+        self.net = torch.nn.Sequential(*(torch.nn.Linear(1, 1) for _ in range(layers)))
+
+    def forward(self, pred, label):
+        self._n_calls += 1
+        return self.scale * (self.net(pred) - self.net(label)).square().mean()

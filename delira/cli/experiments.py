@@ -48,7 +48,7 @@ def read_experiment(
     """
     objects = vouched_for(imports)
     arguments, plan = read(file, objects)
-    _check_found(arguments, plan)
+    _check_found(arguments, plan, objects)
     if data is not None:
         plan = dataclasses.replace(plan, data=data, data_arguments={})
     if data_arguments is not None:
@@ -105,17 +105,38 @@ def nameless(arguments: Mapping[str, Any], plan: Plan) -> str:
     )
 
 
-def _check_found(arguments: Mapping[str, Any], plan: Plan) -> None:
+def _check_found(arguments: Mapping[str, Any], plan: Plan, objects: Mapping[str, Any]) -> None:
     """Refuse what the file names and no module has, before anything is built."""
     missing = _unresolved(arguments, plan)
     if told := nameless(arguments, plan):
         raise ConfigError(told)
+    if not missing and (place := _unpickling(arguments, objects)):
+        raise ConfigError(
+            f"the file has {place}, a folder of which scikit-learn would unpickle what lies there, which runs code; "
+            f"leave it out, or say that you know the folder by --import {arguments['model_cls'].__module__}"
+        )
     names = sorted({_module_of(entry) for entry in missing.values()})
     if names:
         raise ConfigError(
             f"the file names what is in no module of the command line: {', '.join(missing)}; add "
             + " ".join(f"--import {name}" for name in names)
         )
+
+
+def _unpickling(arguments: Mapping[str, Any], objects: Mapping[str, Any]) -> str:
+    """Name of a parameter by which an estimator that nobody vouched for reads what lies in a folder; empty: none."""
+    if arguments["model_cls"] in objects.values():
+        return ""
+    waiting: list[Any] = [arguments["params"], arguments["settings"]]
+    for each in waiting:
+        items = (
+            each.items() if isinstance(each, Mapping) else enumerate(each) if isinstance(each, (list, tuple)) else ()
+        )
+        for name, value in items:
+            if str(name).rpartition("__")[2] == "memory" and isinstance(value, (str, Path)):
+                return f"{name}={str(value)!r}"
+            waiting.append(value)
+    return ""
 
 
 def _module_of(entry: Unresolved) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from delira.cli.imports import add_to_path, import_all, scripts
-from delira.frameworks import COMPUTE, KINDS, MAKERS
+from delira.frameworks import COMPUTE, ELEMENTWISE, KINDS, MAKERS
 from delira.utils.references import Vouched, class_on_disk, name_of
 
 #: classes of Python's own that stand for kinds of values
@@ -86,6 +86,8 @@ def may_be_named(value: Any) -> bool:
     if not callable(value) or isinstance(value, np.ufunc):
         return True
     module, name = str(getattr(value, "__module__", None)), str(getattr(value, "__name__", ""))
+    if name_of(value) in ELEMENTWISE or type(value).__name__ == "_ScalarMeta":  # a dtype of jax.numpy
+        return True
     if not isinstance(value, type):
         computes = any(module == each or module.startswith(f"{each}.") for each in COMPUTE)
         return computes and not name.startswith(MAKERS)

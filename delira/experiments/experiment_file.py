@@ -17,7 +17,7 @@ from delira.experiments.training_sizes import check_sizes
 from delira.runs.folder import loss_tolerated
 from delira.settings.config import SETTINGS
 from delira.utils import files, references, yaml_codec
-from delira.utils.urls import without_secrets
+from delira.utils.urls import SECRET_NAME, tells_secrets
 
 if TYPE_CHECKING:
     from delira.experiments.experiment import BaseExperiment
@@ -261,11 +261,14 @@ def _found_by_name(data: Any) -> tuple[str, Mapping[str, Any]]:
 def _secret_in(plain: Any, place: str = "") -> str:
     """Say which encoded argument may hold a key or a password; empty: none does. Nothing of it is shown."""
     if isinstance(plain, str):
-        return "" if without_secrets(plain) == plain else f"user, password or query of the address in {place!r}"
+        if plain and SECRET_NAME.fullmatch(place):
+            return repr(place)
+        return f"user, password or query of the address in {place!r}" if tells_secrets(plain) else ""
     if isinstance(plain, Mapping):
         items = [(str(key), value) for key, value in plain.items()]
     elif isinstance(plain, list):  # pairs, where keys are no texts
-        items = [(str(each[0]), each[1]) if _is_pair(each) else (place, each) for each in plain]
+        unwrapped = [each["$tuple"] if isinstance(each, Mapping) and [*each] == ["$tuple"] else each for each in plain]
+        items = [(str(each[0]), each[1]) if _is_pair(each) else (place, each) for each in unwrapped]
     else:
         return ""
     if any(name == "storage_options" and value for name, value in items):
@@ -274,7 +277,7 @@ def _secret_in(plain: Any, place: str = "") -> str:
 
 
 def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and value[0] == "storage_options"
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
 def _write(

@@ -330,6 +330,14 @@ def forgets(value: object) -> bool:
     return read is not None and bool(read[1])
 
 
+def parameter_names(value: object) -> frozenset[str]:
+    """Names of what the constructor of an object takes; empty if nobody knows."""
+    try:
+        return frozenset(inspect.signature(type(value)).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
+
+
 def _read_arguments(value: object) -> tuple[dict[str, Any], list[str]] | None:
     """The arguments that an object has kept, and the names of those with a default that it has not."""
     init = type(value).__init__

@@ -14,6 +14,14 @@ _SIGNING = re.compile(
 """Parameters of a query that say who may read, and for how long, not what is read."""
 
 
+#: of an argument or a parameter whose value is one; a ``label_key`` or a ``pad_token`` is none
+SECRET_NAME = re.compile(
+    r"(.*_)?(api|access|account|private|secret|shared)_?key|(access|auth|api|hf|session|security|bearer)?_?token"
+    r"|(.*_)?(secret|passw(or)?d|passphrase|credentials?)",
+    re.IGNORECASE,
+)
+
+
 def is_url(value: object) -> bool:
     """Return True if a text is an address such as ``s3://bucket/x.npy``, also one of several parts (``zip://…::…``)."""
     return isinstance(value, str) and _URL.match(value) is not None
@@ -49,6 +57,12 @@ def secrets_in(url: str) -> list[str]:
     return [text for text in found if text]
 
 
+def tells_secrets(text: str) -> bool:
+    """Return True if a text has an address with a user, a password, or what a query was signed by."""
+    parts = (part for found in _IN_TEXT.findall(text) for part in found.split("::"))
+    return any(map(_tells_secret, parts))
+
+
 def named_by(url: str) -> str:
     """Return what of an address says which file it is: not who reads it, nor how a query was signed.
 
@@ -57,6 +71,12 @@ def named_by(url: str) -> str:
     address, _, query = url.partition("?")
     kept = [(name, value) for name, value in parse_qsl(query, True) if not _SIGNING.fullmatch(name)]
     return shown(address) + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _tells_secret(part: str) -> bool:
+    address, _, query = part.partition("#")[0].partition("?")
+    signs = (_SIGNING.fullmatch(name) or SECRET_NAME.fullmatch(name) for name, _ in parse_qsl(query, True))
+    return shown(address) != address or any(signs)
 
 
 def _shown_part(part: str) -> str:

@@ -38,7 +38,7 @@ import numpy as np
 import yaml
 
 from delira.errors import ConfigError, did_you_mean, expect
-from delira.frameworks import NETWORKS
+from delira.frameworks import MODULE
 from delira.utils import references, spaces
 from delira.utils.arrays import iterate_leaves
 from delira.utils.references import NOTHING
@@ -170,7 +170,7 @@ def _encode_object(value: Any, active: frozenset[int]) -> Any:
     arguments = value.keywords if is_partial else references.constructor_arguments(value) if name else None
     if name is None:
         return NOTHING
-    if arguments is None:
+    if arguments is None or any(map(_is_learned, arguments.values())):  # of a layer, whose bias=True is its weights now
         return _encode_forgetful(value, active)
     positional = {"args": [encode(item, active) for item in value.args]} if is_partial and value.args else {}
     plain = {key: encode(item, active) for key, item in arguments.items()}
@@ -181,14 +181,35 @@ def _encode_object(value: Any, active: frozenset[int]) -> Any:
 
 def _encode_forgetful(value: Any, active: frozenset[int]) -> Any:
     """Tell objects that do not keep all of their arguments apart by what they hold instead."""
-    held = getattr(value, "__dict__", None)
-    is_network = any((each.__module__.partition(".")[0], each.__name__) in NETWORKS for each in type(value).__mro__)
-    if not held or not (is_network or references.forgets(value)):
+    if not (_is_module(value) or references.forgets(value)):
         return NOTHING
-    # weights are drawn anew by each process
-    weights = {name: str(getattr(each, "shape", "")) for name, each in (held.get("_parameters") or {}).items()}
-    text = _canonical(encode({**held, "_parameters": weights}, active))
+    text = _canonical(encode(_held_by(value), active))
     return {"$repr": f"{references.safe_repr(value)} sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"}
+
+
+def _is_module(value: object) -> bool:
+    return any((each.__module__.partition(".")[0], each.__name__) == MODULE for each in type(value).__mro__)
+
+
+def _held_by(value: Any) -> dict[str, Any]:
+    """What an object holds that is the same in each process that makes it: neither weights, nor what it counts."""
+    held = getattr(value, "__dict__", {})
+    own = references.parameter_names(value)
+    found = {name: each for name, each in held.items() if not name.startswith("_") or name.lstrip("_") in own}
+    found.pop("training", None)  # whether a network learns now
+    found |= dict(held.get("_buffers") or {})
+    parts = {name: part for name, part in (held.get("_modules") or {}).items() if part is not None}
+    weights = {name: each for name, each in {**found, **(held.get("_parameters") or {})}.items() if _is_learned(each)}
+    return {
+        **found,
+        **{name: str(each.shape) for name, each in weights.items()},  # drawn anew by each process
+        **{name: [type(part).__qualname__, _held_by(part)] for name, part in parts.items()},
+    }
+
+
+def _is_learned(value: object) -> bool:
+    is_learned = getattr(value, "requires_grad", False) is True or getattr(value, "trainable", False) is True
+    return is_learned and hasattr(value, "shape")
 
 
 _Encoder = Callable[[Any, frozenset[int]], Any]

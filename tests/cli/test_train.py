@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from delira import cli
+from delira.cli.vouching import may_be_named
 from delira.errors import ConfigError
 from delira.experiments.learning_curve import LearningCurve
 from delira.experiments.result import KFoldResult
@@ -295,6 +296,26 @@ def test_a_model_of_a_file_is_a_network_or_an_estimator_before_it_is_called(ask)
         code, _, err = ask("folds.yml", *WORDS)
         assert (code, Path("called").exists()) == (1, False), err
         assert f"Calls has no {lacks}" in err
+
+
+def test_a_folder_that_an_estimator_would_unpickle_is_refused_unless_somebody_vouches(ask):
+    pipeline = pytest.importorskip("sklearn.pipeline", reason="is about estimators of scikit-learn")
+    text = Path("folds.yml").read_text().replace("__main__:Line", f"{pipeline.__name__}:Pipeline")
+    text = text.replace(
+        "delira.testing.toy.training:ToyExperiment", "delira.backends.sklearn.training:SklearnExperiment"
+    )
+    Path("folds.yml").write_text(text.replace("n_features: 1", "memory: cache"))
+    code, _, err = ask("folds.yml", *WORDS)
+    assert code == 2
+    assert "memory='cache', a folder of which scikit-learn would unpickle" in err
+    _, _, err = ask("folds.yml", *WORDS, "--import", "sklearn.pipeline")
+    assert "would unpickle" not in err
+
+
+def test_what_stands_between_layers_may_be_named_and_what_reads_files_may_not():
+    torch = pytest.importorskip("torch", reason="is about functions of PyTorch")
+    assert all(map(may_be_named, (torch.relu, torch.tanh, torch.nn.functional.gelu, torch.float32)))
+    assert not any(map(may_be_named, (torch.load, torch.hub.load, torch.compile)))
 
 
 def test_a_class_that_a_script_took_from_another_package_gives_no_data(ask):

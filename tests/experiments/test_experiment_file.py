@@ -152,6 +152,9 @@ SECRETS = (
     {"remote": RemoteSettings(storage_options={"key": "hush"})},
     {"remote": {"storage_options": {"secret": "hush"}}},
     {"remote": {1: 2, "storage_options": {"secret": "hush"}}},
+    {"options": (("storage_options", {"key": "hush"}),)},
+    {"options": {"client_kwargs": {"aws_secret_access_key": "hush"}}},
+    {"hf_token": "hush"},
 )
 
 
@@ -175,7 +178,15 @@ def test_keys_of_a_store_are_written_into_no_file(kit, tmp_path, manager, caplog
     assert "hush" not in caplog.text
 
 
-@pytest.mark.parametrize("open_to_all", [{"url": "s3://bucket/x.zarr"}, {"remote": RemoteSettings(retries=2)}])
+@pytest.mark.parametrize(
+    "open_to_all",
+    [
+        {"url": "s3://bucket/x.zarr"},
+        {"remote": RemoteSettings(retries=2)},
+        {"url": "https://h/x.zip?download=1"},
+        {"label_key": "label", "pad_token": "[PAD]", "key": "images"},
+    ],
+)
 def test_addresses_without_secrets_are_written(kit, tmp_path, open_to_all):
     experiment_file.write_plan(kit.experiment(tmp_path), tmp_path, functools.partial(data_of_a_module, **open_to_all))
     assert "data_of_a_module" in (tmp_path / "experiment.yml").read_text()

@@ -381,7 +381,7 @@ def test_losses_of_delira_and_of_frameworks_keep_their_arguments():
 
     arguments = {"include_background": False, "smooth": 0.5, "batch": True, "squared": True, "activation": "sigmoid"}
     assert encode(DiceCELossPyTorch(**arguments))["arguments"] == {"dice_weight": 1.0, "ce_weight": 1.0, **arguments}
-    for loss in (torch.nn.MSELoss(), torch.nn.BCEWithLogitsLoss(), torch.nn.Hardtanh(), torch.nn.BatchNorm1d(2)):
+    for loss in (torch.nn.MSELoss(), torch.nn.BCEWithLogitsLoss(), torch.nn.Hardtanh(), torch.nn.Dropout(0.1)):
         assert "$call" in encode(loss)
     assert "$repr" in encode(torch.nn.Linear(2, 2, dtype=torch.float64))
 
@@ -676,3 +676,27 @@ def test_a_fingerprint_survives_saving_and_loading():
     }
     assert fingerprint(loads(dumps(tree))) == fingerprint(tree)
     assert fingerprint(loads(dumps(tree), objects={"Scale": Scale})) == fingerprint(tree)
+
+
+def layers_of_torch():
+    torch = pytest.importorskip("torch")
+    from losses_that_forget import Perceptual
+
+    return [
+        torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Sequential(torch.nn.Linear(2, 1)), torch.nn.LSTM(2, 3),
+        torch.nn.TransformerEncoderLayer(4, 2), torch.nn.MultiheadAttention(4, 2), Perceptual(),
+    ]  # fmt: skip
+
+
+def test_networks_in_settings_are_told_alike_by_every_process_that_makes_them():
+    """Their weights are drawn anew: a script that is run again has to find its run."""
+    assert encode(layers_of_torch()) == encode(layers_of_torch())
+
+
+def test_a_network_that_has_computed_is_told_as_before():
+    torch = pytest.importorskip("torch")
+    from losses_that_forget import Perceptual
+
+    network, told = Perceptual(layers=3), encode(Perceptual(layers=3))
+    network.eval()(torch.ones(2, 1), torch.zeros(2, 1)).backward()
+    assert encode(network) == told != encode(Perceptual(layers=2))
