@@ -33,3 +33,11 @@ class Perceptual(torch.nn.Module):
     def forward(self, pred, label):
         self._n_calls += 1
         return self.scale * (self.net(pred) - self.net(label)).square().mean()
+
+
+class Drawn(torch.nn.Module):
+    """Shows nothing of its weights, which are drawn."""
+
+    def __init__(self, size=2):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.randn(size))

@@ -700,3 +700,10 @@ def test_a_network_that_has_computed_is_told_as_before():
     network, told = Perceptual(layers=3), encode(Perceptual(layers=3))
     network.eval()(torch.ones(2, 1), torch.zeros(2, 1)).backward()
     assert encode(network) == told != encode(Perceptual(layers=2))
+
+
+def test_networks_are_told_apart_by_the_shapes_of_their_weights():
+    pytest.importorskip("torch")
+    from losses_that_forget import Drawn
+
+    assert encode(Drawn(2)) == encode(Drawn(2)) != encode(Drawn(3))
