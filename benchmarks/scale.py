@@ -206,7 +206,7 @@ def beside_peers(num_epochs: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=350, help="of each fold (default 350: two minutes in all)")
+    parser.add_argument("--epochs", type=int, default=600, help="of each fold (default 600: two minutes or more)")
     parser.add_argument("--peer-epochs", type=int, default=350, help="of each fold beside the peers (default 350)")
     parser.add_argument("--repeats", type=int, default=1, help="how often each is run (default 1)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
